@@ -24,13 +24,18 @@ else:
     import tomli as tomllib
 
 # Where the name of a page may be mentioned.
-FOLDERS = (".github", "asr_repo", "audio_samples", "deploy", "docs", "scripts", "streamer", "tests")
+FOLDERS = (".github", "asr_repo", "audio_samples", "deploy", "docs", "examples", "scripts", "streamer", "tests")
 WRITTEN = {"", ".html", ".js", ".md", ".pbtxt", ".py", ".toml", ".yaml", ".yml"}
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.*?)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 # Documents that are not part of the site. `make docs` is strict about the others.
-BESIDE_THE_SITE = ("README.md", "audio_samples/README.md", ".github/PULL_REQUEST_TEMPLATE.md")
+BESIDE_THE_SITE = (
+    "README.md",
+    "audio_samples/README.md",
+    "examples/keywords/README.md",
+    ".github/PULL_REQUEST_TEMPLATE.md",
+)
 WIDTH = 120
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # The lock file is for this system.

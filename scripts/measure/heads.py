@@ -4,8 +4,9 @@
 
 The script starts the embedded Triton with four arrangements: fused (`streaming_asr`), router (`asr_heads`), direct (the
 same ensemble without the router) and scripted (one model that calls the steps). Each gets the same speech in a closed
-loop. Then it starts another one, with two instances of each head. It prints Markdown tables of ratios, the first
-arrangement = 1, because client and server share the machine: only ratios within one run are meaningful.
+loop. Then it starts another one, with one instance of the encoder and two of each head. It prints Markdown tables of
+ratios, the first arrangement = 1, because client and server share the machine: only ratios within one run are
+meaningful.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main() -> int:
         found = measure(speech, streams, options.seconds)
         print(table(found, streams))
         _tell(found[FUSED, streams[0]])
-        print("\nWith two instances of each head:\n")
+        print("\nWith one instance of the encoder and two of each head:\n")
         print(
             table(measure(speech, streams, options.seconds, heads=2, models=(FUSED, ROUTER)), streams, (FUSED, ROUTER))
         )

@@ -29,9 +29,10 @@ from streamer.testing.soak import long_session_report, long_session_run
 from streamer.testing.soak.faults_run import Settings, soak
 from streamer.testing.soak.recorded_sessions import UndisturbedError
 from streamer.testing.watched_process import service
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 
 FOLDER = Path("build/soak")
+HEADS = "asr_heads"
 
 
 def main() -> int:
@@ -59,6 +60,7 @@ def main() -> int:
     add("--native", action="store_true", help="only sessions of the native protocol, none in other formats")
     add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
     add("--public-model", type=Path, metavar="FOLDER", help="use recordings and the public model in this folder")
+    add("--model", choices=(MODEL, HEADS), default=MODEL, help=f"{HEADS}: the recogniser in steps ({MODEL})")
     add("--only", type=int, metavar="NUMBER", help="repeat only this session")
     add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
@@ -80,6 +82,8 @@ def _long(options: argparse.Namespace) -> int:
 
 
 def _faults(options: argparse.Namespace) -> int:
+    if options.public_model and options.model != MODEL:
+        return _failed([f"choose --public-model or --model {options.model}, not both"])
     if options.public_model and (wrong := wrong_folder(options.public_model)):
         return _failed([f"--public-model {wrong}"])
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
@@ -100,6 +104,7 @@ def _faults(options: argparse.Namespace) -> int:
         not options.native,
         options.recordings,
         options.public_model,
+        options.model,
         options.only,
     )
     try:

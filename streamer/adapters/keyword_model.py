@@ -10,7 +10,8 @@ import numpy as np
 from streamer.adapters.instance import Instance
 from streamer.adapters.requests import END, START, array, text
 from streamer.adapters.step_model import StepModel
-from streamer.engine.heads.keyword_spotter import Frames, KeywordNetwork, KeywordSpotter, as_event
+from streamer.engine.heads.keyword_network import KeywordNetwork
+from streamer.engine.heads.keyword_spotter import Frames, KeywordSpotter, as_event
 from streamer.engine.heads.passage import Passage
 from streamer.engine.open_streams import OpenStreams
 

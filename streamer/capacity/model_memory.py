@@ -53,28 +53,36 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
 
     MeasuringError if the folder is not a bundle, or a part of Streamer is not installed.
     """
-    where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
-    program = _GRAPH_REPORT if is_public(folder) else _REPORT
-    if program == _REPORT and importlib.util.find_spec("torch") is None:
-        raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
-    speech = read_audio(shipped(SPEECH)).tobytes()
-    command = ["-m", program, str(folder), "--batch", str(batch), "--kind", where]
-    told = json.loads(_run(command, speech) or "{}")
-    if "error" in told:
-        raise MeasuringError(f"the memory of this model cannot be measured: {told['error']}")
+    told = report([_GRAPH_REPORT if is_public(folder) else _REPORT, str(folder)], batch, kind)
     return ModelMemory(
         told["name"], told["device"].get("name"), told["device"].get("memory"), batch, _parts(told, batch)
     )
 
 
-def server_parts(repository: Path) -> list[Part]:
-    """Measure Triton without models, and the bridge without sessions. TritonError if there is no server."""
+def report(program: Sequence[str], batch: int, kind: str) -> dict[str, Any]:
+    """What a program of `streamer.engine.memory` measures with speech. MeasuringError says why it cannot."""
+    where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
+    if program[0] != _GRAPH_REPORT and importlib.util.find_spec("torch") is None:
+        raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
+    speech = read_audio(shipped(SPEECH)).tobytes()
+    told: dict[str, Any] = json.loads(measure(["-m", *program, "--batch", str(batch), "--kind", where], speech) or "{}")
+    if "error" in told:
+        raise MeasuringError(f"the memory of this model cannot be measured: {told['error']}")
+    return told
+
+
+def server_parts(repository: Path, steps: int = 1) -> list[Part]:
+    """Measure Triton without models, and the bridge without sessions. TritonError if there is no server.
+
+    `steps`: how many models belong to one instance of the recogniser.
+    """
     with TritonServer(repository, models=(), private=True) as server:
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
+    among = "an instance" if steps == 1 else f"an instance of each of {steps} steps"
     return [
-        Part("bridge: Python and its libraries", Scope.SERVICE, _resident(_run(["-c", _BRIDGE]))),
-        Part("Triton", Scope.SERVICE, _resident(status)),
-        Part("shared memory between Triton and an instance", Scope.INSTANCE, REGION_BYTES),
+        Part("bridge: Python and its libraries", Scope.SERVICE, resident(measure(["-c", _BRIDGE]))),
+        Part("Triton", Scope.SERVICE, resident(status)),
+        Part(f"shared memory between Triton and {among}", Scope.INSTANCE, REGION_BYTES * steps),
         Part("audio for a replay, and messages, in the bridge", Scope.STREAM, MOST_AUDIO + HIGH_MARK + MOST_MESSAGES),
     ]
 
@@ -98,23 +106,23 @@ def _parts(told: dict[str, Any], batch: int) -> list[Part]:
     return [
         Part("libraries of Python and of the engine, shared by all instances", Scope.SERVICE, shared["libraries"]),
         Part("tables of the model, shared by all instances", Scope.SERVICE, shared["tables"]),
-        Part("Python and the libraries of the engine", Scope.INSTANCE, **_sizes(instance["process"])),
-        Part("weights and tables of its own", Scope.INSTANCE, **_sizes(instance["model"])),
-        Part(f"while it computes a batch of {batch}", Scope.INSTANCE, **_sizes(instance["batch"])),
-        Part("encoder", Scope.SLOT, **_sizes(slot["encoder"])),
-        Part("activity", Scope.SLOT, **_sizes(slot["activity"])),
-        Part("search", Scope.SLOT, **_sizes(slot["search"])),
-        Part("words and their marks", Scope.STREAM, **_sizes(stream["words"])),
-        Part("audio of the longest segment", Scope.STREAM, **_sizes(stream["audio"])),
-        *([Part("hotwords, if clients send many", Scope.STREAM, **_sizes(hotwords), most=most)] if most else []),
+        Part("Python and the libraries of the engine", Scope.INSTANCE, **sizes(instance["process"])),
+        Part("weights and tables of its own", Scope.INSTANCE, **sizes(instance["model"])),
+        Part(f"while it computes a batch of {batch}", Scope.INSTANCE, **sizes(instance["batch"])),
+        Part("encoder", Scope.SLOT, **sizes(slot["encoder"])),
+        Part("activity", Scope.SLOT, **sizes(slot["activity"])),
+        Part("search", Scope.SLOT, **sizes(slot["search"])),
+        Part("words and their marks", Scope.STREAM, **sizes(stream["words"])),
+        Part("audio of the longest segment", Scope.STREAM, **sizes(stream["audio"])),
+        *([Part("hotwords, if clients send many", Scope.STREAM, **sizes(hotwords), most=most)] if most else []),
     ]
 
 
-def _sizes(told: dict[str, int]) -> dict[str, int]:
+def sizes(told: dict[str, int]) -> dict[str, int]:
     return {"main": told["main"], "gpu": told["gpu"]}
 
 
-def _run(arguments: Sequence[str], given: bytes = b"") -> str:
+def measure(arguments: Sequence[str], given: bytes = b"") -> str:
     """Run a program of ours in another Python. Returns its output; MeasuringError has its last line if it fails."""
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     try:
@@ -137,6 +145,6 @@ def _run(arguments: Sequence[str], given: bytes = b"") -> str:
     return output
 
 
-def _resident(status: str) -> int:
+def resident(status: str) -> int:
     """The memory of a process, from what the kernel says about it."""
     return 1024 * sum(int(size) for size in re.findall(r"^Rss\w+:\s*(\d+) kB$", status, re.MULTILINE))

@@ -22,13 +22,22 @@ _EACH: Final = {
 
 
 @dataclass(frozen=True)
+class Configured:
+    """A model with instances of its own."""
+
+    name: str
+    kind: str  # of its instances, in Triton's words
+    has_slots: bool = True
+
+
+@dataclass(frozen=True)
 class Subject:
     """What the plan is for."""
 
     model: str  # its name in Triton
     bundle: str  # the name of its bundle
     gpu: str | None  # the GPU where it computes
-    kind: str  # of its instances, in Triton's words
+    configs: Sequence[Configured]  # the models with instances: the model itself, or the steps of an ensemble
     memory: str  # where the size of the memory comes from: "this machine", "--memory" …
     serve: Sequence[str]  # the arguments of `serve` that choose the model
     instances: str  # why there are so many instances
@@ -43,13 +52,19 @@ def command(plan: Plan, subject: Subject) -> str:
     return shlex.join(words)
 
 
-def config(plan: Plan, subject: Subject) -> str:
-    """Return the lines for the config.pbtxt of a Triton of one's own."""
+def configs(plan: Plan, subject: Subject) -> dict[str, str]:
+    """Return the lines for the config.pbtxt of each model, for a Triton of one's own."""
     size = plan.recommended
-    return (
-        f"instance_group [ {{ count: {size.instances}  kind: {subject.kind} }} ]\n"
-        f"sequence_batching {{ oldest {{ max_candidate_sequences: {size.slots} }} }}"
-    )
+    slots = f"sequence_batching {{ oldest {{ max_candidate_sequences: {size.slots} }} }}"
+    return {
+        each.name: "\n".join(
+            [
+                f"instance_group [ {{ count: {size.instances}  kind: {each.kind} }} ]",
+                *([slots] if each.has_slots else []),
+            ]
+        )
+        for each in subject.configs
+    }
 
 
 def content(plan: Plan, subject: Subject) -> dict[str, Any]:
@@ -76,7 +91,7 @@ def content(plan: Plan, subject: Subject) -> dict[str, Any]:
             "sessions": plan.recommended.streams if plan.carried is not None else None,
             "needed": _sizes(plan.needed),
             "command": command(plan, subject),
-            "config": config(plan, subject),
+            "config": configs(plan, subject) if _is_ensemble(subject) else configs(plan, subject)[subject.model],
         },
         "why": list(reasons(plan, subject)),
     }
@@ -99,9 +114,9 @@ def text(plan: Plan, subject: Subject) -> str:
             "",
             f"  {command(plan, subject)}",
             "",
-            "or in the config.pbtxt of a Triton of your own:",
+            f"or in the config.pbtxt {'of each step, in' if _is_ensemble(subject) else 'of'} a Triton of your own:",
             "",
-            *(f"  {line}" for line in config(plan, subject).splitlines()),
+            *_config_lines(plan, subject),
             "",
             "why:",
             *(fill(f"- {reason}", WIDTH, subsequent_indent="  ") for reason in reasons(plan, subject)),
@@ -113,6 +128,12 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     """Yield a sentence for each number of the recommendation."""
     size, fits = plan.recommended, plan.fits
     yield f"{_count(size.instances, 'instance')}: {subject.instances}."
+    if _is_ensemble(subject):
+        yield f"Each of the {len(subject.configs)} steps has so many instances and slots: `serve` gives them to all."
+        yield (
+            "A step that has less to do may have fewer instances, with more slots in each: it needs a slot for each "
+            "stream, and one in each instance for the probe."
+        )
     room = f"The memory has room for {_count(fits.streams, 'stream')} ({fits.slots} slots in each instance)"
     if plan.limit is Limit.PROCESSORS:
         yield f"{room}, but the processors of this machine carry only {_count(plan.carried or 0, 'session')}."
@@ -124,6 +145,17 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
     yield f"{size.slots} slots: one in each instance is for the probe of the service{more}."
     yield f"The recommended service takes at most {_told(plan.needed)}."
+
+
+def _is_ensemble(subject: Subject) -> bool:
+    return [each.name for each in subject.configs] != [subject.model]
+
+
+def _config_lines(plan: Plan, subject: Subject) -> Iterator[str]:
+    for name, lines in configs(plan, subject).items():
+        if _is_ensemble(subject):
+            yield f"  # {name}"
+        yield from (f"  {line}" for line in lines.splitlines())
 
 
 def _table(plan: Plan) -> Iterator[str]:

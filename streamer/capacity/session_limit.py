@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,10 +119,12 @@ def slots_for(sessions: int, instances: int) -> int:
     return max(USUAL_SLOTS, -(-sessions // instances) + 1)
 
 
-def circumstances(folder: Path, instances: int | None, slots: int | None) -> dict[str, Any]:
-    """Everything on which the capacity of this machine for the model in this folder depends."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+def circumstances(folder: Path, instances: int | None, slots: int | None, parts: Sequence[Path] = ()) -> dict[str, Any]:
+    """Everything on which the capacity of this machine for the model in this folder depends.
+
+    `parts`: the folders of the steps of an ensemble, and those with their weights.
+    """
+    stats = [stat for each in (folder, *parts) for stat in _stats(each)]
     return {
         "version": __version__,
         "model": f"{folder.name} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
@@ -138,6 +140,11 @@ def circumstances(folder: Path, instances: int | None, slots: int | None) -> dic
             ],
         },
     }
+
+
+def _stats(folder: Path) -> list[tuple[str, int, int]]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
 def _key(circumstances: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from streamer.settings.kinds import FilePath, Number
 from streamer.settings.served_models import ModelList, ServedModel, missing_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import configured, instance_kind
-from streamer.triton.repository import asr_repository, config_of, models_in
+from streamer.triton.repository import asr_repository, config_of, models_in, parts_of
 
 if TYPE_CHECKING:
     from streamer.capacity.model_memory import ModelMemory
@@ -38,6 +38,7 @@ examples:
   streamer plan --memory 4 --instances 2   for 4 GB and two instances
   streamer plan --no-measure               only the memory, and what was measured before
   streamer plan --repository models --model mine_1
+  streamer plan --model asr_heads          the recogniser in steps: the memory of each step
   streamer plan --json | jq .recommended
 
 The exit status is 1 if not even one stream fits in the memory, or nothing can be measured."""
@@ -140,15 +141,23 @@ def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Mod
 
 def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
     from streamer.capacity.model_memory import MeasuringError, model_memory, server_parts, version_folder
-    from streamer.capacity.plan_text import Subject
+    from streamer.capacity.plan_text import Configured, Subject
+    from streamer.capacity.step_memory import steps_memory, steps_of
 
     config = config_of(model.folder)
-    configured(config, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
-    kind = instance_kind(config)
+    steps = steps_of(config, model.repository)
+    for each in [step.config for step in steps if step.has_slots] or [config]:
+        configured(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
+    configs = [Configured(step.name, step.kind, step.has_slots) for step in steps]
     print("streamer: measuring how much memory the model takes", file=sys.stderr)
     try:
-        measured = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
-        parts = [*server_parts(model.repository), *measured.parts]
+        if steps:
+            measured = steps_memory(steps)
+        else:
+            kind = instance_kind(config)
+            configs = [Configured(model.name, kind)]
+            measured = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
+        parts = [*server_parts(model.repository, len(configs)), *measured.parts]
     except (MeasuringError, OSError) as error:
         return _nothing(error)
     here = Memory(machine_memory().size, measured.gpu_memory)
@@ -157,7 +166,8 @@ def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject]
     told = "as --instances says"
     try:
         if instances is None and measured.gpu is not None:
-            instances = config.instance_group[0].count if config.instance_group else 1
+            first = steps[0].config if steps else config
+            instances = first.instance_group[0].count if first.instance_group else 1
             told = "as in config.pbtxt; one process keeps a GPU busy"
         elif instances is None:
             number = processors()
@@ -170,7 +180,7 @@ def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject]
         made = plan(parts, memory, instances, carried)
     except TooSmall as small:
         return _nothing(_too_small(small, memory, instances or 1))
-    subject = Subject(model.name, measured.name, measured.gpu, kind, source, model.serve, told)
+    subject = Subject(model.name, measured.name, measured.gpu, configs, source, model.serve, told)
     return made, subject
 
 
@@ -192,7 +202,7 @@ def _carried(model: _Model, parts: Sequence[Part], here: Memory, instances: int,
         slots = min(SLOTS, largest(parts, here, instances).slots)
     except TooSmall:
         return None
-    known = circumstances(model.folder, instances, slots)
+    known = circumstances(model.folder, instances, slots, parts_of(model.folder, model.repository))
     found = Capacities().get(known)
     return _measured(model, instances, slots, Finding(known)) if found is None and measure else found
 

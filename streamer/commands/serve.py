@@ -24,7 +24,7 @@ from streamer.settings.serve import ServeSettings
 from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, located, missing_folder
 from streamer.settings.setting import SettingsError
 from streamer.triton import TritonError
-from streamer.triton.repository import asr_repository
+from streamer.triton.repository import asr_repository, parts_of
 
 if TYPE_CHECKING:
     from streamer.bridge.access.port_policy import PortPolicy
@@ -135,7 +135,8 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
         if isinstance(settings.sessions, str):
             measured = models[DEFAULT_MODEL]
             if triton is not None:
-                known = circumstances(measured.folder or folder / measured.model, instances, slots)
+                own = measured.folder or folder / measured.model
+                known = circumstances(own, instances, slots, parts_of(own, folder))
             else:
                 known = None
             sessions = Finding(known)

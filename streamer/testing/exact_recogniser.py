@@ -24,14 +24,14 @@ HANG_FILE = "hang"
 
 def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: PunctuationModel | None = None) -> Recogniser:
     """A recogniser that reads letters from the level of the audio, with any search."""
-    return Recogniser(ExactModel(), _searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
+    return Recogniser(ExactModel(), searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
 
 
 class FaultyRecogniser(Recogniser):
     """An exact recogniser with a fault."""
 
     def __init__(self, fault: Fault, folder: Path, slots: int, idle_limit_s: float) -> None:
-        super().__init__(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
+        super().__init__(ExactModel(), searches(slots), slots=slots, idle_limit_s=idle_limit_s)
         self._fault = fault
         self._folder = folder
 
@@ -51,5 +51,6 @@ class FaultyRecogniser(Recogniser):
             yield index, [] if self._fault == "says nothing" and isinstance(answer, list) else answer
 
 
-def _searches(slots: int) -> dict[str, GreedySearch]:
+def searches(slots: int) -> dict[str, GreedySearch]:
+    """The searches that sessions may ask for."""
     return {name: GreedySearch(UNITS, slots) for name in ("lexicon", "greedy")}

@@ -30,12 +30,31 @@ TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation})
 """
 
 
+_STEPS: Final = {
+    "speech_encoder": "ExactEncoder",
+    "activity_head": "ExactActivity",
+    "transcript_head": "ExactTranscript",
+}
+
+
 def exact_repository(folder: Path, *, punctuation: bool = False) -> Path:
     """Make a repository in this folder, with an exact model in the place of the shipped one.
 
     With `punctuation`, the written form has the marks and capitals of the shipped punctuation model.
     """
     add_exact_model(folder, punctuation=punctuation)
+    return folder
+
+
+def exact_heads_repository(folder: Path) -> Path:
+    """Make a repository in this folder, with an exact recogniser in steps in the place of the shipped `asr_heads`."""
+    for name in ("asr_heads", "feature_router"):
+        (folder / name).symlink_to(asr_repository() / name)
+    for name, adapter in _STEPS.items():
+        (folder / name / "1").mkdir(parents=True)
+        (folder / name / CONFIG).symlink_to(asr_repository() / name / CONFIG)
+        text = f"from streamer.testing.exact_heads import {adapter} as TritonPythonModel\n"
+        (folder / name / "1" / "model.py").write_text(text, encoding="utf-8")
     return folder
 
 

@@ -43,13 +43,32 @@ def steps_in(repository: Path) -> frozenset[str]:
     return frozenset(step.model_name for config in ensembles for step in config.ensemble_scheduling.step)
 
 
+def parts_of(model: Path, repository: Path) -> list[Path]:
+    """Return the folders outside an ensemble that belong to it: its steps, and those with their weights."""
+    if not (model / CONFIG).is_file():
+        return []
+    found: dict[Path, None] = {}
+    for step in model_config(model).ensemble_scheduling.step:
+        folder = repository / step.model_name
+        config = model_config(folder)
+        found[folder] = None
+        if BUNDLE in config.parameters:
+            found[(folder / config.parameters[BUNDLE].string_value).resolve()] = None
+    return list(found)
+
+
+def models_to_serve(repository: Path) -> tuple[str, ...]:
+    """Return the names of the models of a repository that a service can have: those that are no steps of others."""
+    steps = steps_in(repository)
+    return tuple(name for name in models_in(repository) if name not in steps)
+
+
 def models_alone(repository: Path) -> tuple[str, ...]:
     """Return the names of the models of a repository that are neither ensembles nor steps of one."""
-    steps, names = steps_in(repository), models_in(repository)
     return tuple(
         name
-        for name in names
-        if name not in steps and not model_config(repository / name).HasField("ensemble_scheduling")
+        for name in models_to_serve(repository)
+        if not model_config(repository / name).HasField("ensemble_scheduling")
     )
 
 

@@ -1,4 +1,4 @@
-"""Makes a model repository whose activity head fails once whenever it is told to, with a keyword spotter."""
+"""Makes a model repository whose activity head fails once whenever it is told to, with keyword spotters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Literal
 
 import numpy as np
 
-from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
+from streamer.engine.heads.keyword_network import KeywordNetwork
 from streamer.training.keywords.repository import keyword_repository
 from streamer.triton.repository import asr_repository
+from tests.engine.heads.keyword_networks import with_equal_layers
 
 Fault = Literal["raises", "fails", "is slow"]
 FAULT_FILE = "fault"
 SLOW_S = 1.0
 HEAD = "activity_head"
+SPOTTER = "asr_spotter"
+TRAINED = Path(__file__).parents[2] / "examples" / "keywords"
 
 _MODEL = """import time
 from pathlib import Path
@@ -54,6 +57,7 @@ class TritonPythonModel(ActivityModel):
 def faulty_repository(folder: Path, idle_s: float) -> Path:
     """Link the shipped models into this folder, but one head. It forgets an idle sequence after `idle_s` seconds."""
     keyword_repository(folder, restless_network(192))
+    keyword_repository(folder, KeywordNetwork.load(TRAINED), "spotter_head", SPOTTER)
     (folder / HEAD).unlink()
     shipped, head = asr_repository() / HEAD, folder / HEAD
     (head / "1").mkdir(parents=True)
@@ -69,16 +73,9 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
 def restless_network(width: int) -> KeywordNetwork:
     """A network that was not trained: it hears its only word again and again."""
     dice = np.random.default_rng(0)
-    sizes: dict[str, int | tuple[int, int]] = {
-        "silence": width,
-        "phones": (width, 2),
-        "phones_bias": 2,
-        "hidden": (2 * WINDOW, 3),
-        "hidden_bias": 3,
-    }
-    weights = {name: dice.normal(0, 1, size).astype(np.float32) for name, size in sizes.items()}
-    weights |= {"output": np.zeros((3, 2), np.float32), "output_bias": np.zeros(2, np.float32)}
-    return KeywordNetwork(("word",), 0.5, weights)
+    return with_equal_layers(
+        ("word",), ((0, (2,)),), dice.normal(0, 1, (width, 3)), np.zeros(3), threshold=0.01, doubt=3.0
+    )
 
 
 def let_fail(repository: Path, fault: Fault) -> None:

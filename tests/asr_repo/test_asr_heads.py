@@ -15,7 +15,7 @@ from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.triton.link import Link, LinkError, Sequence
 from streamer.triton.server import TritonServer
-from tests.asr_repo.faulty_heads import HEAD, Fault, failed, faulty_repository, let_fail
+from tests.asr_repo.faulty_heads import HEAD, SPOTTER, Fault, failed, faulty_repository, let_fail
 from tests.asr_repo.model_client import STEP, plain, recognise, text
 from tests.bridge.service_client import Event, disturbed, eventually, lasting
 from tests.bridge.service_client import recognise as session_events
@@ -39,13 +39,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def heads(repository: Path) -> TritonServer:
     """A Triton with the ensemble, which a service starts and stops, and starts again when a test has broken it."""
-    return TritonServer(repository, models=[ENSEMBLE, KEYWORDS], slots=6, ready_timeout=START_S)
+    return TritonServer(repository, models=[ENSEMBLE, KEYWORDS, SPOTTER], slots=6, ready_timeout=START_S)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def service(heads: TritonServer) -> AsyncIterator[Service]:
     limits = Limits(recover_s=START_S)
-    async with Service(heads, port=0, models={"default": ENSEMBLE, "keywords": KEYWORDS}, limits=limits) as running:
+    models = {"default": ENSEMBLE, "keywords": KEYWORDS, "spotter": SPOTTER}
+    async with Service(heads, port=0, models=models, limits=limits) as running:
         yield running
 
 
@@ -190,6 +191,19 @@ async def test_a_head_of_one_s_own(service: Service, repository: Path, whole: li
         times = [event["at_ms"] for event in found]
         assert times == sorted(set(times))
         assert len(times) > len(AUDIO) / 32_000
+
+
+async def test_the_trained_spotter(service: Service) -> None:
+    """Of "the night before and the air was", it tells the one keyword, with its time, before the text is final."""
+    begin_ms = 6500
+    audio = pcm("talk.flac")[32 * begin_ms : 32 * (begin_ms + 4000)]
+    events = await session_events(service.url, audio, model="spotter")
+    [found] = [event for event in events if event["type"] == "head"]
+    assert (found["name"], found["content"]["word"]) == ("keywords", "before")
+    final = next(event for event in events if event["type"] == "final")
+    [end_ms] = [word["end_ms"] for word in final["words"] if word["word"] == "before"]
+    assert 0 <= found["at_ms"] - end_ms < 800
+    assert found["n"] < final["n"]
 
 
 async def test_a_process_that_dies(service: Service, heads: TritonServer, whole: list[Event]) -> None:

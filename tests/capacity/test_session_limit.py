@@ -13,7 +13,7 @@ from streamer.bridge.service import Service
 from streamer.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.cli import run
 from streamer.shipped import shipped
-from streamer.triton.repository import asr_repository
+from streamer.triton.repository import asr_repository, parts_of
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import recognise, text
 from tests.bridge.upstreams.opened_models import opened
@@ -86,6 +86,18 @@ def test_circumstances(tmp_path: Path) -> None:
     assert circumstances(repository / MODEL, 2, 256) != before != circumstances(repository / MODEL, None, 64)
     os.utime(repository / MODEL / "config.pbtxt", (1, 1))
     assert circumstances(repository / MODEL, None, 256) != before
+
+
+def test_circumstances_of_an_ensemble(tmp_path: Path) -> None:
+    """A step with another configuration, or other weights of the steps, are other circumstances."""
+    shutil.copytree(asr_repository(), tmp_path / "repository")
+    repository, ensemble = tmp_path / "repository", tmp_path / "repository" / "asr_heads"
+    known = [circumstances(ensemble, None, 256, parts_of(ensemble, repository))]
+    for changed in ("activity_head/config.pbtxt", "streaming_asr/1/weights.pt"):
+        os.utime(repository / changed, (1, 1))
+        found = circumstances(ensemble, None, 256, parts_of(ensemble, repository))
+        assert found not in known
+        known.append(found)
 
 
 async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:

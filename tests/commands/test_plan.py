@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import streamer.capacity.model_memory as measuring
+import streamer.capacity.step_memory as steps_measuring
 from streamer.capacity.model_memory import ModelMemory, model_memory, server_parts, version_folder
 from streamer.capacity.plan import Part
 from streamer.capacity.session_limit import SLOTS, Capacities, circumstances
@@ -22,7 +23,7 @@ from streamer.settings.configuration import configure
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import MODEL
 from streamer.triton.model_config import model_config
-from streamer.triton.repository import asr_repository, linked_model
+from streamer.triton.repository import asr_repository, linked_model, parts_of
 from streamer.triton.server import TritonServer
 
 # Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
@@ -145,6 +146,25 @@ def test_the_sessions_are_measured(planned: Planned, monkeypatch: pytest.MonkeyP
     found = planned("--instances", "1")
     assert found["carried"] == found["recommended"]["sessions"] == 1
     assert Capacities().get(circumstances(asr_repository() / MODEL, 1, 2)) == 1
+
+
+def test_the_steps_of_an_ensemble(
+    measured: tuple[ModelMemory, list[Part]], planned: Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`asr_heads` gets a line for `serve` and one configuration for each step; the router has no slots."""
+    monkeypatch.setattr(steps_measuring, "steps_memory", lambda _: measured[0])
+    ensemble = asr_repository() / "asr_heads"
+    Capacities().put(circumstances(ensemble, 2, SLOTS, parts_of(ensemble, asr_repository())), 30)
+    found = planned("--model", "asr_heads", "--memory", "4", "--instances", "2")
+    assert (found["model"], found["carried"], found["recommended"]["sessions"]) == ("asr_heads", 30, 30)
+    assert found["recommended"]["command"] == (
+        "streamer serve --model asr_heads --instances 2 --slots 64 --sessions 30"
+    )
+    configs = found["recommended"]["config"]
+    assert list(configs) == ["speech_encoder", "feature_router", "activity_head", "transcript_head"]
+    assert [name for name, lines in configs.items() if "max_candidate_sequences: 64" not in lines] == ["feature_router"]
+    assert all("count: 2 " in lines for lines in configs.values())
+    assert "Each of the 4 steps" in found["why"][1]
 
 
 def test_too_little_memory(known: object, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from streamer import shipped
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import CONFIG, model_config
 from streamer.triton.repository import (
     asr_repository,
@@ -18,6 +18,7 @@ from streamer.triton.repository import (
     make_resizable,
     models_alone,
     models_in,
+    parts_of,
     steps_in,
 )
 
@@ -157,3 +158,11 @@ def test_steps_and_ensembles_are_not_models_alone() -> None:
     """What is loaded with an ensemble is not among the models that are loaded by themselves."""
     assert steps_in(asr_repository()) == {"speech_encoder", "feature_router", "activity_head", "transcript_head"}
     assert models_alone(asr_repository()) == ("streaming_asr",)
+
+
+def test_the_parts_of_an_ensemble() -> None:
+    """Its steps, and the folder with their weights once; another model has no other parts."""
+    repository = asr_repository()
+    names = [str(path.relative_to(repository)) for path in parts_of(repository / "asr_heads", repository)]
+    assert sorted(names) == sorted([*steps_in(repository), "streaming_asr/1"])
+    assert parts_of(repository / MODEL, repository) == parts_of(repository / "nothing", repository) == []

@@ -16,7 +16,7 @@ from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
 from streamer.settings.served_models import unknown_model, wrong_folder
 from streamer.triton import MODEL, TritonError
-from streamer.triton.repository import asr_repository
+from streamer.triton.repository import asr_repository, models_to_serve
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def asked_model(options: argparse.Namespace) -> AskedModel:
         return AskedModel(folder=folder)
     if alone or asked.name == DEFAULT_MODEL or (server is None and is_ready()):
         return asked
+    if asked.name in models_to_serve(asr_repository()):
+        return AskedModel(folder=asr_repository() / asked.name)
     sentence = unknown_model(asked.name, library)
     raise TritonError(sentence if sentence.endswith("?") else f"{sentence}.")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.memory.footprint import Footprint, footprint, reachable
+from streamer.engine.memory.process_memory import GpuMemory, resident, sizes
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.recogniser import Chunk, Recogniser
@@ -53,53 +53,38 @@ def main() -> int:
 def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
     """Measure the recogniser of this folder on this device. BundleError if there is none."""
     torch.set_num_threads(1)  # as in the process of an instance
-    process, gpu = _resident(), _Gpu(device)
+    process, gpu = resident(), GpuMemory(device)
     recogniser = load_recogniser(folder, slots=batch, device=device)
-    idle = _in_use(recogniser)
+    idle = in_use(recogniser)
     _recognise(recogniser, batch, speech)
-    busy, after, gpu_after = _in_use(recogniser), _resident(), gpu.used
+    busy, after, gpu_after = in_use(recogniser), resident(), gpu.used
     model = recogniser.model
     state = _state(model, batch)
-    hotwords = _hotwords(recogniser)
+    hotwords = hotwords_of(recogniser)
     del recogniser
-    slot = (_in_use(load_recogniser(folder, slots=2 * batch, device=device)) - idle) // batch
+    slot = (in_use(load_recogniser(folder, slots=2 * batch, device=device)) - idle) // batch
     loaded, words = idle - slot * batch, (busy - idle) // batch
     search = slot - state["encoder"] - state[ACTIVITY]
     audio = LONGEST_SEGMENT_BOUNDS_MS[1] * model.sample_rate // 1000 * BYTES_PER_SAMPLE
     return {
         "name": model.name,
-        "device": {"kind": "cpu"} if gpu.total is None else {"kind": "gpu", "name": gpu.name, "memory": gpu.total},
+        "device": gpu.described,
         "shared": {
             "libraries": max(process["RssFile"], after["RssFile"] - loaded.mapped),
             "tables": loaded.mapped,
         },
         "instance": {
-            "process": _bytes(process["RssAnon"], gpu.context),
-            "model": _bytes(loaded.own, loaded.device),
-            "batch": _bytes(
+            "process": sizes(process["RssAnon"], gpu.context),
+            "model": sizes(loaded.own, loaded.device),
+            "batch": sizes(
                 max(0, after["RssAnon"] - process["RssAnon"] - busy.own),
                 max(0, gpu_after - busy.device),
             ),
         },
-        "slot": {name: _bytes(part.own, part.device) for name, part in {**state, "search": search}.items()},
-        "stream": {"words": _bytes(words.own, words.device), "audio": _bytes(audio)},
+        "slot": {name: sizes(part.own, part.device) for name, part in {**state, "search": search}.items()},
+        "stream": {"words": sizes(words.own, words.device), "audio": sizes(audio)},
         "hotwords": hotwords,
     }
-
-
-class _Gpu:
-    """The memory of a GPU; everything is 0 on a CPU."""
-
-    def __init__(self, device: str) -> None:
-        self.name, self.total, self.context, self._device = "", None, 0, device
-        if device != "cpu":
-            free, self.total = torch.cuda.mem_get_info(device)  # this call prepares the GPU for the process
-            self.name, self.context = torch.cuda.get_device_name(device), self.total - free
-
-    @property
-    def used(self) -> int:
-        """How much the process has taken for tensors, including what it keeps for later ones."""
-        return torch.cuda.memory_reserved(self._device) if self.total is not None else 0
 
 
 def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
@@ -129,36 +114,26 @@ def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
     return found
 
 
-def _in_use(recogniser: Recogniser) -> Footprint:
-    """What a recogniser takes while no stream has hotwords."""
-    found = footprint(recogniser)
-    reserved = sum(part.hotword_bytes for part in _tables(recogniser))
-    return found - (Footprint(own=reserved) if _on_cpu(recogniser) else Footprint(device=reserved))
+def in_use(part: object) -> Footprint:
+    """What a recogniser, or a part of one, takes while no stream has hotwords."""
+    found = footprint(part)
+    reserved = sum(tables.hotword_bytes for tables in _tables(part))
+    return found - (Footprint(own=reserved) if _on_cpu(part) else Footprint(device=reserved))
 
 
-def _on_cpu(recogniser: Recogniser) -> bool:
-    return all(tables.table.device.type == "cpu" for tables in _tables(recogniser))
+def _on_cpu(part: object) -> bool:
+    return all(tables.table.device.type == "cpu" for tables in _tables(part))
 
 
-def _tables(recogniser: Recogniser) -> list[TrieTables]:
-    return [part for part in reachable(recogniser) if isinstance(part, TrieTables)]
+def _tables(part: object) -> list[TrieTables]:
+    return [found for found in reachable(part) if isinstance(found, TrieTables)]
 
 
-def _hotwords(recogniser: Recogniser) -> dict[str, Any]:
+def hotwords_of(recogniser: Recogniser) -> dict[str, Any]:
     """The most that the hotwords of one stream take, and for how many streams there is room."""
     size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
-    most = _bytes(size) if _on_cpu(recogniser) else _bytes(0, size)
+    most = sizes(size) if _on_cpu(recogniser) else sizes(0, size)
     return {"stream": most, "streams": MOST_NODES // MOST_NODES_A_STREAM}
-
-
-def _resident() -> dict[str, int]:
-    """The memory of this process: RssAnon is its own, RssFile is mapped from files that processes share."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return {name: 1024 * int(size) for name, size in re.findall(r"^(Rss\w+):\s*(\d+) kB$", status, re.MULTILINE)}
-
-
-def _bytes(main: int, gpu: int = 0) -> dict[str, int]:
-    return {"main": main, "gpu": gpu}
 
 
 if __name__ == "__main__":

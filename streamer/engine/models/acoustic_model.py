@@ -145,6 +145,12 @@ class AcousticModel(nn.Module):
         found: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
         return found
 
+    @torch.inference_mode()
+    def frames(self, samples: Tensor, lengths: Tensor, chunk_frames: int) -> Tensor:
+        """The frames of whole utterances, as `encode` gives them."""
+        mel = self.features(functional.pad(samples, (CONTEXT, 0))).to(self._dtype)
+        return self.encoder.frames(mel, lengths, chunk_frames, self.description.encoder.left_frames).float()
+
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
         state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}

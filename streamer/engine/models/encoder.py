@@ -100,8 +100,14 @@ class Encoder(nn.Module):
         the utterance; `left_frames` bounds the past before a chunk, None means all of it. No frame attends to audio
         after the end of its utterance. But the convolution of the last chunk sees it: faint noise, as in a service.
         """
-        frames = self.stem(functional.pad(mel, (0, 0, STEM_CONTEXT, 0)))
-        return self._blocks(frames, UtteranceContext(self, frames.shape[1], lengths, chunk_frames, left_frames))
+        return self._blocks(*self._begun(mel, lengths, chunk_frames, left_frames))
+
+    def frames(self, mel: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int) -> Tensor:
+        """The frames of whole utterances, as `step` gives them."""
+        frames, context = self._begun(mel, lengths, chunk_frames, left_frames)
+        for block in self.blocks:
+            frames = block(frames, context)
+        return frames
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
@@ -138,6 +144,12 @@ class Encoder(nn.Module):
             for output in self.config.outputs
             if output.layer == on
         }
+
+    def _begun(
+        self, mel: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int | None
+    ) -> tuple[Tensor, BlockContext]:
+        frames: Tensor = self.stem(functional.pad(mel, (0, 0, STEM_CONTEXT, 0)))
+        return frames, UtteranceContext(self, frames.shape[1], lengths, chunk_frames, left_frames)
 
     def _blocks(self, frames: Tensor, context: BlockContext) -> Emissions:
         found: Emissions = {}

@@ -106,7 +106,9 @@ def measure(
 def table(results: Results, streams: tuple[int, ...], models: tuple[str, ...] = ARRANGEMENTS) -> str:
     """The results as Markdown: latency and throughput, that of the first arrangement = 1."""
     lines = [
-        "| arrangement | " + " | ".join(f"{number} streams: latency, throughput" for number in streams) + " |",
+        "| arrangement | "
+        + " | ".join(f"{number} stream{'s' * (number > 1)}: latency, throughput" for number in streams)
+        + " |",
         "|---" * (1 + len(streams)) + "|",
     ]
     for model in models:

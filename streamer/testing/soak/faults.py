@@ -18,7 +18,6 @@ from tritonclient.grpc import aio  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from streamer.testing.soak.service_under_test import ServiceUnderTest, TritonUnderTest, send_signal
-from streamer.triton import MODEL
 
 KILL, STOP, CONTINUE = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
 # The kinds of faults, and for how many seconds they last. An answer is overdue after 5 s at the earliest.
@@ -107,7 +106,7 @@ class FaultInjector:
                 for pid in self._rng.sample(triton.stubs, min(1, len(triton.stubs))):
                     send_signal(pid, KILL)
             elif fault.kind == "model reloaded":
-                await _reload(triton)
+                await _reload(triton, self._service.model)
             else:
                 held = triton.stubs if fault.kind == "model's process stopped" else [triton.pid]
                 triton.paused = True
@@ -142,15 +141,28 @@ class FaultInjector:
         return time.monotonic() - self._began
 
 
-async def _reload(triton: TritonUnderTest) -> None:
-    """Load the model again, as an operator may do at any time. All sequences are lost."""
+async def _reload(triton: TritonUnderTest, model: str) -> None:
+    """Load the model again, as an operator may do at any time. All sequences are lost. Of an ensemble, all steps."""
     endpoint = triton.endpoint("grpc")
     if endpoint is None:
         return
     # Triton may not run, or may end during the request.
     with suppress(InferenceServerException, asyncio.TimeoutError):
         async with aio.InferenceServerClient(str(endpoint)) as client:
-            found = await client.get_model_config(MODEL, as_json=True, client_timeout=RELOAD_LIMIT_S)
-            # Triton does not load a model again that has not changed.
-            config = {**found["config"], "parameters": {"reloaded": {"string_value": secrets.token_hex(8)}}}
-            await client.load_model(MODEL, config=json.dumps(config), client_timeout=RELOAD_LIMIT_S)
+            config = await _config(client, model)
+            for step in config.get("ensemble_scheduling", {}).get("step", []):
+                await _load(client, step["model_name"], await _config(client, step["model_name"]))
+            await _load(client, model, config)
+
+
+async def _config(client: aio.InferenceServerClient, model: str) -> dict[str, Any]:
+    found = await client.get_model_config(model, as_json=True, client_timeout=RELOAD_LIMIT_S)
+    config: dict[str, Any] = found["config"]
+    return config
+
+
+async def _load(client: aio.InferenceServerClient, model: str, config: dict[str, Any]) -> None:
+    # Triton does not load a model again that has not changed.
+    changed = {**config.get("parameters", {}), "reloaded": {"string_value": secrets.token_hex(8)}}
+    content = json.dumps({**config, "parameters": changed})
+    await client.load_model(model, config=content, client_timeout=RELOAD_LIMIT_S)

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_repository import exact_heads_repository, exact_repository
 from streamer.testing.soak.faults import FaultInjector
 from streamer.testing.soak.formats.foreign_plan import NATIVE, draw_foreign_plan, draw_format
 from streamer.testing.soak.formats.formats import check_foreign, run_foreign
@@ -59,6 +59,7 @@ class Settings:
     formats: bool = True  # a share of the sessions speaks foreign formats, or uploads recordings
     recordings: bool = False  # send recordings to the shipped model instead of generated words to the exact one
     public: Path | None = None  # the folder of a public model, which gets recordings in the place of the shipped one
+    model: str = MODEL  # or asr_heads: the recogniser in steps
     only: int | None = None  # the number of the only session to run, again and again
 
 
@@ -67,9 +68,16 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
     report = SoakReport(settings.seed)
     os.environ.update(GIVING_BACK)  # for all processes that are started
     with tempfile.TemporaryDirectory(prefix="soak-") as models:
-        repository = _repository(settings, Path(models) / "models")
+        repository = _repository(settings, Path(models))
         rng = random.Random(f"{settings.seed} stand")
-        service = ServiceUnderTest(repository, settings.folder, tritons=settings.tritons, slots=settings.slots, rng=rng)
+        service = ServiceUnderTest(
+            repository,
+            settings.folder,
+            tritons=settings.tritons,
+            slots=settings.slots,
+            rng=rng,
+            model=settings.model,
+        )
         async with service:
             await FaultsRun(service, settings, report, tell).run()
         report.complaints += service.left + list(service.complaints())
@@ -80,10 +88,12 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
 def _repository(settings: Settings, folder: Path) -> Path:
     """The repository with the model of the test; `folder` is where one can be made."""
     if settings.public is not None:
-        folder.mkdir()
-        linked_model(settings.public, folder / MODEL)
-        return folder
-    return asr_repository() if settings.recordings else exact_repository(folder)
+        (folder / "models").mkdir()
+        linked_model(settings.public, folder / "models" / MODEL)
+        return folder / "models"
+    if settings.recordings:
+        return asr_repository()
+    return exact_repository(folder / "models") if settings.model == MODEL else exact_heads_repository(folder)
 
 
 class FaultsRun:
@@ -211,7 +221,7 @@ class FaultsRun:
     def _model(self, made: SessionPlan) -> str:
         if self._settings.public is not None:
             return f" --public-model {self._settings.public}"
-        return " --recordings" * (not made.exact)
+        return " --recordings" * (not made.exact) + f" --model {self._settings.model}" * (self._settings.model != MODEL)
 
     def _write(self, record: SessionRecord, verdict: Verdict) -> None:
         """Write everything that is known of a session with an error."""

@@ -91,10 +91,11 @@ class ServiceUnderTest:
         slots: int,
         rng: random.Random,
         settings: Sequence[object] = (),
+        model: str = MODEL,
     ) -> None:
         """`tritons`: the number of external Tritons; 0 for an embedded one, with `slots` in each of two instances.
 
-        `logs`: a folder for the logs; `settings`: further arguments of `serve`.
+        `logs`: a folder for the logs; `settings`: further arguments of `serve`; `model`: the model of the repository.
         """
         self.url = ""
         self.tritons: list[TritonUnderTest] = []
@@ -104,6 +105,7 @@ class ServiceUnderTest:
         self._repository, self._logs, self._slots, self._rng = repository, logs, slots, rng
         self._number = tritons
         self._settings = settings
+        self.model = model
         self._servers: list[TritonServer] = []
         self._keeping: list[asyncio.Task[None]] = []
         self._bridge: subprocess.Popen[bytes] | None = None
@@ -205,6 +207,7 @@ class ServiceUnderTest:
     async def _enter(self) -> None:
         limits = ["--idle-limit", SHORT_IDLE_S, "--start-limit", SHORT_START_S, "--resume-limit", SHORT_RESUME_S]
         serve = ["serve", "--port", "0", *map(str, (*limits, *self._settings))]
+        serve += ["--model", self.model] if self.model != MODEL else []
         if self._number:
             for number in range(self._number):
                 await self._start(f"Triton {number + 1}")
@@ -222,7 +225,8 @@ class ServiceUnderTest:
             return wait_ready(self._bridge, log)
 
     async def _start(self, name: str) -> None:
-        server = TritonServer(self._repository, instances=1, slots=self._slots, log=self._logs / f"{name}.log")
+        log = self._logs / f"{name}.log"
+        server = TritonServer(self._repository, models=[self.model], instances=1, slots=self._slots, log=log)
         self._servers.append(server)
         await asyncio.to_thread(server.start)
         await asyncio.to_thread(server.wait_ready)
@@ -237,7 +241,9 @@ class ServiceUnderTest:
         well_at = time.monotonic()
         while True:
             await asyncio.sleep(WATCHED_EVERY_S)
-            if triton.paused or (server.running and triton.stubs and await asyncio.to_thread(_ready, triton)):
+            if triton.paused or (
+                server.running and triton.stubs and await asyncio.to_thread(_ready, triton, self.model)
+            ):
                 well_at = time.monotonic()
             if server.running and time.monotonic() - well_at < ILL_LIMIT_S:
                 continue
@@ -279,12 +285,12 @@ def _options(pid: int, name: str) -> list[str]:
     return [word.rpartition("=")[2] for word in command(pid) if name in word]
 
 
-def _ready(triton: TritonUnderTest) -> bool:
+def _ready(triton: TritonUnderTest, model: str) -> bool:
     endpoint = triton.endpoint("http")
     if endpoint is None:
         return False
     try:
-        _asked(endpoint, f"/v2/models/{MODEL}/ready", 3.0)
+        _asked(endpoint, f"/v2/models/{model}/ready", 3.0)
     except OSError:
         return False
     return True

@@ -1,8 +1,7 @@
-"""Trains the network of a keyword spotter."""
+"""Trains the network of a keyword spotter on places that have the phones of a keyword, or nearly."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,123 +11,120 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
+from streamer.engine.heads.keyword_network import KERNEL, STRIDE, WINDOW, KeywordNetwork
+from streamer.training.keywords.candidates import Candidates, candidates
 from streamer.training.keywords.material import Spoken
 
-HIDDEN = 64
-# The encoder tells the last phone of a word some frames after its end. From then on the word should be told, for so
-# many frames. Those around them do not count.
-DELAY, TELLING, DOUBTFUL = 5, 4, 4
-IGNORED = -100
-RATE = 3e-3
-ROWS, FRAMES = 24, 150  # a batch: pieces of this length
-KEYWORD_WEIGHT = 2.0
+PROJECTED, HIDDEN = 24, 64
+RATE, WARM_UP = 2e-3, 50
+ROWS = 128  # of a batch
+NOISE = 0.3  # added to frames
+DECAY = 0.3
+SMOOTHING = 0.02  # nothing is quite certain: otherwise all thresholds would be next to 1
+# Before the training, the score of the phones alone decides.
+FIRST_WEIGHT, FIRST_BIAS = 0.5, 2.0
+
+
+def untrained(
+    words: Sequence[str],
+    pronunciations: Sequence[tuple[int, tuple[int, ...]]],
+    phones: nn.Linear,
+    material: Sequence[Spoken],
+) -> KeywordNetwork:
+    """A network that knows only the phones. `phones` is the layer of the acoustic model that tells them in frames."""
+    weights = {
+        "silence": np.median(np.stack([each.frames[0] for each in material]), axis=0),
+        "phones": _array(phones.weight).T,
+        "phones_bias": _array(phones.bias),
+    }
+    return KeywordNetwork(
+        tuple(words),
+        tuple(pronunciations),
+        np.full(len(words), 0.5, np.float32),
+        {name: value.astype(np.float32) for name, value in weights.items()},
+    )
 
 
 class _Trained(nn.Module):
     """The layers that are trained; `KeywordNetwork` computes the same."""
 
-    def __init__(self, phones: int, words: int) -> None:
+    def __init__(self, network: KeywordNetwork) -> None:
         super().__init__()
-        self.hidden = nn.Conv1d(phones, HIDDEN, WINDOW)
-        self.output = nn.Linear(HIDDEN, 1 + words)
-        self.drop = nn.Dropout(0.3)
+        words = len(network.words)
+        self.phones: Tensor = torch.from_numpy(network.weights["phones"])
+        self.phones_bias: Tensor = torch.from_numpy(network.weights["phones_bias"])
+        self.projection = nn.Linear(network.width, PROJECTED)
+        self.first = nn.Conv1d(len(self.phones_bias) + PROJECTED, HIDDEN, KERNEL, STRIDE)
+        self.second = nn.Conv1d(HIDDEN, HIDDEN, KERNEL, STRIDE)
+        places = ((WINDOW - KERNEL) // STRIDE + 1 - KERNEL) // STRIDE + 1
+        self.output = nn.Linear(places * HIDDEN, words)
+        self.score = nn.Parameter(torch.full((words,), FIRST_WEIGHT))
+        nn.init.constant_(self.output.bias, FIRST_BIAS)
 
-    def forward(self, phones: Tensor) -> Tensor:
-        """Scores [batch, frames - WINDOW + 1, 1 + words] of the probabilities of phones."""
-        seen = functional.dropout(phones, 0.1, self.training).transpose(1, 2)
-        hidden = functional.relu(self.hidden(seen)).transpose(1, 2)
-        scores: Tensor = self.output(self.drop(hidden))
-        return scores
+    def forward(self, frames: Tensor, words: Tensor, scores: Tensor) -> Tensor:
+        """The logit of one word for each window."""
+        shares = functional.softmax(frames @ self.phones + self.phones_bias, -1)
+        if self.training:
+            frames = frames + NOISE * torch.randn_like(frames)
+            shares = functional.dropout(shares, 0.1)
+        seen = torch.cat([shares, self.projection(frames)], -1).transpose(1, 2)
+        hidden = functional.relu(self.second(functional.relu(self.first(seen)))).transpose(1, 2).flatten(1)
+        logits = self.output(functional.dropout(hidden, 0.3, self.training))
+        found: Tensor = logits.gather(1, words[:, None])[:, 0] + self.score[words] * scores
+        return found
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """The weights as `KeywordNetwork` uses them."""
+        layers: dict[str, nn.Linear | nn.Conv1d] = {
+            "projection": self.projection, "first": self.first, "second": self.second, "output": self.output,
+        }  # fmt: skip
+        found = {name: _array(layer.weight).reshape(len(layer.weight), -1).T for name, layer in layers.items()}
+        return found | {f"{name}_bias": _array(layer.bias) for name, layer in layers.items()} | {
+            "score": _array(self.score)
+        }  # fmt: skip
 
 
 def train(
-    material: Sequence[Spoken],
-    words: Sequence[str],
-    phones: nn.Linear,
-    minutes: float,
-    seed: int,
-    tell: Callable[[str], None],
+    network: KeywordNetwork, material: Sequence[Spoken], steps: int, seed: int, tell: Callable[[str], None]
 ) -> KeywordNetwork:
-    """Train for this many minutes of processor time. The threshold is still to be chosen.
-
-    `phones` is the layer of the acoustic model that tells phones in frames. It stays as it is.
-    """
+    """Train for this many steps. The thresholds are still to be chosen."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    fixed = {
-        "silence": np.median(np.stack([each.frames[0] for each in material]), axis=0),
-        "phones": _array(phones.weight).T,
-        "phones_bias": _array(phones.bias),
-    }
-    untrained = KeywordNetwork(tuple(words), 0.5, {name: value.astype(np.float32) for name, value in fixed.items()})
-    seen = [Spoken(untrained.phones(each.frames), each.keywords) for each in material]
-    silence = untrained.phones(untrained.weights["silence"][None])[0]
-    labels = [_labels(each) for each in seen]
-    with_keywords = [number for number, each in enumerate(seen) if each.keywords]
-    network = _Trained(len(silence), len(words))
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.1)
-    weight = torch.full((1 + len(words),), KEYWORD_WEIGHT)
-    weight[0] = 1.0
-    step, begun, recent = 0, time.process_time(), 0.0
-    while (progress := (time.process_time() - begun) / (60 * minutes)) < 1:
-        rows, wanted = [], []
-        for row in range(ROWS):
-            number = int(rng.choice(with_keywords)) if row % 2 and with_keywords else int(rng.integers(len(seen)))
-            piece, label = _piece(seen[number], labels[number], silence, rng)
-            rows.append(piece)
-            wanted.append(label)
+    found = candidates(network, material)
+    tell(f"{len(found.words)} places that sound like keywords; {int(found.right.sum())} of them are")
+    trained = _Trained(network)
+    optimiser = torch.optim.AdamW(trained.parameters(), lr=RATE, weight_decay=DECAY)
+    drawn = _balanced(found)
+    recent = 0.0
+    for step in range(1, steps + 1 if len(drawn) else 0):
+        rows = rng.choice(len(drawn), ROWS, p=drawn)
         for group in optimiser.param_groups:
-            group["lr"] = RATE * min(1.0, (step + 1) / 20) * (1 - progress)
-        scores = network(torch.from_numpy(np.stack(rows)))
-        loss = functional.cross_entropy(
-            scores.flatten(0, 1), torch.from_numpy(np.stack(wanted)).flatten(), weight, ignore_index=IGNORED
+            group["lr"] = RATE * min(1.0, step / WARM_UP) * (1 - step / (steps + 1))
+        logits = trained(
+            torch.from_numpy(found.windows[rows].astype(np.float32)),
+            torch.from_numpy(found.words[rows]),
+            torch.from_numpy(found.scores[rows]),
         )
+        right = torch.from_numpy(found.right[rows].astype(np.float32))
+        loss = functional.binary_cross_entropy_with_logits(logits, right * (1 - 2 * SMOOTHING) + SMOOTHING)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
-        step += 1
-        recent += (loss.item() - recent) / min(step, 50)
+        recent += (loss.item() - recent) / min(step, 100)
         if step % 100 == 0:
-            tell(f"step {step}, {100 * progress:.0f} %: loss {recent:.4f}")
-    trained = {
-        "hidden": _array(network.hidden.weight).reshape(HIDDEN, -1).T,
-        "hidden_bias": _array(network.hidden.bias),
-        "output": _array(network.output.weight).T,
-        "output_bias": _array(network.output.bias),
-    }
-    return replace(untrained, weights={**untrained.weights, **trained})
+            tell(f"step {step} of {steps}: loss {recent:.4f}")
+    return replace(network, weights={**network.weights, **trained.weights()})
+
+
+def _balanced(found: Candidates) -> NDArray[np.float64]:
+    """How often each candidate is drawn: those of a rare word, right or wrong, more often than their share."""
+    if not len(found.words):
+        return np.zeros(0)
+    kinds = 2 * found.words + found.right
+    drawn = 1 / np.sqrt(np.bincount(kinds)[kinds])
+    return np.asarray(drawn / drawn.sum())
 
 
 def _array(tensor: Tensor | None) -> NDArray[np.float32]:
     assert tensor is not None
     return tensor.detach().float().cpu().numpy()
-
-
-def _labels(spoken: Spoken) -> NDArray[np.int64]:
-    labels = np.zeros(len(spoken.frames), np.int64)
-    for keyword in spoken.keywords:
-        told = keyword.end + DELAY
-        labels[max(0, told - DOUBTFUL) : told + TELLING + DOUBTFUL] = IGNORED
-    for keyword in spoken.keywords:
-        labels[keyword.end + DELAY : keyword.end + DELAY + TELLING] = 1 + keyword.word
-    return labels
-
-
-def _piece(
-    spoken: Spoken, labels: NDArray[np.int64], silence: NDArray[np.float32], rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """A piece of an utterance, with silence before its beginning and after its end."""
-    latest = max(0, len(spoken.frames) - FRAMES)
-    start = int(rng.integers(latest + 1))
-    if spoken.keywords and rng.random() < 0.7:
-        keyword = spoken.keywords[int(rng.integers(len(spoken.keywords)))]
-        start = int(np.clip(keyword.end + DELAY - int(rng.integers(FRAMES - TELLING)), 0, latest))
-    piece = np.repeat(silence[None], WINDOW - 1 + FRAMES, axis=0).astype(np.float32)
-    wanted = np.full(FRAMES, IGNORED, np.int64)
-    before = spoken.frames[max(0, start - WINDOW + 1) : start]
-    inside = spoken.frames[start : start + FRAMES]
-    piece[WINDOW - 1 - len(before) : WINDOW - 1] = before
-    piece[WINDOW - 1 : WINDOW - 1 + len(inside)] = inside
-    wanted[: len(inside)] = labels[start : start + FRAMES]
-    return piece, wanted

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from streamer.engine.heads.speech_encoder import Sound, SpeechEncoder
+from streamer.engine.models.acoustic_model import AcousticModel
+from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, padded
 from streamer.training.data.corpus import Corpus, CorpusError, Utterance
 
-FRAME_MS = 40
-LONGEST_S = 25.0  # of an utterance: it is one request
+LONGEST_S = 25.0  # of an utterance
+BATCH_SECONDS = 60
+STEP_MS = 320  # of a session that does not ask for another one
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class SpokenKeyword:
 class Spoken:
     """The frames of one utterance, and the keywords in it."""
 
-    frames: NDArray[np.float32]
+    frames: NDArray[np.float16]
     keywords: tuple[SpokenKeyword, ...]
 
     @property
@@ -69,41 +72,54 @@ class AlignedWords:
         taken = {each.name for each in half}
         return half + list(_until((each for each in among if each.name not in taken), hours / 2))
 
+    def halves(self) -> tuple[list[Utterance], list[Utterance]]:
+        """Every second utterance, and the others."""
+        ordered = sorted(self.utterances(), key=lambda each: each.name)
+        return ordered[::2], ordered[1::2]
+
     def spoken(
-        self, utterances: Sequence[Utterance], keywords: Sequence[str], encoder: SpeechEncoder, batch: int
+        self, utterances: Sequence[Utterance], keywords: Sequence[str], model: AcousticModel
     ) -> Iterator[Spoken]:
         """Encode utterances, those of similar length as one batch."""
-        ordered = sorted(utterances, key=lambda each: each.samples)
-        for start in range(0, len(ordered), batch):
-            some = ordered[start : start + batch]
-            sounds = [
-                Sound(number, self.corpus.samples(each), {"step_ms": 320}, start=True, end=True)
-                for number, each in enumerate(some)
-            ]
-            for each, encoded in zip(some, encoder.encode(sounds), strict=True):
+        chunk = STEP_MS // FRAME_MS
+        for some in _batches(utterances):
+            samples = torch.stack([padded(self.corpus, each, some[-1].samples) for each in some])
+            lengths = [(each.samples + TAIL_SAMPLES) // model.frame_samples for each in some]
+            frames = model.frames(samples, torch.tensor(lengths), chunk)
+            for row, length, each in zip(frames, lengths, some, strict=True):
                 ends = tuple(
                     SpokenKeyword(keywords.index(word), (begins + lasts) // FRAME_MS)
                     for word, begins, lasts in self.words[each.name]
                     if word in keywords
                 )
-                yield Spoken(encoded.frames, ends)
+                yield Spoken(row[:length].half().numpy(), ends)
 
 
 def encoded(
     words: AlignedWords,
     utterances: Sequence[Utterance],
     keywords: Sequence[str],
-    encoder: SpeechEncoder,
-    batch: int,
+    model: AcousticModel,
     tell: Callable[[str], None],
 ) -> list[Spoken]:
     """Encode utterances, and say how far that is."""
     done: list[Spoken] = []
-    for number, spoken in enumerate(words.spoken(utterances, keywords, encoder, batch), start=1):
+    for number, spoken in enumerate(words.spoken(utterances, keywords, model), start=1):
         done.append(spoken)
-        if number % 500 == 0:
+        if number % 1000 == 0:
             tell(f"encoded {number} of {len(utterances)} utterances")
     return done
+
+
+def _batches(utterances: Iterable[Utterance]) -> Iterator[list[Utterance]]:
+    batch: list[Utterance] = []
+    for each in sorted(utterances, key=lambda each: each.samples):
+        if batch and each.seconds * (len(batch) + 1) > BATCH_SECONDS:
+            yield batch
+            batch = []
+        batch.append(each)
+    if batch:
+        yield batch
 
 
 def _until(utterances: Iterable[Utterance], hours: float) -> Iterator[Utterance]:

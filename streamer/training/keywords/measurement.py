@@ -1,4 +1,4 @@
-"""False alarms and misses of a keyword spotter."""
+"""False alarms and misses of a keyword spotter, and the thresholds that keep them in balance."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streamer.engine.heads.keyword_spotter import Frames, KeywordNetwork, KeywordSpotter
-from streamer.engine.heads.passage import Passage
-from streamer.training.keywords.material import FRAME_MS, Spoken
+import numpy as np
 
-TOLERANCE_MS = 600  # between the end of a word and the time that is told
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+from streamer.engine.heads.keyword_network import Floats, KeywordNetwork
+from streamer.engine.heads.keyword_paths import IMPOSSIBLE
+from streamer.engine.heads.keyword_spotter import PAUSE_MS, Frames, KeywordSpotter
+from streamer.engine.heads.passage import Passage
+from streamer.training.acoustic.evaluation_batches import FRAME_MS
+from streamer.training.keywords.candidates import Candidates, candidates
+from streamer.training.keywords.material import Spoken
+
+# So far from its aligned end a word may be told: of hesitant speakers, PocketSphinx is seconds wrong about some words.
+NEAR_MS = 4000
+# Logits: probabilities near 1 must differ, too.
+THRESHOLDS = 1 / (1 + np.exp(-np.arange(-4.0, 10.0, 0.25)))
+# How many misses of a word one false alarm in an hour may cost, from strict to generous.
+EXCHANGES = np.geomspace(30, 0.005, 80)
+AT_ONCE = 2048  # windows
+# A threshold counts with the false alarms of one that is so many steps lower: the few of an hour say little.
+MARGIN = 2
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,11 @@ class KeywordErrors:
         """The share of the words said that were not told."""
         return 1 - sum(self.told.values()) / max(1, sum(self.said.values()))
 
+    def __add__(self, other: KeywordErrors) -> KeywordErrors:
+        return KeywordErrors(
+            self.hours + other.hours, self.said + other.said, self.told + other.told, self.false + other.false
+        )
+
 
 def errors(network: KeywordNetwork, material: Sequence[Spoken]) -> KeywordErrors:
     """Let a spotter listen to this speech."""
@@ -41,25 +59,73 @@ def errors(network: KeywordNetwork, material: Sequence[Spoken]) -> KeywordErrors
     for spoken in material:
         size = len(spoken.frames)
         passage = Passage(step=size, steps=1, received=size * FRAME_MS * 16)
-        [found] = spotter.listen([Frames(1, passage, spoken.frames, start=True, end=True)])
-        waiting = [(network.words[keyword.word], keyword.end * FRAME_MS) for keyword in spoken.keywords]
-        said.update(word for word, _ in waiting)
+        frames = spoken.frames.astype(np.float32)
+        [found] = spotter.listen([Frames(1, passage, frames, start=True, end=True)])
+        ends = _ends(network, spoken)
+        said.update(network.words[keyword.word] for keyword in spoken.keywords)
         for keyword in found:
-            near = [
-                each for each in waiting if each[0] == keyword.word and abs(each[1] - keyword.at_ms) <= TOLERANCE_MS
-            ]
-            if near:
-                waiting.remove(near[0])
-                told[keyword.word] += 1
-            else:
-                false[keyword.word] += 1
+            word = network.words.index(keyword.word)
+            (told if _take(ends, word, keyword.at_ms // FRAME_MS - 1) else false)[keyword.word] += 1
     return KeywordErrors(sum(each.hours for each in material), said, told, false)
 
 
-def with_threshold(network: KeywordNetwork, material: Sequence[Spoken], most_false: float) -> KeywordNetwork:
-    """The network with the lowest threshold that keeps the false alarms an hour below a number, if one does."""
-    for threshold in THRESHOLDS:
-        chosen = replace(network, threshold=threshold)
-        if errors(chosen, material).false_an_hour <= most_false:
+def with_thresholds(network: KeywordNetwork, material: Sequence[Spoken], most_false: float) -> KeywordNetwork:
+    """The network with the thresholds that miss least and give so many false alarms an hour, of all words together."""
+    hours = sum(each.hours for each in material)
+    told, false = _by_threshold(network, material)
+    said = np.bincount([each.word for spoken in material for each in spoken.keywords], minlength=len(network.words))
+    misses = 1 - told / np.maximum(said, 1)
+    alarms = np.concatenate([false[:1].repeat(MARGIN, axis=0), false[:-MARGIN]]) / max(hours, 1e-9)
+    words = np.arange(len(network.words))
+    chosen = np.full(len(words), len(THRESHOLDS) - 1)
+    for exchange in EXCHANGES:
+        best = (misses + exchange * alarms).argmin(axis=0)
+        if alarms[best, words].sum() > most_false:
             break
-    return chosen
+        chosen = best
+    return replace(network, thresholds=THRESHOLDS[chosen].astype(np.float32))
+
+
+def _by_threshold(network: KeywordNetwork, material: Sequence[Spoken]) -> tuple[Floats, Floats]:
+    """How many words are told, and how many false alarms there are: [thresholds, words]."""
+    found = candidates(network, material, kept=None)
+    probabilities = _judged(network, found)
+    counts = np.zeros((2, len(THRESHOLDS), len(network.words)), np.float32)
+    for word in range(len(network.words)):
+        for level, threshold in enumerate(THRESHOLDS):
+            number, last, ends = -1, 0, [list[int]()]
+            for place in np.nonzero((found.words == word) & (probabilities >= threshold))[0]:
+                if found.number[place] != number:
+                    number, last = int(found.number[place]), -PAUSE_MS
+                    ends = _ends(network, material[number])
+                if (found.frame[place] - last) * FRAME_MS >= PAUSE_MS:
+                    last = int(found.frame[place])
+                    counts[0 if _take(ends, word, last) else 1, level, word] += 1
+    return counts[0], counts[1]
+
+
+def _judged(network: KeywordNetwork, found: Candidates) -> Floats:
+    """The probability of each candidate."""
+    probabilities = np.zeros(len(found.words), np.float32)
+    for start in range(0, len(found.words), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        words = found.words[part]
+        every = np.arange(len(words))
+        scores = np.full((len(words), len(network.words)), IMPOSSIBLE, np.float32)
+        scores[every, words] = found.scores[part]
+        probabilities[part] = network.judged(found.windows[part].astype(np.float32), scores)[every, words]
+    return probabilities
+
+
+def _ends(network: KeywordNetwork, spoken: Spoken) -> list[list[int]]:
+    """The frames in which each word ends."""
+    return [[each.end for each in spoken.keywords if each.word == word] for word in range(len(network.words))]
+
+
+def _take(ends: list[list[int]], word: int, frame: int) -> bool:
+    """Whether the word ends near this frame. Each end counts once."""
+    near = min(ends[word], key=lambda end: abs(frame - end), default=None)
+    if near is None or abs(frame - near) * FRAME_MS > NEAR_MS:
+        return False
+    ends[word].remove(near)
+    return True

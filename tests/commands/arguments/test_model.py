@@ -186,10 +186,21 @@ def test_a_name_for_the_bare_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked_model(options) == AskedModel()
 
 
+@pytest.mark.usefixtures("home")
+def test_a_shipped_model() -> None:
+    """The recogniser in steps is for a service of its own; a step alone is no model."""
+    for server in ((), ("--server", "embedded")):
+        assert asked("--model", "asr_heads", *server) == AskedModel(folder=asr_repository() / "asr_heads")
+    assert asked("--model", "asr_heads", "--server", "127.0.0.1:1") == AskedModel(name="asr_heads")
+    with pytest.raises(TritonError, match="there is no model speech_encoder on this machine"):
+        asked("--model", "speech_encoder")
+
+
 def test_a_name_of_a_running_service(home: ModelLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a service runs on this machine, it may have models with other names. Those that are here come first."""
     monkeypatch.setattr("streamer.commands.arguments.model.is_ready", lambda: True)
-    assert asked("--model", "english") == AskedModel(name="english")
+    for name in ("english", "asr_heads"):
+        assert asked("--model", name) == AskedModel(name=name)
     assert asked("--model", "mine") == AskedModel(folder=home.folder / "mine")
 
 

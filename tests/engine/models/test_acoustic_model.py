@@ -36,6 +36,15 @@ def test_streaming_samples_equals_the_whole(model: AcousticModel, step_ms: int) 
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=0)
 
 
+def test_the_frames_of_the_whole(model: AcousticModel) -> None:
+    """Whole audio gives the frames that steps give to the heads."""
+    samples, slots = torch.randn(2, 640 * 24) * 0.1, torch.tensor([1, 0])
+    state = model.make_state(2)
+    pieces = [model.encode(state, slots, piece)[0] for piece in samples.split(5120, dim=1)]
+    whole = model.frames(samples, torch.tensor([24, 24]), 8)
+    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=0)
+
+
 def test_a_step_of_audio(model: AcousticModel) -> None:
     """16-bit audio gives what its samples in [-1, 1) give, and gradients are not recorded."""
     audio = np.random.default_rng(0).integers(-32768, 32768, (2, 5120)).astype(np.int16)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from streamer.engine.heads.keyword_spotter import KeywordNetwork
+from streamer.engine.heads.keyword_network import KeywordNetwork
 from streamer.training.data.corpus import Utterance, write_corpus
 from streamer.triton.repository import models_in
 from tests.samples import pcm
 from tests.scripts.program import run_here
 
 SCRIPT = "train/train_keywords.py"
+ROOT = Path(__file__).parents[3]
 
 
 def prepared(folder: Path) -> Path:
@@ -33,11 +34,12 @@ def prepared(folder: Path) -> Path:
 def test_a_spotter_is_trained_and_measured(tmp_path: Path) -> None:
     """A model repository with the head, an ensemble with it, and the shipped models; the errors are told."""
     target = tmp_path / "models"
-    given = ["--work", prepared(tmp_path), "--to", target, "--words", "is,the", "--minutes", 0.005]
+    given = ["--work", prepared(tmp_path), "--to", target, "--words", "is,the", "--steps", 10]
     done = run_here(SCRIPT, *given)
     assert done.returncode == 0, done.stderr
     assert "| word | said | missed | false alarms |\n" in done.stdout
-    assert "false alarms an hour" in done.stdout
+    assert "the second half of dev: " in done.stdout
+    assert "an hour)" in done.stdout
     assert {"asr_keywords", "keyword_head", "speech_encoder", "transcript_head"} <= set(models_in(target))
     assert KeywordNetwork.load(target / "keyword_head" / "1").words == ("is", "the")
 
@@ -47,3 +49,13 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     done = run_here(SCRIPT, "--work", tmp_path, "--to", tmp_path / "models")
     assert done.returncode == 1
     assert "run scripts/data/prepare_speech.py" in done.stderr
+
+
+def test_a_spotter_that_was_trained_before(tmp_path: Path) -> None:
+    """The shipped one needs no speech; a folder without one is named."""
+    done = run_here(SCRIPT, "--trained", ROOT / "examples" / "keywords", "--to", tmp_path / "models")
+    assert done.returncode == 0, done.stderr
+    assert len(KeywordNetwork.load(tmp_path / "models" / "keyword_head" / "1").words) == 10
+    done = run_here(SCRIPT, "--trained", tmp_path, "--to", tmp_path / "models")
+    assert done.returncode == 1
+    assert "keywords.safetensors is missing" in done.stderr

@@ -1,0 +1,41 @@
+"""How much memory the steps of the recogniser take, with the shipped weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.engine.memory.step_report import measured
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.triton.repository import asr_repository
+from tests.samples import pcm
+
+BUNDLE = asr_repository() / "streaming_asr" / "1"
+
+
+def test_each_step_has_its_part(tmp_path: Path) -> None:
+    """The state of the encoder is what its description says. The heads read what it encoded, and keep far less."""
+    speech, heard = np.frombuffer(pcm("quilter.ogg")[:96_000], np.int16), tmp_path / "heard.npz"
+    parts = ("encoder", "activity", "transcript")
+    found = {part: measured(BUNDLE, part, heard, 2, "cpu", speech) for part in parts}
+    shape = json.loads((BUNDLE / "model.json").read_text())["encoder"]
+    numbers = shape["layers"] * (2 * (shape["left_frames"] + shape["largest_chunk"]) + shape["kernel"] - 1)
+    slots = {part: told["slot"]["main"] for part, told in found.items()}
+    assert any(0 < slots["encoder"] - size * numbers * shape["width"] < 5000 for size in (2, 4))
+    assert 1000 < slots["activity"] < 10_000 < slots["transcript"] < slots["encoder"]
+    # Weights in half precision; the transcript head has none of the encoder's.
+    weights = (BUNDLE / "weights.pt").stat().st_size
+    assert found["encoder"]["instance"]["model"]["main"] > weights
+    assert found["transcript"]["shared"]["tables"] > 1_000_000
+    assert found["transcript"]["hotwords"]["stream"]["main"] > 0
+    assert found["transcript"]["stream"]["main"] > 0
+    assert [told["audio"]["main"] for told in found.values()] == [60 * 32_000, 0, 0]  # of the longest segment
+
+
+def test_no_bundle(tmp_path: Path) -> None:
+    """The error names the file that is missing."""
+    with pytest.raises(BundleError, match=r"model\.json is missing"):
+        measured(tmp_path, "encoder", tmp_path / "heard.npz", 2, "cpu", np.zeros(0, np.int16))
