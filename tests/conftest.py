@@ -143,6 +143,15 @@ def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield
 
 
+@pytest.fixture(autouse=True)
+def _the_log_is_as_before() -> Iterator[None]:
+    """Restore what is logged: a command that a test runs in this process chooses its own level."""
+    logger = logging.getLogger("streamer")
+    level = logger.level
+    yield
+    logger.setLevel(level)
+
+
 @pytest.fixture(scope="session")
 def shipped_triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
