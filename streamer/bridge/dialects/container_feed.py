@@ -36,6 +36,8 @@ class ContainerFeed:
         self._tasks: list[asyncio.Task[None]] = []
         self._decoding: Decoding | None = None
         self._decoded_at = 0.0
+        self._taken = asyncio.Event()  # the session has taken what the decoder gave last
+        self._taken.set()
         self._stirred_at = 0.0
         self._over = False  # the decoder gives nothing more
         self._ending = False  # the client has ended its audio
@@ -111,7 +113,10 @@ class ContainerFeed:
             frame = await decoding.next()
             self._decoded_at = loop.time()
             if isinstance(frame, Samples):
+                self._taken.clear()
                 await self._steps.put(frame.pcm)
+                self._taken.set()
+                self._decoded_at = loop.time()
             elif isinstance(frame, Opened):
                 await self._put(dialect.opened(frame.channels))
             else:
@@ -125,13 +130,18 @@ class ContainerFeed:
     async def _settle(self) -> None:
         """Wait until the decoder has nothing more to give for now."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _LONGEST_SETTLING_S
         began = loop.time()
+        deadline = began + _LONGEST_SETTLING_S
         while self._decoding is not None and not self._over and loop.time() < deadline:
-            wait = max(began, self._decoded_at) + _QUIET_S - loop.time()
-            if wait <= 0:
+            if not self._taken.is_set():
+                # While the session takes nothing, as during a recovery, the decoder waits too, and has more to give.
+                blocked_at = loop.time()
+                await self._taken.wait()
+                deadline += loop.time() - blocked_at
+            elif (wait := max(began, self._decoded_at) + _QUIET_S - loop.time()) > 0:
+                await asyncio.sleep(wait)
+            else:
                 return
-            await asyncio.sleep(wait)
 
     async def _put(self, steps: Iterable[Step]) -> None:
         for step in steps:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import struct
 import subprocess
+from typing import Any
 
 import numpy as np
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.bridge.dialects.container_feed import ContainerFeed
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
+from streamer.wire.dialects.deepgram_live import DeepgramLive
+from streamer.wire.dialects.dialect import FLUSH, Opening
 from tests.bridge.dialects.conftest import DECODERS
 from tests.bridge.dialects.deepgram_client import (
     CLOSE,
@@ -151,3 +157,24 @@ async def test_a_client_that_leaves_takes_its_decoder_with_it(exact: ExactServic
         await eventually(lambda: decoders() == 0)
     messages, _, _ = await listen(exact.url, "", [WAV])
     assert len(finals(messages)) == 3
+
+
+async def test_a_flush_is_about_all_audio_while_the_session_takes_none() -> None:
+    """A session that takes nothing for a while, as during a recovery, gets all that was sent, and then the flush."""
+
+    class Sent(asyncio.Queue[str | bytes]):
+        receive = asyncio.Queue.get
+
+    sent: Any = Sent()  # in place of a websocket
+    for message in [recording(TALK), FINALIZE]:
+        sent.put_nowait(message)
+    feed = ContainerFeed(UploadLimits(), separate=False)
+    dialect = DeepgramLive(Opening())
+    try:
+        taken = [await feed.next(sent, dialect)]
+        while taken[-1] != FLUSH:
+            await asyncio.sleep(0.3)  # longer than a decoder is silent that has nothing more to give
+            taken.append(await feed.next(sent, dialect))
+    finally:
+        await feed.release()
+    assert sum(len(step) for step in taken if isinstance(step, bytes)) == 2 * len(TALK)
