@@ -232,8 +232,11 @@ class Session:
         self._fail(endings.misdirected(code, message))
 
     def stall(self, limit_s: float) -> None:
-        """End, because the client has not read its results for so long."""
-        if self.state is not State.CLOSED:
+        """End, because the client has not read its results for so long. Nothing may follow what it did not get."""
+        self._outbox.take()
+        if self.state is State.CLOSED:
+            self._outcome = Outcome(NOT_READ, endings.not_read(limit_s))
+        else:
             self._shut(NOT_READ, endings.not_read(limit_s))
 
     def break_down(self) -> None:

@@ -388,14 +388,26 @@ def test_a_fault_of_ours() -> None:
 
 
 def test_client_does_not_read() -> None:
-    """A client that does not read is closed with a reason and no further message."""
+    """A client that does not read is closed with a reason and no further message, whatever waits for it."""
     driven = Driven()
+    driven.text('{"type":"nonsense"}')
     driven.session.stall(30)
     assert driven.messages() == []
     assert driven.session.close is not None
     assert (driven.session.close.code, driven.session.ended_by) == (4008, "not_read")
     assert "30 s" in driven.session.close.reason
     driven.assert_ends()
+
+
+def test_client_does_not_read_the_end() -> None:
+    """A session that is over is not closed as if its last messages had arrived."""
+    driven = Driven()
+    driven.text(STOP)
+    driven.exchange()
+    assert driven.said() == ["done"]
+    driven.session.stall(30)
+    assert driven.session.close is not None
+    assert (driven.session.close.code, driven.session.ended_by) == (4008, "not_read")
 
 
 def test_closed_session_is_read_on() -> None:

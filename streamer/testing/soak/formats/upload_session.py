@@ -94,9 +94,10 @@ def _of_seconds(word: Word) -> Word:
 
 
 def _error(told: str) -> str:
-    """The code of a refusal in any of these formats."""
-    line = next((line for line in told.splitlines() if "error" in line and "{" in line), told)
+    """The code of a refusal in any of these formats: the whole answer, or an event after others."""
+    _, event, data = told.partition("event: error\n")
+    line = data.splitlines()[0] if event else told
     error = json.loads(line[line.index("{") :])
     if "err_msg" in error:
         return "failed" if "recogniser failed" in error["err_msg"] else str(error["err_code"])
-    return str(error["error"]["code"])
+    return str(error.get("error", error)["code"])
