@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.upstreams import patience
 from streamer.bridge.upstreams import probe as prober
 from streamer.bridge.upstreams.rollover import RollError
 from streamer.testing.exact_repository import FAULTS, add_exact_model
@@ -129,11 +130,13 @@ async def test_no_word_is_lost(marked: Path) -> None:
         check(events, whole)
 
 
-async def test_the_shipped_model(tmp_path: Path) -> None:
+async def test_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With real speech, and the same weights under another name, words and their times are the same.
 
     Each start and end of speech is told once. Its time may differ: the new detector does not know the former audio.
     """
+    # On a busy machine the old model is slow while the new one is loaded. That is no failure.
+    monkeypatch.setattr(patience, "SHORTEST_S", patience.LONGEST_S)
     for name in ("one", "two"):
         linked_model(asr_repository() / "streaming_asr", tmp_path / name)
     part = pcm("talk.flac", TWO_SEGMENTS_S)
