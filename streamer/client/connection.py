@@ -99,7 +99,7 @@ class Connection:
         """Return the next message. None if none comes within this time, or if another task has taken it."""
         # Not with wait_for: before Python 3.12 it can swallow a cancellation that comes together with the result, so a
         # Ctrl-C would be lost. This way no message is lost either when the waiting task is cancelled.
-        receiving = self._receiving = self._receiving or asyncio.create_task(self._websocket.recv())
+        receiving = self._receiving = self._receiving or self._received()
         await asyncio.wait({receiving}, timeout=limit_s)
         if not receiving.done() or self._receiving is not receiving:
             return None
@@ -129,6 +129,12 @@ class Connection:
             await asyncio.gather(self._receiving, return_exceptions=True)
         if self._closing is not None:
             await self._closing
+
+    def _received(self) -> asyncio.Task[str | bytes]:
+        """Receive a message in a task of its own. Python does not complain if nobody asks how it ended."""
+        task = asyncio.create_task(self._websocket.recv())
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
 
     def _read(self, message: str | bytes) -> dict[str, Any]:
         event: Any
