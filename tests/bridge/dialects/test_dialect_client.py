@@ -181,6 +181,7 @@ async def test_metrics_know_the_format(exact: ExactService) -> None:
 
 async def test_a_client_that_only_leaves(exact: ExactService) -> None:
     """Its slot is free again."""
+    await eventually(lambda: sequences(exact) == 0)
     for _ in range(SESSIONS):
         async with connect(address(exact.url, LINEAR)) as websocket:
             await websocket.send(AUDIO[:6400])
