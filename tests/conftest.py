@@ -50,6 +50,7 @@ LONGEST = (
     "commands/test_transcribe.py",
     "test_cli.py",
     "web/test_page.py",
+    "web/test_page_access.py",
     "web/test_page_recordings.py",
     "web/test_microphone.py",
     "triton/test_server.py",

@@ -1,4 +1,4 @@
-"""The page itself: options, keyboard, screen reader, light and dark, a phone, and a strict policy."""
+"""The page itself: options, turns, formats, scripts without spaces, and a strict policy."""
 
 from __future__ import annotations
 
@@ -7,147 +7,18 @@ import random
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.async_api import Locator, Page, expect
 
 from streamer.bridge.service import Service
 from streamer.transcript import Transcript
-from tests.samples import reference
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, wave_file, written
 
-CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file", "speak")
-PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 # The division of lines depends on which words these are.
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
 # Words of scripts without spaces, with marks and figures, and what is around them.
 SPACELESS = (*"今日は東京にいる", "他。", "“你", "好”，", "「は", "い」", "2024", "年", "— (", "．")
 TEXTS = ["ab cd", "今日は", "今日は、 OK 東京2024年", "今日は東京 OK", "我 A 是的"]
-# Every visible text with too little contrast: WCAG AA requires 4.5, or 3 for large text.
-FAINT = """() => {
-    const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
-    const over = (colours) => {
-        pen.clearRect(0, 0, 1, 1);
-        for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
-        return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    };
-    const light = (rgb) => {
-        const linear = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-        const [r, g, b] = rgb.map((each) => linear(each / 255));
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const found = {looked: 0, faint: []};
-    for (const element of document.querySelectorAll("body *")) {
-        const own = [...element.childNodes].filter((node) => node.nodeType === 3);
-        const text = own.map((node) => node.data).join("").trim();
-        const style = getComputedStyle(element);
-        const box = element.getBoundingClientRect();
-        const shown = element.checkVisibility({visibilityProperty: true}) && box.width > 2 && style.clipPath === "none";
-        if (!text || !shown || element.closest(":disabled") || element.closest(".unseen")) continue;
-        const behind = [];
-        for (let each = element; each; each = each.parentElement) {
-            behind.unshift(getComputedStyle(each).backgroundColor);
-        }
-        const [a, b] = [light(over(behind)), light(over([...behind, style.color]))];
-        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        const large = parseFloat(style.fontSize) >= 24;
-        found.looked += 1;
-        if (ratio < (large ? 3 : 4.5)) found.faint.push([text.slice(0, 30), ratio, style.color]);
-    }
-    return found;
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_contrast(open_page: OpenPage, scheme: Any) -> None:
-    """Every text has enough contrast, including grey words, options and messages; dark is dark."""
-    page = await open_page("/", color_scheme=scheme)
-    assert (await page.evaluate(FAINT))["faint"] == []
-    await page.get_by_label("As spoken").check()
-    await drop(page, wave_file("airplane.mp3"))
-    await expect(page.locator("#partial .word.open").first).to_be_visible(timeout=60_000)
-    assert (await page.evaluate(FAINT))["faint"] == []
-    await doing(page, "nothing")
-    await page.locator("#finals .word").first.hover()
-    await drop(page, b"nothing", "letter.txt")
-    await expect(page.locator("#notice h2")).to_be_visible()
-    found = await page.evaluate(FAINT)
-    assert (found["looked"] > 10, found["faint"]) == (True, [])
-    await page.locator("#save").click()
-    await expect(page.get_by_role("menu")).to_be_visible()
-    assert (await page.evaluate(FAINT))["faint"] == []
-    await page.keyboard.press("Escape")
-    await page.click("#options-open")
-    await page.wait_for_timeout(400)
-    found = await page.evaluate(FAINT)
-    assert (found["looked"] > 15, found["faint"]) == (True, [])
-    brightness = (
-        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).reduce((sum, each) => sum + Number(each), 0)"
-    )
-    assert (await page.evaluate(brightness) < 120) == (scheme == "dark")
-
-
-async def test_a_phone(open_page: OpenPage) -> None:
-    """On a phone nothing needs sideways scrolling, nothing is cut off, and controls are large enough to touch."""
-    page = await open_page("/", **PHONE)
-    for width in (360, 320):
-        await page.set_viewport_size({"width": width, "height": 740})
-        await fits(page, width)
-    await page.set_viewport_size({"width": 360, "height": 740})
-    await transcribed(page)
-    await fits(page, 360)
-    await page.locator("#finals .word").nth(5).tap()
-    await expect(page.locator(".word.heard")).to_be_visible()
-    for name in ("options", "history", "keys", "programs"):
-        await page.evaluate(f"document.getElementById('{name}').showModal()")
-        await fits(page, 360)
-        await page.keyboard.press("Escape")
-    await drop(page, b"nothing", "letter.txt")
-    await expect(page.locator("#notice h2")).to_be_visible()
-    await fits(page, 360)
-    small = await page.locator("button:visible, label.button").evaluate_all(
-        "all => all.map((one) => [one.id, one.getBoundingClientRect()])"
-        ".filter(([, box]) => box.height < 40 || box.width < 40).map(([id]) => id)"
-    )
-    assert small == []
-
-
-@pytest.mark.parametrize("height", [256, 640])
-async def test_a_small_window(open_page: OpenPage, exact_service: Service, height: int) -> None:
-    """At 320 pixels (400 % zoom), header and transcript stay visible, even at the end of a long transcript."""
-    page = await open_page(f"http://{urlsplit(exact_service.url).netloc}/", viewport={"width": 320, "height": height})
-    words = reference("talk.flac").split()
-    await drop(page, said(*(" ".join(words[start : start + 20]) for start in range(0, len(words), 20))))
-    await expect(page.locator("#finals .word")).to_have_count(len(words), timeout=60_000)
-    await doing(page, "nothing")
-    await page.wait_for_function("() => scrollY > 100")
-    header, dock, seen = await page.evaluate(
-        """() => {
-            const [header, dock] = ["body > header", "#dock"].map((one) => document.querySelector(one));
-            const [top, bottom] = [header.getBoundingClientRect().bottom, dock.getBoundingClientRect().top];
-            const words = [...document.querySelectorAll("#finals .word")].map((word) => word.getBoundingClientRect());
-            return [top, bottom, words.filter((box) => box.top >= top && box.bottom <= bottom).length];
-        }"""
-    )
-    assert 0 < header < dock - height / 3
-    assert seen > 5
-    await expect(page.locator("#state")).to_be_in_viewport()
-    for name in ("#options-open", "#history-open", "#speak", "#copy", "#save", "#clear"):
-        await expect(page.locator(name)).to_be_in_viewport(ratio=1)
-    await fits(page, 320)
-
-
-async def fits(page: Page, width: int) -> None:
-    """Check that nothing is wider than the window."""
-    beyond = await page.evaluate(
-        """() => [...document.querySelectorAll("body *")]
-            .filter((one) => one.checkVisibility() && !one.closest(".unseen, pre, dialog header"))
-            .map((one) => [one, one.getBoundingClientRect()])
-            .filter(([, box]) => box.right > innerWidth + 1 || box.left < -1)
-            .map(([one]) => one.id || one.className || one.tagName)"""
-    )
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
-    assert beyond == []
 
 
 async def test_options_are_remembered(open_page: OpenPage) -> None:
@@ -229,104 +100,6 @@ async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:
     await expect(page.locator("#notice p")).to_contain_text("words")
     await page.get_by_role("button", name="Open the options").click()
     await expect(page.get_by_label("Names and words to listen for")).to_be_visible()
-
-
-async def test_every_control_by_keyboard(open_page: OpenPage) -> None:
-    """Tab reaches every control in the order of the page, with a visible outline."""
-    page = await open_page("/")
-    reached = await tabbed(page)
-    assert [name for name in reached if name in CONTROLS] == list(CONTROLS)
-    assert "pace" in reached
-    await transcribed(page)
-    await page.evaluate("document.activeElement.blur()")
-    reached = await tabbed(page)
-    expected = [
-        "history-open",
-        "options-open",
-        "name",
-        "word",
-        "play",
-        "wave",
-        "file",
-        "pace",
-        "speak",
-        "copy",
-        "save",
-        "clear",
-    ]
-    assert [name for name in reached if name in expected] == expected
-
-
-async def tabbed(page: Page) -> list[str]:
-    """The controls that Tab reaches. Each must have a visible outline."""
-    reached: list[str] = []
-    for _ in range(30):
-        await page.keyboard.press("Tab")
-        name, outlined, labelled = await page.evaluate(
-            """() => {
-                const here = document.activeElement;
-                if (here === document.body) return ["", true, true];
-                const marks = [here, here.closest("label"), here.nextElementSibling].filter(Boolean);
-                const outlined = marks.some((one) => getComputedStyle(one).outlineStyle === "solid"
-                    && parseFloat(getComputedStyle(one).outlineWidth) >= 2);
-                const name = here.name === "pace" ? "pace" : here.id || here.className.split(" ")[0];
-                return [name, outlined, Boolean(here.ariaLabel || here.labels?.length || here.innerText.trim())];
-            }"""
-        )
-        if not name or name in reached:
-            break
-        assert outlined, f"{name} has no outline"
-        assert labelled, f"{name} has no name"
-        reached.append(name)
-    return reached
-
-
-async def test_a_screen_reader(open_page: OpenPage) -> None:
-    """Finals are a polite live region without the partial; landmarks, states and pictures have names."""
-    page = await open_page("/")
-    await transcribed(page)
-    log = page.get_by_role("log", name="What was said")
-    assert await log.get_attribute("aria-live") == "polite"
-    assert await log.locator("#partial").count() == 0
-    assert await page.locator("#finals .at[aria-hidden=true]").count() == await page.locator("#finals .at").count() > 0
-    assert await page.get_by_role("status").first.inner_text() == "Ready"
-    for role in ("banner", "main", "contentinfo"):
-        assert await page.get_by_role(role).count() == 1, role
-    nameless = await page.locator("button, input, select, textarea, [role]").evaluate_all(
-        "all => all.filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length"
-        " || one.getAttribute('aria-labelledby') || one.matches('[role=tooltip], [role=status], [role=alert]')))"
-        ".map((one) => one.outerHTML)"
-    )
-    assert nameless == []
-    assert await page.locator("svg:not([aria-hidden=true])").count() == 0
-
-
-async def test_less_movement(open_page: OpenPage) -> None:
-    """With reduced motion there are no animations, and the waveform is drawn at most four times a second."""
-    page = await open_page("/", reduced_motion="reduce")
-    await page.evaluate(
-        """() => {
-            globalThis.drawn = 0;
-            const clear = CanvasRenderingContext2D.prototype.clearRect;
-            CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-                globalThis.drawn += 1;
-                clear.apply(this, box);
-            };
-        }"""
-    )
-    await page.click("#speak")
-    await expect(page.locator("#state")).to_have_text("Listening", timeout=60_000)
-    drawn, seconds = await page.evaluate(
-        """async () => {
-            const [before, began] = [drawn, performance.now()];
-            await new Promise((resolve) => setTimeout(resolve, 1500));
-            return [drawn - before, (performance.now() - began) / 1000];
-        }"""
-    )
-    assert 1 <= drawn <= 4 * seconds + 1
-    assert await page.evaluate("document.getAnimations().length") == 0
-    await page.keyboard.press("Escape")
-    await doing(page, "nothing")
 
 
 async def test_the_policy_holds(open_page: OpenPage) -> None:
