@@ -11,13 +11,13 @@ docs/explanation/attack.md.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import random
 import sys
 from functools import partial
 from pathlib import Path
 
+from streamer.commands.interrupt import run_until_signal
 from streamer.testing.attack.campaign import Campaign
 from streamer.testing.attack.catalogue import ATTACKS, chosen
 from streamer.triton import TritonError
@@ -52,17 +52,21 @@ def main() -> int:
     tell = partial(print, "attack:", file=sys.stderr, flush=True)
     tell(f"seed {seed}; report and logs are written to {folder}")
     campaign = Campaign(seed, folder, attacks, options.minutes, options.attackers, options.bystanders, options.late)
+
+    async def work() -> int:
+        report = await campaign.run(tell)
+        (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
+        (folder / "report.md").write_text(report.text() + "\n")
+        print(report.text())
+        for complaint in report.complaints():
+            tell(complaint)
+        return 1 if any(report.complaints()) else 0
+
     try:
-        report = asyncio.run(campaign.run(tell))
+        return run_until_signal(work())
     except (TritonError, OSError) as error:
         tell(str(error))
         return 1
-    (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    (folder / "report.md").write_text(report.text() + "\n")
-    print(report.text())
-    for complaint in report.complaints():
-        tell(complaint)
-    return 1 if any(report.complaints()) else 0
 
 
 if __name__ == "__main__":

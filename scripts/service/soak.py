@@ -12,7 +12,6 @@ Linux only. See docs/explanation/soak.md and docs/how-to/evaluation.md.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import random
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
+from streamer.commands.interrupt import run_until_signal
 from streamer.evaluate.manifest import ManifestError
 from streamer.settings.served_models import wrong_folder
 from streamer.shipped import shipped
@@ -74,11 +74,15 @@ def _long(options: argparse.Namespace) -> int:
             session = long_session_run.session(
                 url, recordings, watched, minutes=options.minutes, pace=options.pace, search=options.search
             )
-            record = asyncio.run(session)
+
+            async def work() -> int:
+                record = await session
+                print(long_session_report.report(record))
+                return _failed(long_session_report.failures(record, recordings))
+
+            return run_until_signal(work())
     except (ManifestError, AudioError, SessionError, OSError) as error:
         return _failed([str(error)])
-    print(long_session_report.report(record))
-    return _failed(long_session_report.failures(record, recordings))
 
 
 def _faults(options: argparse.Namespace) -> int:
@@ -107,14 +111,18 @@ def _faults(options: argparse.Namespace) -> int:
         options.model,
         options.only,
     )
+
+    async def work() -> int:
+        report = await soak(settings, tell)
+        (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
+        (folder / "memory.tsv").write_text(report.memory())
+        print(report.table())
+        return _failed(report.failures())
+
     try:
-        report = asyncio.run(soak(settings, tell))
+        return run_until_signal(work())
     except (TritonError, UndisturbedError, OSError) as error:
         return _failed([str(error)])
-    (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    (folder / "memory.tsv").write_text(report.memory())
-    print(report.table())
-    return _failed(report.failures())
 
 
 def _failed(complaints: Iterable[str]) -> int:

@@ -17,8 +17,8 @@ import triton_python_backend_utils as pb_utils
 from streamer.adapters.held_requests import HeldRequests
 from streamer.adapters.instance import Instance
 from streamer.adapters.metrics import InstanceMetrics
+from streamer.adapters.precedence import Precedence
 from streamer.adapters.requests import END, START, array, options_of
-from streamer.adapters.turns import Turns
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Final, Heard, StreamEvent, as_json
 from streamer.engine.stream_options import BadOptions, StreamOptions
@@ -61,7 +61,7 @@ class EventModel(ABC):
         self._recogniser = self.load(self._instance)
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
         self._metrics = InstanceMetrics(self._instance)
-        self._turns = Turns()
+        self._precedence = Precedence()
         # The requests of streams that are being prepared: the first of each is its START.
         self._held: HeldRequests[_Asked] = HeldRequests(self._recogniser.model.sample_rate)
         self._slices = 0  # of preparation since the last step
@@ -75,7 +75,7 @@ class EventModel(ABC):
     def execute(self, requests: list[Any]) -> None:
         """Answer every request with one message: its events or its error. The answer to START may come later."""
         self._metrics.in_flight(self._held.requests + len(requests))
-        with self._turns.step():
+        with self._precedence.step():
             self._metrics.begin(requests)
             self._answer(requests)
             self._metrics.in_flight(self._held.requests)
@@ -88,7 +88,7 @@ class EventModel(ABC):
         self._stopping.set()
         self._work.set()
         self._between_steps.join(timeout=5)
-        with self._turns.step():
+        with self._precedence.step():
             for asked in self._held.clear():
                 self._fail(asked.request, StreamError("failed", "the model is being unloaded"))
             del self._recogniser
@@ -146,7 +146,7 @@ class EventModel(ABC):
         while not self._stopping.is_set():
             self._work.wait(SWEEP_S)
             try:
-                with self._turns.other():
+                with self._precedence.other():
                     self._slices += 1
                     self._prepare()
                     self._answer(())

@@ -1,34 +1,34 @@
-"""Turns at the recogniser: steps go before other work."""
+"""Precedence at the recogniser: steps go before other work."""
 
 from __future__ import annotations
 
 import threading
 
-from streamer.adapters.turns import Turns
+from streamer.adapters.precedence import Precedence
 
 
 def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
     """Other work gets no second turn while a step waits, and gets one after it."""
-    turns, order = Turns(), list[str]()
+    precedence, order = Precedence(), list[str]()
     working, release = threading.Event(), threading.Event()
 
     def work() -> None:
         for number in range(3):
-            with turns.other():
+            with precedence.other():
                 order.append("other")
                 if not number:
                     working.set()
                     release.wait(30)
 
     def step() -> None:
-        with turns.step():
+        with precedence.step():
             order.append("step")
 
     worker, stepper = threading.Thread(target=work), threading.Thread(target=step)
     worker.start()
     assert working.wait(30)
     stepper.start()
-    while not turns._steps:  # it is at the door
+    while not precedence._steps:  # it is at the door
         pass
     release.set()
     for thread in (worker, stepper):
@@ -38,12 +38,12 @@ def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
 
 def test_a_turn_ends_with_an_error() -> None:
     """A turn that fails is given back."""
-    turns = Turns()
-    for turn in (turns.step, turns.other, turns.step):
+    precedence = Precedence()
+    for turn in (precedence.step, precedence.other, precedence.step):
         try:
             with turn():
                 raise ValueError
         except ValueError:
             pass
-    with turns.other():
-        assert turns._taken
+    with precedence.other():
+        assert precedence._taken

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class Precedence:
     """One turn at a time. No other work begins while a step waits."""
 
     def __init__(self) -> None:
