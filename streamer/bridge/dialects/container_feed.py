@@ -19,9 +19,9 @@ from streamer.wire.upload import Problem
 
 # Steps that wait for the session.
 _MOST_WAITING: Final = 4
-# A flush is about all audio that was sent. A decoder that has given nothing for so long has decoded what it can.
-_QUIET_S: Final = 0.25
-_LONGEST_SETTLING_S: Final = 2.0
+# A flush is about all audio that was sent, so the decoder gets this long to decode it. It is looked at so often.
+_LONGEST_SETTLING_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.02
 # Some formats are decoded only when all of them has come. Meanwhile their client is not idle.
 _STIR_EVERY_S: Final = 2.0
 
@@ -130,18 +130,16 @@ class ContainerFeed:
     async def _settle(self) -> None:
         """Wait until the decoder has nothing more to give for now."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        deadline = began + _LONGEST_SETTLING_S
+        deadline = loop.time() + _LONGEST_SETTLING_S
         while self._decoding is not None and not self._over and loop.time() < deadline:
             if not self._taken.is_set():
                 # While the session takes nothing, as during a recovery, the decoder waits too, and has more to give.
                 blocked_at = loop.time()
                 await self._taken.wait()
                 deadline += loop.time() - blocked_at
-            elif (wait := max(began, self._decoded_at) + _QUIET_S - loop.time()) > 0:
-                await asyncio.sleep(wait)
-            else:
+            elif self._decoding.at_rest():
                 return
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _put(self, steps: Iterable[Step]) -> None:
         for step in steps:

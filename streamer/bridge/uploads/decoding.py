@@ -24,6 +24,7 @@ from streamer.audio.arriving.frames import (
 from streamer.audio.arriving.frames import Problem as DecoderProblem
 from streamer.audio.arriving.process import MODULE
 from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.bridge.uploads.process_rest import Look, look_at_session, unread
 from streamer.shipped import PACKAGE
 from streamer.wire.upload import BareSamples
 
@@ -49,6 +50,8 @@ class Decoding:
         self._feeding = False  # bytes wait for the decoder
         self._whole = False  # all of it has been fed
         self._killed = False
+        self._frames = 0  # given so far
+        self._look: tuple[int, Look] | None = None
 
     @classmethod
     async def begin(cls, limits: UploadLimits, samples: BareSamples | None, *, separate: bool) -> Decoding:
@@ -104,9 +107,27 @@ class Decoding:
                 if not reading.done() and still and (self._whole or self._feeding):
                     self.kill()
                     return DecoderProblem(ProblemCode.TOO_COSTLY, "The recording takes too long to be decoded.")
+            self._frames += 1
             return reading.result()
         finally:
             reading.cancel()
+
+    def at_rest(self) -> bool:
+        """Whether it has done all that it can with what it was fed: so now, and when this was asked before.
+
+        Ask again after a short while. What it gave in between must have been taken with `next`.
+        """
+        before, self._look = self._look, self._looked()
+        return self._look is not None and self._look == before
+
+    def _looked(self) -> tuple[int, Look] | None:
+        assert self._process.stdin is not None
+        transport = self._process.stdin.transport
+        waits = transport.get_write_buffer_size() > 0
+        if waits or (not transport.is_closing() and unread(transport.get_extra_info("pipe").fileno())):
+            return None
+        look = look_at_session(self._process.pid)
+        return None if look is None else (self._frames, look)
 
     def kill(self) -> None:
         """Kill the decoder, and everything that it started. It may be called again."""

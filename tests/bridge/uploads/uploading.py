@@ -66,14 +66,20 @@ def error(content: bytes) -> str:
 
 def decoders(parent: int | None = None) -> int:
     """The number of decoder processes of this process."""
-    found = 0
+    return len(decoder_processes(parent))
+
+
+def decoder_processes(parent: int | None = None) -> list[int]:
+    """The decoder processes of this process, or of another one."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parents = (folder / "stat").read_text().rpartition(")")[2].split()[1]
             command = (folder / "cmdline").read_text()
         except OSError:
             continue
-        found += MODULE in command and int(parents) == (parent or os.getpid())
+        if MODULE in command and int(parents) == (parent or os.getpid()):
+            found.append(int(folder.name))
     return found
 
 
