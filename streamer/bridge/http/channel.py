@@ -69,7 +69,8 @@ class Channel(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Hand data to the transport, without waiting."""
-        if data and self._transport is not None and not self.lost:
+        # The transport knows first that the connection is gone, and asyncio logs writing on all the same.
+        if data and self._transport is not None and not self.lost and not self._transport.is_closing():
             self._transport.write(data)
 
     async def drained(self, deadline: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import ssl
 from contextlib import suppress
 
@@ -15,7 +16,7 @@ from websockets.frames import Opcode
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.http import channel, connection, websocket
-from streamer.bridge.http.channel import UNSENT_HIGH
+from streamer.bridge.http.channel import UNSENT_HIGH, Channel
 from streamer.bridge.http.websocket import FRAMES_HIGH, NotRead, WebSocket
 from streamer.bridge.session.outbox import Numbered
 from streamer.wire.errors import CloseCode
@@ -196,6 +197,23 @@ async def test_who_does_not_read_what_is_sent(sockets: Port, handler: Handler, m
     assert told
     assert sockets.failed == 0
     peer.close()
+
+
+async def test_nothing_is_written_to_a_connection_that_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that resets while a lot is sent to it at once leaves no complaint of asyncio in the log."""
+
+    class WrittenTo(Channel):
+        @property
+        def wants_more(self) -> bool:
+            return True
+
+    here, there = socket.socketpair()
+    dropped: list[str] = []
+    _, channel = await asyncio.get_running_loop().connect_accepted_socket(lambda: WrittenTo(dropped.append), here)
+    there.close()
+    for _ in range(20):
+        channel.write(b"partial")
+    assert not caplog.records
 
 
 async def test_over_tls(handler: Handler, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
