@@ -30,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     speech = read_audio(options.recording)[: round(options.seconds * SAMPLE_RATE)]
-    print(f"{options.folder.name}: {read_model_folder(options.folder).family.value}, {len(speech) / SAMPLE_RATE:g} s\n")
+    print(f"{options.folder.name}: {read_model_folder(options.folder).family.title}, {len(speech) / SAMPLE_RATE:g} s\n")
     print("| streams | service, ms | of it bridge and client, ms | memory, MB | sherpa-onnx, ms | memory, MB | ratio |")
     print("|---" * 7 + "|", flush=True)
     for number in options.streams:

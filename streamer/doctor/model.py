@@ -79,7 +79,7 @@ def public_model(folder: Path) -> Iterator[Finding]:
     size = sum(graph.path.stat().st_size for graph in graphs) / 1e6
     layout = found.layout
     step, ahead = (samples * 10 // FRAME_SHIFT for samples in (layout.step_samples, layout.ahead_samples))
-    said = f"{found.family.value}, {len(found.tokens)} tokens, {size:.1f} MB, complete"
+    said = f"{found.family.title}, {len(found.tokens)} tokens, {size:.1f} MB, complete"
     yield Finding("model files", FINE, f"{said}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
 
 

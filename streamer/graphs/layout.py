@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from streamer.graphs.onnx_file import ElementType, GraphFile, Port
+from streamer.graphs.onnx_file import ElementType, Port
 
 FRAME_SHIFT = 160  # samples between two feature frames, at 16 kHz
 FRAME_LENGTH = 400
@@ -17,13 +18,31 @@ class LayoutError(ValueError):
     """The graph is not what its metadata says, or cannot serve several streams. The message goes on after its file."""
 
 
+class Features(Enum):
+    """What a graph hears."""
+
+    KALDI = "kaldi"  # as icefall trains with them
+    NEMO = "nemo"
+
+
+class Given(Enum):
+    """A number for each stream that a graph takes beside its features and states."""
+
+    WINDOW = "window"  # the frames of the window
+    AGE = "age"  # the feature frames of the steps before, since the stream began
+
+
 @dataclass(frozen=True)
 class StatePort:
-    """One state of the encoder: the input that takes it, its shape, and the axis of it that counts the streams."""
+    """One state of the encoder: the input that takes it, its shape, and the axis of it that counts the streams.
+
+    `output` is the name of its new value.
+    """
 
     input: Port
     shape: tuple[int, ...]  # with 1 for the streams
     axis: int
+    output: str
 
 
 @dataclass(frozen=True)
@@ -31,7 +50,9 @@ class EncoderLayout:
     """How an encoder is fed.
 
     Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the one before. It gives
-    `frames` frames of `units` numbers; None if the file does not say how many.
+    `frames` frames of `units` numbers (None if the file does not say how many) as `output`. The first input takes the
+    features. If they are `upright`, each column is a frame, otherwise each row; `output_upright` says the same of the
+    frames. `given` are the other inputs that are no states.
     """
 
     window: int
@@ -39,7 +60,12 @@ class EncoderLayout:
     mels: int
     frames: int
     units: int | None
+    output: str
     states: tuple[StatePort, ...]
+    features: Features = Features.KALDI
+    upright: bool = False
+    output_upright: bool = False
+    given: tuple[tuple[Port, Given], ...] = ()
 
     @property
     def step_samples(self) -> int:
@@ -101,9 +127,10 @@ def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], stre
             raise LayoutError(f"has {port.name} of the size {found}, where its metadata says {expected}")
 
 
-def matching_states(graph: GraphFile, expected: Sequence[tuple[ElementType, tuple[int, ...], int]]) -> list[StatePort]:
-    """The states of a graph, by position: those after its first input and its first output."""
-    inputs, outputs = graph.inputs[1:], graph.outputs[1:]
+def matching_states(
+    inputs: Sequence[Port], outputs: Sequence[Port], expected: Sequence[tuple[ElementType, tuple[int, ...], int]]
+) -> list[StatePort]:
+    """The states that these inputs take and these outputs give, by position: types, shapes, axes of the streams."""
     if len(inputs) != len(expected) or len(outputs) != len(expected):
         raise LayoutError(
             f"has {len(inputs)} states that go in and {len(outputs)} that come out, not {len(expected)} as its "
@@ -114,7 +141,7 @@ def matching_states(graph: GraphFile, expected: Sequence[tuple[ElementType, tupl
         check_port(port, type_, shape, axis)
         if result.type is not type_:
             raise LayoutError(f"has {result.name} of the type {result.type.name.lower()}, not {type_.name.lower()}")
-        found.append(StatePort(port, shape, axis))
+        found.append(StatePort(port, shape, axis, result.name))
     return found
 
 

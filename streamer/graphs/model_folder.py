@@ -4,43 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from streamer.graphs.families.family import EncoderFamily, Family, SearchKind
+from streamer.graphs.families.table import recognised
 from streamer.graphs.layout import EncoderLayout, LayoutError
 from streamer.graphs.onnx_file import GraphFile, GraphFileError, read_graph_file
 from streamer.graphs.piece_model import PieceModel, PieceModelError, read_pieces
 from streamer.graphs.token_table import TOKENS_FILE, TokenTableError, blank_of, read_tokens
-from streamer.graphs.transducer import Transducer, transducer_of
-from streamer.graphs.zipformer2 import MODEL_TYPE, zipformer2_layout
+from streamer.graphs.transducer import Transducer
 
 _SUFFIX: Final = ".onnx"
 _INT8: Final = ".int8.onnx"
-_ALONE: Final = "its streams must all be of one age, so it cannot serve several that begin at different times"
-_LATER: Final = "so far Streamer computes Zipformer-2 only"
-# What `model_type` may be, and why such a model cannot be used.
-_OTHERS: Final[Mapping[str, tuple[str, str]]] = {
-    "zipformer": ("a Zipformer of the first version", _LATER),
-    "conformer": ("a Conformer", _LATER),
-    "lstm": ("an LSTM transducer", _LATER),
-    "ebranchformer": ("an E-Branchformer", _LATER),
-    "t-one": ("T-one", _LATER),
-    "wenet_ctc": ("a model of WeNet", f"{_ALONE}; a Zipformer-2 of the same language would do"),
-    "paraformer": ("a Paraformer", f"{_ALONE}; a Zipformer-2 of the same language would do"),
-}
 _FILES: Final = "an encoder, a decoder and a joiner, or one model with CTC"
 
 
 class ModelFolderError(ValueError):
     """The folder cannot be used as a model. The message is a sentence for the user, without its full stop."""
-
-
-class Family(Enum):
-    """The kinds of public models that can be used."""
-
-    CTC = "Zipformer-2 with CTC"
-    TRANSDUCER = "Zipformer-2 transducer"
 
 
 @dataclass(frozen=True)
@@ -82,14 +63,15 @@ def read_model_folder(folder: Path) -> PublicModel:
 
 def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
     graph = read_graph_file(folder / _only(folder, "model", graphs))
-    layout = _layout(graph)
+    family, layout = _laid_out(graph, SearchKind.CTC)
     if layout.units is None:
         raise ModelFolderError(f"{graph.path} does not say how many tokens it knows")
     tokens = read_tokens(folder / TOKENS_FILE, layout.units)
     blank = blank_of(tokens)
     if blank is None:
         raise ModelFolderError(f"{folder / TOKENS_FILE} has no token <blk>, which a model with CTC needs")
-    return PublicModel(Family.CTC, graph, layout, tokens, blank, pieces=read_pieces(folder))
+    kind = Family(family.architecture, SearchKind.CTC)
+    return PublicModel(kind, graph, layout, tokens, blank, pieces=read_pieces(folder))
 
 
 def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
@@ -97,13 +79,16 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     if missing:
         raise ModelFolderError(f"{folder} is not complete: it has no {' and no '.join(missing)} ({_FILES} are needed)")
     encoder, decoder, joiner = (read_graph_file(folder / _only(folder, part, names)) for part, names in parts.items())
-    layout = _layout(encoder)
+    family, layout = _laid_out(encoder, SearchKind.TRANSDUCER)
+    if family.transducer is None:
+        raise ModelFolderError(f"{encoder.path} is no part of a transducer: {family.architecture.value} has none")
     try:
-        found = transducer_of(decoder, joiner, layout.units)
+        found = family.transducer(encoder, layout, decoder, joiner)
     except LayoutError as error:
         raise ModelFolderError(f"{folder}: {error}") from error
     tokens = read_tokens(folder / TOKENS_FILE, found.vocabulary)
-    return PublicModel(Family.TRANSDUCER, encoder, layout, tokens, 0, found, read_pieces(folder))
+    kind = Family(family.architecture, SearchKind.TRANSDUCER)
+    return PublicModel(kind, encoder, layout, tokens, found.blank, found, read_pieces(folder))
 
 
 def _only(folder: Path, part: str, names: list[str]) -> str:
@@ -115,19 +100,11 @@ def _only(folder: Path, part: str, names: list[str]) -> str:
     return full[0]
 
 
-def _layout(graph: GraphFile) -> EncoderLayout:
-    kind = graph.metadata.get("model_type")
-    if kind is None:
-        raise ModelFolderError(
-            f"{graph.path} does not say which kind of model it is (no model_type in its metadata): it is not a "
-            "streaming model of sherpa-onnx"
-        )
-    if kind != MODEL_TYPE:
-        named, why = _OTHERS.get(kind, (f"a model of the type {kind[:80]!r}", _LATER))
-        if kind.startswith("EncDec"):
-            named = "a FastConformer of NeMo"
-        raise ModelFolderError(f"{graph.path} is {named}, which cannot be used: {why}")
+def _laid_out(graph: GraphFile, search: SearchKind) -> tuple[EncoderFamily, EncoderLayout]:
     try:
-        return zipformer2_layout(graph)
+        family = recognised(graph)
+        if search is SearchKind.CTC and not family.ctc:
+            raise LayoutError(f"is no whole model: {family.architecture.value} has no models with CTC")
+        return family, family.layout(graph, search)
     except LayoutError as error:
         raise ModelFolderError(f"{graph.path} {error}") from error

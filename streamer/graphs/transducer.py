@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamer.graphs.layout import LayoutError, Metadata, check_port
+from streamer.graphs.layout import EncoderLayout, LayoutError, Metadata, check_port
 from streamer.graphs.onnx_file import ElementType, GraphFile, Port
 
 
@@ -19,12 +19,13 @@ class Transducer:
     joiner: GraphFile
     context: int
     vocabulary: int
+    blank: int = 0
 
 
-def transducer_of(predictor: GraphFile, joiner: GraphFile, units: int | None) -> Transducer:
-    """The two graphs beside an encoder with frames of this many numbers. LayoutError if they do not fit."""
+def transducer_of(encoder: GraphFile, layout: EncoderLayout, predictor: GraphFile, joiner: GraphFile) -> Transducer:
+    """The two graphs beside an encoder, as icefall exports them. LayoutError if they do not fit."""
     if len(predictor.inputs) != 1 or len(predictor.outputs) != 1:
-        raise LayoutError(f"{predictor.path.name} is not the decoder of a Zipformer: it has a state")
+        raise LayoutError(f"{predictor.path.name} is not a decoder of icefall: it has a state")
     if len(joiner.inputs) != 2 or len(joiner.outputs) != 1:
         raise LayoutError(f"{joiner.path.name} is not a joiner: it must have two inputs and one output")
     try:
@@ -35,7 +36,7 @@ def transducer_of(predictor: GraphFile, joiner: GraphFile, units: int | None) ->
     except LayoutError as error:
         raise LayoutError(f"{predictor.path.name} {error}") from error
     try:
-        check_port(joiner.inputs[0], ElementType.FLOAT, (1, units), 0)
+        check_port(joiner.inputs[0], ElementType.FLOAT, (1, layout.units), 0)
         check_port(joiner.inputs[1], ElementType.FLOAT, (1, predicted), 0)
         check_port(joiner.outputs[0], ElementType.FLOAT, (1, None), 0)
         vocabulary = _width(joiner.outputs[0])

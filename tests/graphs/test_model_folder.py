@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from streamer.graphs.model_folder import Family, ModelFolderError, read_model_folder
+from streamer.graphs.families.family import Architecture, Family, SearchKind
+from streamer.graphs.model_folder import ModelFolderError, read_model_folder
 from streamer.testing.graphs.exact_zipformer2 import TOKENS, make_ctc_folder, make_transducer_folder
 
 ENCODER, DECODER = "encoder-epoch-1-avg-1.onnx", "decoder-epoch-1-avg-1.onnx"
@@ -18,7 +19,7 @@ ENCODER, DECODER = "encoder-epoch-1-avg-1.onnx", "decoder-epoch-1-avg-1.onnx"
 def test_a_model_with_ctc(tmp_path: Path) -> None:
     """One graph, whose metadata gives the windows and the states."""
     public = read_model_folder(make_ctc_folder(tmp_path, chunk=64))
-    assert public.family is Family.CTC
+    assert public.family == Family(Architecture.ZIPFORMER2, SearchKind.CTC)
     assert (public.layout.window, public.layout.step, public.layout.frames) == (77, 64, 16)
     assert (public.tokens, public.blank) == (TOKENS, 0)
     assert len(public.layout.states) == 6 * 3 + 2
@@ -27,7 +28,7 @@ def test_a_model_with_ctc(tmp_path: Path) -> None:
 def test_a_transducer(tmp_path: Path) -> None:
     """Three graphs that fit each other."""
     public = read_model_folder(make_transducer_folder(tmp_path))
-    assert public.family is Family.TRANSDUCER
+    assert public.family == Family(Architecture.ZIPFORMER2, SearchKind.TRANSDUCER)
     assert public.layout.ahead_samples == 2200
     assert public.transducer is not None
     assert (public.transducer.context, public.transducer.vocabulary) == (2, len(TOKENS))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.graphs.model_folder import Family
+from streamer.graphs.families.family import SearchKind
 from streamer.library import LibraryError
 from streamer.library.catalogue import KnownModel
 from streamer.library.download import Patience
@@ -41,7 +41,7 @@ def test_a_model_is_fetched(
     folder = fetch_model(library, model, quiet)
     assert folder == library.find("small")
     assert files(folder) == files(small_model)
-    assert library.read("small").family is Family.CTC
+    assert library.read("small").family.search is SearchKind.CTC
     assert left(library) == []
     assert library.pin("small") == {"address": address, "sha256": checksum}
     assert [checksum in said for said in quiet.said] == [True] * (not published)
@@ -148,7 +148,7 @@ def test_import_of_a_folder(library: ModelLibrary, tmp_path: Path, quiet: Quiet)
     (folder / "tokens.txt").symlink_to(tmp_path / "elsewhere.txt")
     (folder / "test_wavs").mkdir()
     new = import_model(library, "mine", folder, quiet)
-    assert library.read("mine").family is Family.TRANSDUCER
+    assert library.read("mine").family.search is SearchKind.TRANSDUCER
     assert not (new / "tokens.txt").is_symlink()
     assert sorted(files(new)) == sorted(path.name for path in folder.iterdir() if path.is_file())
 

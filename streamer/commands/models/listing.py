@@ -76,7 +76,7 @@ def _of_folder(library: ModelLibrary, name: str) -> dict[str, Any]:
     except LibraryError as error:
         return about | {"wrong": str(error)}
     return about | {
-        "family": model.family.value,
+        "family": model.family.title,
         "step_ms": model.layout.step * _FRAME_MS,
         "state_bytes": model.layout.state_bytes,
     }

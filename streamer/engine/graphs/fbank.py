@@ -1,4 +1,4 @@
-"""Kaldi's filterbank features, with the settings that public models were trained with."""
+"""Filterbank features, with the settings that public models were trained with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import kaldi_native_fbank as knf
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.graphs.layout import FRAME_SHIFT
+from streamer.graphs.layout import FRAME_SHIFT, Features
 
 SAMPLE_RATE = 16_000
 
@@ -14,7 +14,7 @@ SAMPLE_RATE = 16_000
 class Fbank:
     """The features of many windows at once. A window gives the same numbers in any company."""
 
-    def __init__(self, mels: int, frames: int) -> None:
+    def __init__(self, features: Features, mels: int, frames: int) -> None:
         """`frames` of each window, which begins with the first sample of the first frame."""
         self._frames = frames
         options = knf.FbankOptions()
@@ -23,6 +23,12 @@ class Fbank:
         options.frame_opts.snip_edges = True  # the window has the samples before and after the frames already
         options.mel_opts.num_bins = mels
         options.mel_opts.high_freq = -400
+        if features is Features.NEMO:
+            options.frame_opts.window_type = "hann"
+            options.frame_opts.remove_dc_offset = False
+            options.mel_opts.low_freq = 0
+            options.mel_opts.high_freq = 0  # half of the sample rate
+            options.mel_opts.is_librosa = True
         self._options = options
 
     def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.float32]:

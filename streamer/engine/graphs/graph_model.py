@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamer.engine.graphs.fbank import SAMPLE_RATE, Fbank
 from streamer.engine.graphs.sessions import open_graph
 from streamer.engine.models.streaming_model import Array, Emissions, ModelState
-from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, StatePort
+from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, Given, StatePort
 from streamer.graphs.model_folder import PublicModel
 from streamer.graphs.onnx_file import ElementType
 
@@ -19,8 +19,8 @@ FRAMES: Final = "frames"
 """The head: what the graph gives for every frame. The search of the family knows what it means."""
 
 _BEFORE: Final = "before"  # the last samples before the next window
-_BEGUN: Final = "begun"  # whether a slot has computed a step since its reset
-_TYPES: Final = {ElementType.FLOAT: np.float32, ElementType.INT64: np.int64}
+_STEPS: Final = "steps"  # how many a slot has computed since its reset
+_TYPES: Final = {ElementType.FLOAT: np.float32, ElementType.INT32: np.int32, ElementType.INT64: np.int64}
 
 
 class GraphModel:
@@ -36,40 +36,54 @@ class GraphModel:
         self.step_ms: tuple[int, ...] = (layout.step_samples * 1000 // SAMPLE_RATE,)
         self.ahead_samples = layout.ahead_samples
         self._layout = layout
-        self._features = Fbank(layout.mels, layout.window)
+        self._features = Fbank(layout.features, layout.mels, layout.window)
         self._session = open_graph(public.encoder)
         self._input = public.encoder.inputs[0].name
-        self._outputs = [port.name for port in public.encoder.outputs]
+        self._outputs = [layout.output, *(port.output for port in layout.states)]
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots. States of the graph keep the order of their axes."""
         graph = {port.input.name: np.zeros(_with(port, slots), _TYPES[port.input.type]) for port in self._layout.states}
-        return {_BEFORE: np.zeros((slots, FRAME_LEAD), np.int16), _BEGUN: np.zeros(slots, np.bool_), **graph}
+        return {_BEFORE: np.zeros((slots, FRAME_LEAD), np.int16), _STEPS: np.zeros(slots, np.int64), **graph}
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Clear these slots; nothing remains of the streams that used them."""
         numbers = list(slots)
         state[_BEFORE][numbers] = 0
-        state[_BEGUN][numbers] = False
+        state[_STEPS][numbers] = 0
         for port in self._layout.states:
             state[port.input.name][_at(port, numbers)] = 0
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""
         numbers = list(slots)
-        before = state[_BEFORE][numbers]
-        fresh = ~state[_BEGUN][numbers]
+        before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
+        fresh = steps == 0
         before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
-        feeds: dict[str, Array] = {self._input: self._features(np.concatenate((before, samples), axis=1))}
-        for port in self._layout.states:
-            feeds[port.input.name] = np.take(state[port.input.name], numbers, axis=port.axis)
+        features = self._features(np.concatenate((before, samples), axis=1))
+        feeds: dict[str, Array] = {self._input: _turned(features) if self._layout.upright else features}
+        for port, given in self._layout.given:
+            feeds[port.name] = self._given(given, steps).astype(_TYPES[port.type])
+        for state_port in self._layout.states:
+            feeds[state_port.input.name] = np.take(state[state_port.input.name], numbers, axis=state_port.axis)
         frames, *states = self._session.run(self._outputs, feeds)
-        for port, value in zip(self._layout.states, states, strict=True):
-            state[port.input.name][_at(port, numbers)] = value
+        for state_port, value in zip(self._layout.states, states, strict=True):
+            state[state_port.input.name][_at(state_port, numbers)] = value
         step = self._layout.step * FRAME_SHIFT
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
-        state[_BEGUN][numbers] = True
-        return {FRAMES: frames}
+        state[_STEPS][numbers] += 1
+        return {FRAMES: _turned(frames) if self._layout.output_upright else frames}
+
+    def _given(self, given: Given, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What each stream gives to the graph, after this many steps."""
+        if given is Given.AGE:
+            return steps * self._layout.step
+        return np.full(len(steps), self._layout.window)
+
+
+def _turned(frames: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows of each stream become columns, and columns rows."""
+    return np.ascontiguousarray(frames.transpose(0, 2, 1))
 
 
 def _with(port: StatePort, slots: int) -> tuple[int, ...]:

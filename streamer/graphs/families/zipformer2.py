@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from streamer.graphs.families.family import Architecture, EncoderFamily, SearchKind
 from streamer.graphs.layout import EncoderLayout, LayoutError, Metadata, StatePort, check_port, matching_states
 from streamer.graphs.onnx_file import ElementType, GraphFile
+from streamer.graphs.transducer import transducer_of
 
-MODEL_TYPE = "zipformer2"
 MELS = 80
 SUBSAMPLING = 4  # feature frames for each frame that comes out
 _EMBED_CHANNELS = 128
@@ -13,7 +16,11 @@ _EMBED_CHANNELS = 128
 _Shape = tuple[ElementType, tuple[int, ...], int]
 
 
-def zipformer2_layout(graph: GraphFile) -> EncoderLayout:
+def _recognises(metadata: Mapping[str, str]) -> bool:
+    return metadata.get("model_type") == "zipformer2"
+
+
+def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     """The layout of this encoder, or of this whole CTC model. LayoutError if it is not consistent."""
     metadata = Metadata(graph.metadata)
     window, step = metadata.whole("T"), metadata.whole("decode_chunk_len")
@@ -26,7 +33,8 @@ def zipformer2_layout(graph: GraphFile) -> EncoderLayout:
     check_port(result, ElementType.FLOAT, (1, step // SUBSAMPLING, None), 0)
     units = result.shape[2] if result.shape else None
     known = units if isinstance(units, int) else None
-    return EncoderLayout(window, step, MELS, step // SUBSAMPLING, known, _states(graph, metadata))
+    states = _states(graph, metadata)
+    return EncoderLayout(window, step, MELS, step // SUBSAMPLING, known, result.name, states)
 
 
 def _states(graph: GraphFile, metadata: Metadata) -> tuple[StatePort, ...]:
@@ -48,4 +56,7 @@ def _states(graph: GraphFile, metadata: Metadata) -> tuple[StatePort, ...]:
         expected += [(ElementType.FLOAT, shape, axis) for shape, axis in shapes] * count
     embedded = (1, _EMBED_CHANNELS, 3, ((MELS - 1) // 2 - 1) // 2)
     expected += [(ElementType.FLOAT, embedded, 0), (ElementType.INT64, (1,), 0)]
-    return tuple(matching_states(graph, expected))
+    return tuple(matching_states(graph.inputs[1:], graph.outputs[1:], expected))
+
+
+ZIPFORMER2 = EncoderFamily(Architecture.ZIPFORMER2, _recognises, _layout, ctc=True, transducer=transducer_of)
