@@ -30,7 +30,8 @@ from streamer.engine.stream_events import StreamError
 from streamer.graphs.model_folder import ModelFolderError
 from streamer.limits import BEAM, GREEDY
 from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder, random_phrases
+from streamer.testing.graphs.exact_icefall import random_phrases
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.reference import VOCABULARY
 
 STREAMS_OF_A_MODEL = 50  # each group has a model with other weights

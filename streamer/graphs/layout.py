@@ -9,7 +9,8 @@ from enum import Enum
 
 from streamer.graphs.onnx_file import ElementType, Port
 
-FRAME_SHIFT = 160  # samples between two feature frames, at 16 kHz
+FRAME_MS = 10  # between two feature frames
+FRAME_SHIFT = 160  # the same in samples, at 16 kHz
 FRAME_LENGTH = 400
 FRAME_LEAD = 120  # how far the first feature frame reaches back before the first sample
 
@@ -23,6 +24,7 @@ class Features(Enum):
 
     KALDI = "kaldi"  # as icefall trains with them
     NEMO = "nemo"
+    TELEPHONE = "telephone"  # the samples themselves, at 8 kHz
 
 
 class Given(Enum):
@@ -43,6 +45,10 @@ class StatePort:
     shape: tuple[int, ...]  # with 1 for the streams
     axis: int
     output: str
+
+
+StateShape = tuple[ElementType, tuple[int, ...], int]
+"""What a state must be: its type, its shape with 1 for the streams, and the axis that counts them."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,7 @@ def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], stre
             raise LayoutError(f"has {port.name} of the size {found}, where its metadata says {expected}")
 
 
-def matching_states(
-    inputs: Sequence[Port], outputs: Sequence[Port], expected: Sequence[tuple[ElementType, tuple[int, ...], int]]
-) -> list[StatePort]:
+def matching_states(inputs: Sequence[Port], outputs: Sequence[Port], expected: Sequence[StateShape]) -> list[StatePort]:
     """The states that these inputs take and these outputs give, by position: types, shapes, axes of the streams."""
     if len(inputs) != len(expected) or len(outputs) != len(expected):
         raise LayoutError(

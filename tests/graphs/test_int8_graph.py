@@ -14,7 +14,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from streamer.engine.graphs.sessions import open_graph
 from streamer.graphs.int8_graph import ROUNDING, Int8Graph, UnknownInt8
 from streamer.graphs.onnx_file import read_graph_file
-from streamer.testing.graphs.exact_zipformer2 import JOINED, make_transducer_folder
+from streamer.testing.graphs.exact_icefall import JOINED
+from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 
 JOINER, ENCODER = "joiner-epoch-1-avg-1.onnx", "encoder-epoch-1-avg-1.onnx"
 

@@ -11,7 +11,8 @@ from onnx import helper
 
 from streamer.graphs.families.family import Architecture, Family, SearchKind
 from streamer.graphs.model_folder import ModelFolderError, read_model_folder
-from streamer.testing.graphs.exact_zipformer2 import TOKENS, make_ctc_folder, make_transducer_folder
+from streamer.testing.graphs.exact_icefall import TOKENS
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
 ENCODER, DECODER = "encoder-epoch-1-avg-1.onnx", "decoder-epoch-1-avg-1.onnx"
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from streamer.graphs.layout import FRAME_SHIFT
+from streamer.graphs.layout import FRAME_MS
 from streamer.library import SHIPPED, LibraryError
 from streamer.library.catalogue import KnownModel
 from streamer.library.model_library import ModelLibrary
-
-_FRAME_MS = FRAME_SHIFT // 16
 
 
 def content(library: ModelLibrary, known: Mapping[str, KnownModel], language: str | None = None) -> dict[str, Any]:
@@ -77,7 +75,7 @@ def _of_folder(library: ModelLibrary, name: str) -> dict[str, Any]:
         return about | {"wrong": str(error)}
     return about | {
         "family": model.family.title,
-        "step_ms": model.layout.step * _FRAME_MS,
+        "step_ms": model.layout.step * FRAME_MS,
         "state_bytes": model.layout.state_bytes,
     }
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from streamer.engine.graphs.fbank import SAMPLE_RATE, Fbank
 from streamer.engine.graphs.sessions import open_graph
+from streamer.engine.graphs.telephone import TelephoneSamples
 from streamer.engine.models.streaming_model import Array, Emissions, ModelState
-from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, Given, StatePort
+from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given, StatePort
 from streamer.graphs.model_folder import PublicModel
 from streamer.graphs.onnx_file import ElementType
 
@@ -20,7 +21,12 @@ FRAMES: Final = "frames"
 
 _BEFORE: Final = "before"  # the last samples before the next window
 _STEPS: Final = "steps"  # how many a slot has computed since its reset
-_TYPES: Final = {ElementType.FLOAT: np.float32, ElementType.INT32: np.int32, ElementType.INT64: np.int64}
+_TYPES: Final = {
+    ElementType.FLOAT: np.float32,
+    ElementType.FLOAT16: np.float16,
+    ElementType.INT32: np.int32,
+    ElementType.INT64: np.int64,
+}
 
 
 class GraphModel:
@@ -36,7 +42,7 @@ class GraphModel:
         self.step_ms: tuple[int, ...] = (layout.step_samples * 1000 // SAMPLE_RATE,)
         self.ahead_samples = layout.ahead_samples
         self._layout = layout
-        self._features = Fbank(layout.features, layout.mels, layout.window)
+        self._features = _features_of(layout)
         self._session = open_graph(public.encoder)
         self._input = public.encoder.inputs[0].name
         self._outputs = [layout.output, *(port.output for port in layout.states)]
@@ -57,6 +63,13 @@ class GraphModel:
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""
         numbers = list(slots)
+        if len(numbers) == 1 and self._layout.frames == 1:
+            # A single row twice: onnxruntime may compute it in another way, and a stream must not depend on its company.
+            return {FRAMES: self._computed(state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]}
+        return {FRAMES: self._computed(state, numbers, samples)}
+
+    def _computed(self, state: ModelState, numbers: list[int], samples: NDArray[np.int16]) -> NDArray[np.float32]:
+        """The frames of these slots, from a step of audio for each."""
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
         fresh = steps == 0
         before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
@@ -72,13 +85,20 @@ class GraphModel:
         step = self._layout.step * FRAME_SHIFT
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
         state[_STEPS][numbers] += 1
-        return {FRAMES: _turned(frames) if self._layout.output_upright else frames}
+        return _turned(frames) if self._layout.output_upright else frames
 
     def _given(self, given: Given, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each stream gives to the graph, after this many steps."""
         if given is Given.AGE:
             return steps * self._layout.step
         return np.full(len(steps), self._layout.window)
+
+
+def _features_of(layout: EncoderLayout) -> Fbank | TelephoneSamples:
+    """What makes the features of windows of samples."""
+    if layout.features is Features.TELEPHONE:
+        return TelephoneSamples()
+    return Fbank(layout.features, layout.mels, layout.window)
 
 
 def _turned(frames: NDArray[np.float32]) -> NDArray[np.float32]:

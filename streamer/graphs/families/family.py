@@ -15,6 +15,10 @@ class Architecture(Enum):
     """The encoders that can be computed."""
 
     ZIPFORMER2 = "Zipformer-2"
+    ZIPFORMER = "Zipformer"  # the first version
+    LSTM = "LSTM"
+    CONFORMER = "Conformer"
+    T_ONE = "T-one"
 
 
 class SearchKind(Enum):

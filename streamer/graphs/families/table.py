@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from streamer.graphs.families.conformer import CONFORMER
 from streamer.graphs.families.family import EncoderFamily
+from streamer.graphs.families.lstm import LSTM
+from streamer.graphs.families.t_one import T_ONE
+from streamer.graphs.families.zipformer import ZIPFORMER
 from streamer.graphs.families.zipformer2 import ZIPFORMER2
 from streamer.graphs.layout import LayoutError
 from streamer.graphs.onnx_file import GraphFile
 
-ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2,)
+ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFORMER, T_ONE)
 FAMILIES: Final = tuple(family for encoder in ENCODERS for family in encoder.families)
 
 _ALONE: Final = "its streams must all be of one age, so it cannot serve several that begin at different times"
 _LATER: Final = f"so far Streamer computes {', '.join(encoder.architecture.value for encoder in ENCODERS)} only"
 # What `model_type` may be, and why such a model cannot be used.
 _OTHERS: Final[Mapping[str, tuple[str, str]]] = {
-    "zipformer": ("a Zipformer of the first version", _LATER),
-    "conformer": ("a Conformer", _LATER),
-    "lstm": ("an LSTM transducer", _LATER),
     "ebranchformer": ("an E-Branchformer", _LATER),
-    "t-one": ("T-one", _LATER),
     "wenet_ctc": ("a model of WeNet", f"{_ALONE}; a Zipformer-2 of the same language would do"),
     "paraformer": ("a Paraformer", f"{_ALONE}; a Zipformer-2 of the same language would do"),
 }

@@ -20,13 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
+from streamer.engine.graphs.telephone import halved
 from streamer.engine.search.search import Hotword
+from streamer.graphs.families.family import Architecture
+from streamer.graphs.layout import FRAME_LEAD
 from streamer.graphs.model_folder import PublicModel, read_model_folder
 from streamer.limits import BEAM, GREEDY
 
-FRAME_S = 0.04
+FRAME_S, TELEPHONE_FRAME_S = 0.04, 0.03
 VOCABULARY = "bpe.vocab"
 """The pieces of a model, by which sherpa-onnx divides hotwords into tokens."""
+TELEPHONE_STEP = 2400  # samples
 _LIMIT_S = 3600
 
 Reference = tuple[list[str], list[int]]
@@ -66,17 +70,26 @@ def main() -> None:
     folder, path = Path(sys.argv[1]), Path(sys.argv[2])
     request = json.load(sys.stdin)
     recogniser = reference_recogniser(folder, request["search"])
+    telephone = read_model_folder(folder).family.architecture is Architecture.T_ONE
+    rate, frame_s = (8_000, TELEPHONE_FRAME_S) if telephone else (16_000, FRAME_S)
     found = []
     with np.load(path) as segments:
         for name, hotwords in zip(segments.files, request["hotwords"], strict=True):
             stream = recogniser.create_stream(hotwords=hotwords) if hotwords else recogniser.create_stream()
-            stream.accept_waveform(16_000, segments[name].astype(np.float32) / 32768)
+            samples = _telephone(segments[name]) if telephone else segments[name]
+            stream.accept_waveform(rate, samples.astype(np.float32) / 32768)
             stream.input_finished()
             while recogniser.is_ready(stream):
                 recogniser.decode_stream(stream)
-            frames = [round(time / FRAME_S) for time in recogniser.timestamps(stream)]
+            frames = [round(time / frame_s) for time in recogniser.timestamps(stream)]
             found.append((recogniser.tokens(stream), frames))
     json.dump(found, sys.stdout)
+
+
+def _telephone(samples: NDArray[np.int16]) -> NDArray[np.int16]:
+    """A whole segment at 8 kHz, and a step more: a step is only computed when another one has come."""
+    mirrored = np.concatenate((samples[FRAME_LEAD - 1 :: -1], samples))
+    return np.append(halved(mirrored), np.zeros(TELEPHONE_STEP, np.int16))
 
 
 def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
@@ -85,6 +98,8 @@ def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
 
     public: PublicModel = read_model_folder(folder)
     usual = {"tokens": str(folder / "tokens.txt"), "num_threads": 1}
+    if public.family.architecture is Architecture.T_ONE:
+        return sherpa_onnx.OnlineRecognizer.from_t_one_ctc(model=str(public.encoder.path), **usual)
     if public.transducer is None:
         return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(model=str(public.encoder.path), **usual)
     if (folder / VOCABULARY).exists():

@@ -18,7 +18,8 @@ from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.search.search import Hotword
 from streamer.engine.work import finish
 from streamer.graphs.model_folder import read_model_folder
-from streamer.testing.graphs.exact_zipformer2 import JOINED, TOKENS, make_transducer_folder
+from streamer.testing.graphs.exact_icefall import JOINED, TOKENS
+from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 
 COUNT, LENGTH = len(TOKENS), 3
 EVERYTHING = COUNT**LENGTH

@@ -1,0 +1,30 @@
+"""Conformer transducers: the shapes of their two states, from the metadata that the export writes.
+
+The encoder is also told the age of each stream, by which it leaves out what was before the stream began. icefall means
+frames after subsampling, but sherpa-onnx gives feature frames. So do we, because such models are used with that.
+"""
+
+from __future__ import annotations
+
+from streamer.graphs.families.family import Architecture, EncoderFamily, SearchKind
+from streamer.graphs.families.icefall import icefall_layout
+from streamer.graphs.layout import EncoderLayout, Metadata
+from streamer.graphs.onnx_file import ElementType, GraphFile
+from streamer.graphs.transducer import transducer_of
+
+
+def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
+    """The layout of this encoder. LayoutError if it is not consistent."""
+    metadata = Metadata(graph.metadata)
+    layers, dim = metadata.whole("num_encoder_layers"), metadata.whole("encoder_dim")
+    lengths = metadata.whole("left_context"), metadata.whole("cnn_module_kernel") - 1
+    return icefall_layout(graph, [(ElementType.FLOAT, (layers, length, 1, dim), 2) for length in lengths], aged=True)
+
+
+CONFORMER = EncoderFamily(
+    Architecture.CONFORMER,
+    lambda metadata: metadata.get("model_type") == "conformer",
+    _layout,
+    ctc=False,
+    transducer=transducer_of,
+)

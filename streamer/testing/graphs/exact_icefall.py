@@ -1,0 +1,253 @@
+"""Makes folders with small models in the formats of icefall that hear nothing sensible, but compute in whole numbers.
+
+All weights are -1, 0 or 1 and everything is rounded, so any batch, processor and version of onnxruntime gives the same
+bits. Every frame depends on all states and on the age of the stream: a mixed-up slot shows at once. Silence gives no
+token, so segments end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from streamer.testing.graphs.graph_builder import GraphBuilder
+
+TOKENS: Final = ("<blk>", "<sos/eos>", "<unk>", *(f"▁{letter}" for letter in "ABCDEFG"), *"HIJKLMNOPQRST", "'")
+MELS, HIDDEN, JOINED, CONTEXT = 80, 12, 16, 2
+_SOFTNESS: Final = 0.25  # what the scores of a model with any weights are multiplied with
+_QUIET: Final = -40  # four times the logarithm of a mean energy; below it is silence
+_AGE_UNIT: Final = 1 / 16  # what ages are multiplied with
+
+Batch = int | str
+
+
+@dataclass(frozen=True)
+class State:
+    """A state: its shape with 1 for the streams, and the axis that counts them.
+
+    `grows`: it is a counter, which grows by so much in every step. `half`: its numbers are in half precision.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    axis: int
+    grows: int = 0
+    half: bool = False
+
+    @property
+    def type(self) -> int:
+        """The type of its numbers."""
+        return TensorProto.INT64 if self.grows else TensorProto.FLOAT16 if self.half else TensorProto.FLOAT
+
+    def port(self, batch: Batch) -> tuple[int | str, ...]:
+        """The shape of its input and its output."""
+        return tuple(batch if at == self.axis else size for at, size in enumerate(self.shape))
+
+
+@dataclass(frozen=True)
+class ExactEncoder:
+    """An encoder of a family: it reads `window` feature frames, `chunk` frames after the window before.
+
+    `age`: an input with the feature frames before the window, which is no state.
+    """
+
+    kind: str
+    chunk: int
+    window: int
+    states: tuple[State, ...]
+    metadata: Mapping[str, object]
+    age: str = ""
+
+
+def make_ctc(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch, tokens: Sequence[str] = TOKENS) -> Path:
+    """A folder with a model with CTC. `tokens`: as many others, to write in another script."""
+    builder = GraphBuilder(seed)
+    frames, states = _encoder(builder, encoder, batch)
+    _save(builder, folder / "model.onnx", ("log_probs", add_ctc(builder, frames), len(TOKENS)), states, encoder, batch)
+    write_tokens(folder, tokens)
+    return folder
+
+
+def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch, *, exact: bool = True) -> Path:
+    """A folder with a transducer: encoder, decoder and joiner.
+
+    Without `exact`, decoder and joiner have any weights. Then no two sequences of tokens are equally likely, as many
+    are in whole numbers, and several are nearly as likely as the best. The folder has the pieces of the tokens, too.
+    """
+    builder = GraphBuilder(seed)
+    frames, states = _encoder(builder, encoder, batch)
+    _save(builder, folder / "encoder-epoch-1-avg-1.onnx", ("encoder_out", frames, JOINED), states, encoder, batch)
+    predictor = GraphBuilder(seed + 1)
+    tokens = predictor.input("y", (batch, CONTEXT), TensorProto.INT64)
+    nothing = predictor.constant(0, np.int64)
+    known = predictor.node("Cast", predictor.node("GreaterOrEqual", tokens, nothing), to=TensorProto.FLOAT)
+    table = predictor.constant(3 * _weights(predictor, len(TOKENS), JOINED, exact=exact))
+    rows = predictor.node("Gather", table, predictor.node("Max", tokens, nothing))
+    weighed = predictor.node("Mul", rows, predictor.node("Unsqueeze", known, predictor.constant([2], np.int64)))
+    places = predictor.constant(np.array([[[1.0], [2.0]]]))  # the order of the context matters
+    predicted = predictor.node("Mul", weighed, places)
+    predicted = predictor.node("ReduceSum", predicted, predictor.constant([1], np.int64), keepdims=0)
+    predictor.output(predicted, "decoder_out", (batch, JOINED))
+    if not exact:
+        _write_pieces(folder, predictor)
+    predictor.save(folder / "decoder-epoch-1-avg-1.onnx", {"context_size": CONTEXT, "vocab_size": len(TOKENS)})
+    joiner = GraphBuilder(seed + 2)
+    ports = [joiner.input(name, (batch, JOINED)) for name in ("encoder_out", "decoder_out")]
+    joined = joiner.node("Clip", joiner.node("Add", *ports), joiner.constant(-8), joiner.constant(8))
+    scores = joiner.node("MatMul", joined, joiner.constant(_weights(joiner, JOINED, len(TOKENS), exact=exact)))
+    scores = joiner.node("Add", scores, joiner.constant(_offsets(joiner, 20)))
+    if not exact:
+        scores = joiner.node("Mul", scores, joiner.constant(_SOFTNESS))
+    joiner.output(scores, "logit", (batch, len(TOKENS)))
+    joiner.save(folder / "joiner-epoch-1-avg-1.onnx", {"joiner_dim": JOINED})
+    write_tokens(folder)
+    return folder
+
+
+def random_phrases(random: np.random.Generator, number: int) -> list[str]:
+    """Some phrases of one or two words, which these models have tokens for."""
+    return [" ".join(_word(random) for _ in range(random.integers(1, 3))) for _ in range(number)]
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Numbers as metadata has them."""
+    return ",".join(map(str, numbers))
+
+
+def write_tokens(folder: Path, tokens: Sequence[str] = TOKENS) -> None:
+    """Write the table of tokens."""
+    lines = (f"{token} {number}\n" for number, token in enumerate(tokens))
+    (folder / "tokens.txt").write_text("".join(lines), encoding="utf-8")
+
+
+def add_ctc(builder: GraphBuilder, frames: str, blank: int = 0) -> str:
+    """The logarithms of the probabilities of all tokens in these frames."""
+    scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
+    scores = builder.node("Add", scores, builder.constant(_offsets(builder, 30, blank)))
+    return builder.node("LogSoftmax", scores, axis=-1)
+
+
+def add_frames(builder: GraphBuilder, hidden: str, memory: str) -> str:
+    """The frames of an encoder, from what it has heard and what its states say; nothing where it has heard nothing."""
+    sounding = builder.node("Abs", hidden)
+    sounding = builder.node("Clip", sounding, *map(builder.constant, (0, 1)))
+    turned = builder.node("Mul", memory, builder.constant(builder.signs(HIDDEN)))
+    hidden = builder.node("Add", hidden, builder.node("Mul", turned, sounding))
+    frames = builder.node("MatMul", hidden, builder.constant(builder.signs(HIDDEN, JOINED)))
+    return builder.whole(frames, 1 / 4, 8.0)
+
+
+def pooled(builder: GraphBuilder, hidden: str) -> str:
+    """What a stream has heard in a step, for its states."""
+    summed = builder.node("ReduceSum", hidden, builder.constant([1], np.int64), keepdims=0)
+    return builder.whole(summed, 1 / 4, 16.0)
+
+
+def _word(random: np.random.Generator) -> str:
+    return "".join([random.choice(list("ABCDEFG")), *random.choice(list("HIJKLMNOPQRST"), random.integers(0, 3))])
+
+
+def _weights(builder: GraphBuilder, *shape: int, exact: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    if exact:
+        return builder.signs(*shape)
+    return builder.random.normal(0, 0.8, shape).astype(np.float32)
+
+
+def _encoder(builder: GraphBuilder, encoder: ExactEncoder, batch: Batch) -> tuple[str, list[str]]:
+    """The frames of the encoder, and the new values of its states."""
+    features = builder.input("x", (batch, encoder.window, MELS))
+    steps = builder.whole(features, 4.0, 96.0)
+    mean = builder.node(
+        "ReduceSum",
+        builder.node("Slice", steps, *(builder.constant([at], np.int64) for at in (0, 64, 2))),
+        builder.constant([2], np.int64),
+    )
+    mean = builder.whole(mean, 1 / 64, 96.0)
+    loud = builder.node("Clip", builder.node("Sub", mean, builder.constant(_QUIET)), *map(builder.constant, (0, 1)))
+    centred = builder.node("Mul", builder.node("Sub", steps, mean), loud)
+    early, late = (
+        builder.node("Slice", centred, *(builder.constant([at], np.int64) for at in (begin, begin + encoder.chunk, 1)))
+        for begin in (0, encoder.window - encoder.chunk)
+    )
+    both = builder.node("Add", early, late)
+    rows = builder.node("Reshape", both, builder.constant([0, encoder.chunk // 4, 4 * MELS], np.int64))
+    weights = builder.constant(builder.signs(4 * MELS, HIDDEN))
+    hidden = builder.whole(builder.node("MatMul", rows, weights), 1 / 32, 16.0)
+    states, memory = add_states(builder, pooled(builder, hidden), encoder.states, batch, encoder.age)
+    return add_frames(builder, hidden, memory), states
+
+
+def add_states(
+    builder: GraphBuilder, heard: str, states: Sequence[State], batch: Batch, age: str = ""
+) -> tuple[list[str], str]:
+    """The new values of all states, and what they say together about a stream: a number from 0 to 15."""
+    results: list[str] = []
+    total = builder.constant(0)
+    for number, state in enumerate(states):
+        given = builder.input(state.name, state.port(batch), state.type)
+        value = builder.node("Cast", given, to=TensorProto.FLOAT)
+        others = [at for at in range(len(state.shape)) if at != state.axis]
+        if state.grows:
+            results.append(builder.node("Add", given, builder.constant(state.grows, np.int64)))
+            weight = _AGE_UNIT
+        else:
+            results.append(builder.node("Cast", _renewed(builder, value, heard, state), to=state.type))
+            weight = 1 + number % 3
+        if others:
+            value = builder.node("ReduceSum", value, builder.constant(others, np.int64), keepdims=0)
+        total = builder.node("Add", total, builder.node("Mul", value, builder.constant(weight)))
+    if age:
+        value = builder.node("Cast", builder.input(age, (batch,), TensorProto.INT64), to=TensorProto.FLOAT)
+        total = builder.node("Add", total, builder.node("Mul", value, builder.constant(_AGE_UNIT)))
+    turns = builder.node("Floor", builder.node("Mul", total, builder.constant(1 / 16)))
+    rest = builder.node("Sub", total, builder.node("Mul", turns, builder.constant(16)))
+    return results, builder.node("Unsqueeze", rest, builder.constant([1, 2], np.int64))
+
+
+def _renewed(builder: GraphBuilder, value: str, heard: str, state: State) -> str:
+    """Half of what the state was, and what was heard."""
+    shape = state.shape
+    found = builder.whole(
+        builder.node("MatMul", heard, builder.constant(builder.signs(HIDDEN, shape[-1]))), 1 / 2, 16.0
+    )
+    between = len(shape) - 2 - state.axis
+    if between:
+        found = builder.node("Unsqueeze", found, builder.constant(list(range(1, 1 + between)), np.int64))
+    added = builder.node("Mul", found, builder.constant(builder.signs(*shape)))
+    half = builder.node("Round", builder.node("Mul", value, builder.constant(0.5)))
+    return builder.node("Add", half, added)
+
+
+def _offsets(builder: GraphBuilder, likelier: int, blank: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Small differences between the tokens, so that no two are equally likely; the blank is likelier."""
+    found = -builder.random.permutation(len(TOKENS)).astype(np.float32) / 64
+    found[blank] += likelier
+    return found
+
+
+def _save(
+    builder: GraphBuilder,
+    path: Path,
+    first: tuple[str, str, int],
+    states: list[str],
+    encoder: ExactEncoder,
+    batch: Batch,
+) -> None:
+    """Write the graph with its first output, and the states after it."""
+    name, value, units = first
+    builder.output(value, name, (batch, encoder.chunk // 4, units))
+    for result, state in zip(states, encoder.states, strict=True):
+        builder.output(result, f"new_{state.name}", state.port(batch), state.type)
+    frames = {"model_type": encoder.kind, "T": encoder.window, "decode_chunk_len": encoder.chunk}
+    builder.save(path, frames | encoder.metadata)
+
+
+def _write_pieces(folder: Path, builder: GraphBuilder) -> None:
+    """Write the scores of the tokens, by which sherpa-onnx divides hotwords."""
+    lines = (f"{token}\t{builder.random.uniform(-8, -2):.3f}\n" for token in TOKENS[3:])
+    (folder / "bpe.vocab").write_text("".join(lines), encoding="utf-8")
