@@ -29,6 +29,7 @@ from streamer.engine.graphs.fbank import Fbank
 from streamer.engine.graphs.sessions import open_graph
 from streamer.graphs.layout import FRAME_LEAD
 from streamer.graphs.model_folder import read_model_folder
+from streamer.graphs.transducer import ContextTransducer
 
 RECIPE: Final = Path("egs/librispeech/ASR/zipformer")
 RECORDING: Final = Path("audio_samples/talk.flac")
@@ -147,7 +148,7 @@ def _quieten(folder: Path) -> None:
     """Make the blank so likely that there is a token in few frames."""
     public = read_model_folder(folder)
     layout, transducer = public.layout, public.transducer
-    assert transducer is not None
+    assert isinstance(transducer, ContextTransducer)
     encoder, decoder, joiner = map(open_graph, (public.encoder, transducer.predictor, transducer.joiner))
     features = Fbank(layout.features, layout.mels, layout.window)
     speech = read_audio(RECORDING)[: 8 * SAMPLE_RATE]

@@ -75,8 +75,7 @@ def public_model(folder: Path) -> Iterator[Finding]:
     except ModelFolderError as error:
         yield Finding("model files", WRONG, str(error))
         return
-    graphs = [found.encoder, *([found.transducer.predictor, found.transducer.joiner] if found.transducer else [])]
-    size = sum(graph.path.stat().st_size for graph in graphs) / 1e6
+    size = sum(graph.size for graph in found.graphs) / 1e6
     layout = found.layout
     step, ahead = (samples * 10 // FRAME_SHIFT for samples in (layout.step_samples, layout.ahead_samples))
     said = f"{found.family.title}, {len(found.tokens)} tokens, {size:.1f} MB, complete"

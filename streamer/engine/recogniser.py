@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.models.acoustics import Acoustics, Detector, ModelAcoustics
-from streamer.engine.models.streaming_model import Emissions, StreamingModel
+from streamer.engine.models.streaming_model import Emissions, Multilingual, StreamingModel
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.preparation import Preparations
 from streamer.engine.search.search import Hypothesis, LikelyWords, Search
@@ -27,6 +27,7 @@ from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
 from streamer.engine.turn.turn_rule import TurnRule
 from streamer.engine.turn.turn_watch import TurnWatch
 from streamer.engine.work import NotNow, Work
+from streamer.limits import LANGUAGE
 
 if TYPE_CHECKING:
     from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which a model need not
@@ -107,6 +108,7 @@ class Recogniser:
         if options.search not in self.searches:
             known = ", ".join(self.searches)
             raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
+        self._check_language(options.language)
         # Nobody needs pieces without events of speech.
         detects = self._acoustics.detects and options.speech
         supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms), pieces=detects)
@@ -226,6 +228,18 @@ class Recogniser:
         stream.flushing = chunk.flush or chunk.end
         return stream
 
+    def _check_language(self, language: str) -> None:
+        model = self.model
+        multilingual = isinstance(model, Multilingual)
+        if language == LANGUAGE or (multilingual and model.has_language(language)):
+            return
+        if not (multilingual and model.languages):
+            raise StreamError(
+                "bad_options", f"this model has no choice of languages: leave out 'language' ({language})"
+            )
+        known = ", ".join(model.languages)
+        raise StreamError("bad_options", f"this model has no language {language!r}; it has {known}")
+
     def _release(self, number: int, stream: Stream) -> None:
         self._preparations.drop(number)
         self.searches[stream.options.search].release(stream.lease.slot)
@@ -250,7 +264,7 @@ class Recogniser:
             chosen = name == options.search
             hotwords = options.hotwords if chosen else ()
             yield from search.prepare(slot, hotwords, settle if chosen else 0, options.caller)
-        self._acoustics.begin([slot])
+        self._acoustics.begin([slot], options.language)
         self._start_afresh([slot])
 
     def _prepare_at_once(self, stream: int) -> None:

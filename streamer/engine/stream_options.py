@@ -18,9 +18,11 @@ from streamer.limits import (
     EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
+    LANGUAGE,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
     LONGEST_HOTWORD,
+    LONGEST_LANGUAGE,
     LONGEST_PAUSE_BOUNDS_MS,
     LONGEST_SEGMENT_BOUNDS_MS,
     MOST_ALTERNATIVES,
@@ -62,6 +64,7 @@ class StreamOptions:
     speech: bool = True
     turns: bool = False  # events about the end of a turn, with `turn` of the endpoint
     search: str = SEARCH
+    language: str = LANGUAGE
     alternatives: int = ALTERNATIVES
     written: bool = False
     dictation: bool = False  # with `written`: spoken marks such as "comma" are written as marks
@@ -99,10 +102,8 @@ class StreamOptions:
         _one_of("step_ms", options.step_ms, step_ms)
         _one_of("search", options.search, searches)
         _one_of("stability", options.stability, STABILITIES)
-        if len(options.caller) > LONGEST_CALLER:
-            raise BadOptions(
-                f"option 'caller' has {len(options.caller)} characters; at most {LONGEST_CALLER} are allowed"
-            )
+        _at_most("caller", options.caller, LONGEST_CALLER)
+        _at_most("language", options.language, LONGEST_LANGUAGE)
         _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
         if options.settle_ms:
             _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")
@@ -201,7 +202,13 @@ def _typed(what: str, value: Any, wanted: type) -> Any:
 
 def _one_of(what: str, value: object, allowed: Sequence[object]) -> None:
     if value not in allowed:
-        raise BadOptions(f"{what} must be one of {', '.join(map(str, allowed))}, not {value}")
+        right = "one of " * (len(allowed) > 1) + ", ".join(map(str, allowed))
+        raise BadOptions(f"{what} must be {right}, not {value}" + "; this model has no other" * (len(allowed) == 1))
+
+
+def _at_most(name: str, value: str, characters: int) -> None:
+    if len(value) > characters:
+        raise BadOptions(f"option {name!r} has {len(value)} characters; at most {characters} are allowed")
 
 
 def _within(what: str, value: int, limits: tuple[int, int], otherwise: str = "") -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamer.graphs.protobuf import Content, Damaged, Value, fields, part_of, text_of, written
+from streamer.graphs.protobuf import Content, Damaged, copied, fields, text_of, written
 
 ROUNDING: Final = b"DynamicQuantize"
 """Every graph that rounds its inputs has this in it."""
@@ -54,11 +54,11 @@ class Int8Graph:
     """An ONNX file that computes in int8. UnknownInt8 if it cannot be rewritten, Damaged if it is no ONNX file."""
 
     def __init__(self, content: Content) -> None:
-        self._model = [(number, _copied(content, value)) for number, value in fields(content, 0, len(content))]
+        self._model = [(number, copied(content, value)) for number, value in fields(content, 0, len(content))]
         graph = next((value for number, value in self._model if number == _GRAPH), None)
         if not isinstance(graph, bytes):
             raise Damaged
-        self._graph = [(number, _copied(graph, value)) for number, value in fields(graph, 0, len(graph))]
+        self._graph = [(number, copied(graph, value)) for number, value in fields(graph, 0, len(graph))]
         self._nodes = [_node(value) for number, value in self._graph if number == _NODE and isinstance(value, bytes)]
         self._axes = dict(
             _axes(value) for number, value in self._graph if number == _WEIGHT and isinstance(value, bytes)
@@ -182,10 +182,3 @@ def _axes(content: bytes) -> tuple[str, int]:
             # The sizes are one number each, or all together. The last byte of a number is less than 128.
             axes += 1 if isinstance(value, int) else sum(byte < 0x80 for byte in content[slice(*value)])
     return name, axes
-
-
-def _copied(content: Content, value: Value) -> bytes | int:
-    if isinstance(value, int):
-        return value
-    begin, end = part_of(value)
-    return content[begin:end]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from streamer.graphs.languages import Languages
 from streamer.graphs.onnx_file import ElementType, Port
 
 FRAME_MS = 10  # between two feature frames
@@ -32,6 +33,7 @@ class Given(Enum):
 
     WINDOW = "window"  # the frames of the window
     AGE = "age"  # the feature frames of the steps before, since the stream began
+    LANGUAGE = "language"  # the number of the language of the stream
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class EncoderLayout:
     Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the one before. It gives
     `frames` frames of `units` numbers (None if the file does not say how many) as `output`. The first input takes the
     features. If they are `upright`, each column is a frame, otherwise each row; `output_upright` says the same of the
-    frames. `given` are the other inputs that are no states.
+    frames. `given` are the other inputs that are no states. `languages` are those of which a stream may choose one.
     """
 
     window: int
@@ -72,6 +74,7 @@ class EncoderLayout:
     upright: bool = False
     output_upright: bool = False
     given: tuple[tuple[Port, Given], ...] = ()
+    languages: Languages | None = None
 
     @property
     def step_samples(self) -> int:

@@ -12,8 +12,8 @@ from streamer.graphs.families.table import recognised
 from streamer.graphs.layout import EncoderLayout, LayoutError
 from streamer.graphs.onnx_file import GraphFile, GraphFileError, read_graph_file
 from streamer.graphs.piece_model import PieceModel, PieceModelError, read_pieces
-from streamer.graphs.token_table import TOKENS_FILE, TokenTableError, blank_of, read_tokens
-from streamer.graphs.transducer import Transducer
+from streamer.graphs.token_table import BLANKS, TOKENS_FILE, TokenTableError, blank_of, read_tokens
+from streamer.graphs.transducer import AnyTransducer
 
 _SUFFIX: Final = ".onnx"
 _INT8: Final = ".int8.onnx"
@@ -36,8 +36,14 @@ class PublicModel:
     layout: EncoderLayout
     tokens: tuple[str, ...]
     blank: int
-    transducer: Transducer | None = None
+    transducer: AnyTransducer | None = None
     pieces: PieceModel | None = None
+
+    @property
+    def graphs(self) -> tuple[GraphFile, ...]:
+        """All its graphs."""
+        others = () if self.transducer is None else (self.transducer.predictor, self.transducer.joiner)
+        return (self.encoder, *others)
 
 
 def holds_graphs(folder: Path) -> bool:
@@ -87,6 +93,8 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     except LayoutError as error:
         raise ModelFolderError(f"{folder}: {error}") from error
     tokens = read_tokens(folder / TOKENS_FILE, found.vocabulary)
+    if found.blank and tokens[found.blank] not in BLANKS:
+        raise ModelFolderError(f"{folder / TOKENS_FILE} must have {BLANKS[0]} as its last token, number {found.blank}")
     kind = Family(family.architecture, SearchKind.TRANSDUCER)
     return PublicModel(kind, encoder, layout, tokens, found.blank, found, read_pieces(folder))
 

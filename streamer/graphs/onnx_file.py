@@ -7,7 +7,8 @@ hundred megabytes in milliseconds, without the library that computes it, and bef
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
@@ -55,13 +56,24 @@ class Port:
 
 @dataclass(frozen=True)
 class GraphFile:
-    """What an ONNX file says about itself. `quantised`: it computes in int8, and must be rewritten before its use."""
+    """What an ONNX file says about itself.
+
+    `quantised`: it computes in int8, and must be rewritten before its use. `freed`: in these inputs and outputs, these
+    axes must be rewritten, because they have exactly one stream. `beside` are the files with its weights.
+    """
 
     path: Path
     metadata: dict[str, str]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     quantised: bool
+    beside: tuple[Path, ...] = ()
+    freed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its files."""
+        return sum(path.stat().st_size for path in (self.path, *self.beside))
 
 
 def read_graph_file(path: Path) -> GraphFile:
@@ -83,24 +95,30 @@ def read_graph_file(path: Path) -> GraphFile:
 def _read(path: Path, content: mmap.mmap) -> GraphFile:
     metadata: dict[str, str] = {}
     graph: tuple[int, int] | None = None
-    for field, value in fields(content, 0, len(content)):
-        if field == 7:
+    for number, value in fields(content, 0, len(content)):
+        if number == 7:
             graph = part_of(value)
-        elif field == 14:
+        elif number == 14:
             pair = dict(fields(content, *part_of(value)))
             metadata[text_of(content, pair.get(1))] = text_of(content, pair.get(2))
     if graph is None:
         raise Damaged
     weights: set[str] = set()
+    ends: dict[Path, int] = {}
     inputs: list[Port] = []
     outputs: list[Port] = []
-    for field, value in fields(content, *graph):
-        if field == 5:
-            weights.add(_weight(path, content, part_of(value)))
-        elif field == 11:
+    for number, value in fields(content, *graph):
+        if number == 5:
+            name, beside, end = _weight(path, content, part_of(value))
+            weights.add(name)
+            if beside is not None:
+                ends[beside] = max(end, ends.get(beside, 0))
+        elif number == 11:
             inputs.append(_port(content, part_of(value)))
-        elif field == 12:
+        elif number == 12:
             outputs.append(_port(content, part_of(value)))
+    for beside, end in ends.items():
+        _check_beside(path, beside, end)
     # Old exports list their weights among the inputs, too.
     real = tuple(port for port in inputs if port.name not in weights)
     if not real or not outputs:
@@ -113,30 +131,44 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
             raise GraphFileError(
                 f"{path} computes in int8 in a way that is not known here ({error}): use the file without .int8"
             ) from error
-    return GraphFile(path, metadata, real, tuple(outputs), quantised)
+    return GraphFile(path, metadata, real, tuple(outputs), quantised, tuple(ends))
 
 
-def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> str:
-    """The name of a weight. GraphFileError if its numbers are in another file that is missing."""
-    name = ""
-    for field, value in fields(content, *part):
-        if field == 8:
+def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> tuple[str, Path | None, int]:
+    """The name of a weight. If its numbers are in another file, also that file, and where they end in it."""
+    name, outside = "", {}
+    for number, value in fields(content, *part):
+        if number == 8:
             name = text_of(content, value)
-        elif field == 13:
+        elif number == 13:
             pair = dict(fields(content, *part_of(value)))
-            if text_of(content, pair.get(1)) == "location":
-                beside = text_of(content, pair.get(2))
-                if not (path.parent / beside).is_file():
-                    raise GraphFileError(f"{path} needs the file {beside} with its weights, which is not in the folder")
-    return name
+            outside[text_of(content, pair.get(1))] = text_of(content, pair.get(2))
+    if "location" not in outside:
+        return name, None, 0
+    try:
+        end = int(outside.get("offset", 0)) + int(outside.get("length", 0))
+    except ValueError:
+        raise Damaged from None
+    return name, path.parent / outside["location"], end
+
+
+def _check_beside(path: Path, beside: Path, end: int) -> None:
+    """Check that the file with the weights of this graph is there, and is complete."""
+    if not beside.is_file():
+        raise GraphFileError(f"{path} needs the file {beside.name} with its weights, which is not in the folder")
+    with beside.open("rb") as file:
+        if file.read(len(_LFS)) == _LFS:
+            raise GraphFileError(f"{beside} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
+    if beside.stat().st_size < end:
+        raise GraphFileError(f"{beside} is cut off: {path.name} has weights beyond its end; copy it again")
 
 
 def _port(content: mmap.mmap, part: tuple[int, int]) -> Port:
     found = dict(fields(content, *part))
     name, kind, shape = text_of(content, found.get(1)), 0, None
     if 2 in found:
-        for field, tensor in fields(content, *part_of(found[2])):
-            if field != 1:
+        for number, tensor in fields(content, *part_of(found[2])):
+            if number != 1:
                 continue
             for inner, value in fields(content, *part_of(tensor)):
                 if inner == 1:
@@ -149,9 +181,9 @@ def _port(content: mmap.mmap, part: tuple[int, int]) -> Port:
 
 
 def _dimension(content: mmap.mmap, part: tuple[int, int]) -> Dimension:
-    for field, value in fields(content, *part):
-        if field == 1:
+    for number, value in fields(content, *part):
+        if number == 1:
             return number_of(value)
-        if field == 2:
+        if number == 2:
             return text_of(content, value)
     return ""

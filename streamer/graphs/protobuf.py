@@ -60,6 +60,13 @@ def text_of(content: Content, value: Value | None) -> str:
     return content[begin:end].decode()
 
 
+def copied(content: Content, value: Value) -> bytes | int:
+    """This number, or the bytes of this value."""
+    if isinstance(value, int):
+        return value
+    return content[slice(*value)]
+
+
 def written(values: Iterable[tuple[int, int | bytes]]) -> bytes:
     """A message with these fields: their numbers, and their numbers or bytes."""
     parts = []

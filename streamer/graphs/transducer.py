@@ -1,28 +1,46 @@
-"""The other two graphs of a transducer: the predictor, which reads the last tokens, and the joiner."""
+"""The other two graphs of a transducer: the predictor, which reads the tokens so far, and the joiner."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamer.graphs.layout import EncoderLayout, LayoutError, Metadata, check_port
+from streamer.graphs.layout import EncoderLayout, LayoutError, Metadata, StatePort, check_port
 from streamer.graphs.onnx_file import ElementType, GraphFile, Port
 
 
 @dataclass(frozen=True)
 class Transducer:
-    """The predictor reads the last `context` tokens; the joiner combines it with a frame and scores the `vocabulary`.
+    """The predictor reads the tokens so far; the joiner combines it with a frame and scores the `vocabulary`.
 
     Files call the predictor the decoder.
     """
 
     predictor: GraphFile
     joiner: GraphFile
-    context: int
     vocabulary: int
-    blank: int = 0
+    blank: int
 
 
-def transducer_of(encoder: GraphFile, layout: EncoderLayout, predictor: GraphFile, joiner: GraphFile) -> Transducer:
+@dataclass(frozen=True)
+class ContextTransducer(Transducer):
+    """A transducer whose predictor reads the last `context` tokens and has no state."""
+
+    context: int
+
+
+@dataclass(frozen=True)
+class RecurrentTransducer(Transducer):
+    """A transducer whose predictor is a recurrent network: it reads the last token and its own `states`."""
+
+    states: tuple[StatePort, ...]
+
+
+AnyTransducer = ContextTransducer | RecurrentTransducer
+
+
+def transducer_of(
+    encoder: GraphFile, layout: EncoderLayout, predictor: GraphFile, joiner: GraphFile
+) -> ContextTransducer:
     """The two graphs beside an encoder, as icefall exports them. LayoutError if they do not fit."""
     if len(predictor.inputs) != 1 or len(predictor.outputs) != 1:
         raise LayoutError(f"{predictor.path.name} is not a decoder of icefall: it has a state")
@@ -48,7 +66,7 @@ def transducer_of(encoder: GraphFile, layout: EncoderLayout, predictor: GraphFil
             f"{predictor.path.name} says that there are {claimed} tokens, but {joiner.path.name} scores {vocabulary}: "
             "they belong to different models"
         )
-    return Transducer(predictor, joiner, context, claimed)
+    return ContextTransducer(predictor, joiner, claimed, 0, context)
 
 
 def _width(port: Port) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -15,7 +16,9 @@ from streamer.limits import (
     EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
+    LANGUAGE,
     LONGEST_HOTWORD,
+    LONGEST_LANGUAGE,
     LONGEST_PAUSE_BOUNDS_MS,
     LONGEST_PAUSE_MS,
     LONGEST_SEGMENT_BOUNDS_MS,
@@ -152,6 +155,13 @@ def _text(name: str, value: Any) -> str:
     return str(_typed(name, value, str))
 
 
+def _language(name: str, value: Any) -> str:
+    text = _text(name, value)
+    if not 1 <= len(text) <= LONGEST_LANGUAGE or not re.fullmatch("[A-Za-z0-9_-]+", text):
+        raise _refuse(name, f'"{LANGUAGE}" or the name of a language such as "de" or "de-DE"', value)
+    return text
+
+
 def _option(default: Any, rule: Rule) -> Any:
     return field(default=default, metadata={"rule": rule})
 
@@ -216,6 +226,7 @@ class Start:
     turns: bool = _option(False, _flag)
     step_ms: int = _option(STEP_MS, _one_of(*STEPS_MS))
     search: str = _option(SEARCH, _one_of(*SEARCHES))
+    language: str = _option(LANGUAGE, _language)
     alternatives: int = _option(ALTERNATIVES, _within(0, MOST_ALTERNATIVES))
     written: bool = _option(False, _flag)
     dictation: bool = _option(False, _flag)

@@ -11,6 +11,7 @@ from onnx import helper
 
 from streamer.graphs.families.family import Architecture, Family, SearchKind
 from streamer.graphs.model_folder import ModelFolderError, read_model_folder
+from streamer.graphs.transducer import ContextTransducer
 from streamer.testing.graphs.exact_icefall import TOKENS
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
@@ -31,7 +32,7 @@ def test_a_transducer(tmp_path: Path) -> None:
     public = read_model_folder(make_transducer_folder(tmp_path))
     assert public.family == Family(Architecture.ZIPFORMER2, SearchKind.TRANSDUCER)
     assert public.layout.ahead_samples == 2200
-    assert public.transducer is not None
+    assert isinstance(public.transducer, ContextTransducer)
     assert (public.transducer.context, public.transducer.vocabulary) == (2, len(TOKENS))
 
 

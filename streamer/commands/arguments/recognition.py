@@ -18,6 +18,7 @@ from streamer.limits import (
     EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
+    LANGUAGE,
     MOST_ALTERNATIVES,
     MOST_HOTWORDS,
     OFF,
@@ -38,6 +39,7 @@ _TURN: Final = "turn"
 _NAMES: Final = (
     "step_ms",
     "search",
+    "language",
     "alternatives",
     "written",
     "dictation",
@@ -57,6 +59,13 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         choices=SEARCHES,
         help=f"recognise words of the lexicon, or spell out what is heard ({SEARCH}); "
         "public models have greedy (their usual one) and beam",
+    )
+    add(
+        "--language",
+        type=option("language"),
+        metavar="CODE",
+        help="the language that is spoken, such as de or de-DE, for a model that has several; "
+        f"with {LANGUAGE} the model finds out itself ({LANGUAGE})",
     )
     add(
         "--alternatives",

@@ -15,12 +15,14 @@ from streamer.engine.models.streaming_model import Array, Emissions, ModelState
 from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given, StatePort
 from streamer.graphs.model_folder import PublicModel
 from streamer.graphs.onnx_file import ElementType
+from streamer.limits import LANGUAGE
 
 FRAMES: Final = "frames"
 """The head: what the graph gives for every frame. The search of the family knows what it means."""
 
 _BEFORE: Final = "before"  # the last samples before the next window
 _STEPS: Final = "steps"  # how many a slot has computed since its reset
+_LANGUAGE: Final = "language"  # the number of the language of the stream
 _TYPES: Final = {
     ElementType.FLOAT: np.float32,
     ElementType.FLOAT16: np.float16,
@@ -41,6 +43,7 @@ class GraphModel:
         self.frame_samples = layout.step_samples // layout.frames
         self.step_ms: tuple[int, ...] = (layout.step_samples * 1000 // SAMPLE_RATE,)
         self.ahead_samples = layout.ahead_samples
+        self.languages = () if layout.languages is None else tuple(layout.languages.numbers)
         self._layout = layout
         self._features = _features_of(layout)
         self._session = open_graph(public.encoder)
@@ -50,7 +53,20 @@ class GraphModel:
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots. States of the graph keep the order of their axes."""
         graph = {port.input.name: np.zeros(_with(port, slots), _TYPES[port.input.type]) for port in self._layout.states}
-        return {_BEFORE: np.zeros((slots, FRAME_LEAD), np.int16), _STEPS: np.zeros(slots, np.int64), **graph}
+        return {
+            _BEFORE: np.zeros((slots, FRAME_LEAD), np.int16),
+            _STEPS: np.zeros(slots, np.int64),
+            _LANGUAGE: np.zeros(slots, np.int64),
+            **graph,
+        }
+
+    def has_language(self, language: str) -> bool:
+        """Whether a stream may choose this language."""
+        return self._language(language) is not None
+
+    def set_language(self, state: ModelState, slots: Sequence[int], language: str) -> None:
+        """Tell the model which language is spoken in these slots. They keep it when they are reset."""
+        state[_LANGUAGE][list(slots)] = self._language(language) or 0
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Clear these slots; nothing remains of the streams that used them."""
@@ -76,22 +92,31 @@ class GraphModel:
         features = self._features(np.concatenate((before, samples), axis=1))
         feeds: dict[str, Array] = {self._input: _turned(features) if self._layout.upright else features}
         for port, given in self._layout.given:
-            feeds[port.name] = self._given(given, steps).astype(_TYPES[port.type])
+            feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(_TYPES[port.type])
         for state_port in self._layout.states:
             feeds[state_port.input.name] = np.take(state[state_port.input.name], numbers, axis=state_port.axis)
         frames, *states = self._session.run(self._outputs, feeds)
+        frames = _turned(frames) if self._layout.output_upright else frames
+        if frames.shape[1] != self._layout.frames:
+            raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
         for state_port, value in zip(self._layout.states, states, strict=True):
             state[state_port.input.name][_at(state_port, numbers)] = value
         step = self._layout.step * FRAME_SHIFT
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
         state[_STEPS][numbers] += 1
-        return _turned(frames) if self._layout.output_upright else frames
+        return frames
 
-    def _given(self, given: Given, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _given(self, given: Given, steps: NDArray[np.int64], languages: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each stream gives to the graph, after this many steps."""
         if given is Given.AGE:
             return steps * self._layout.step
-        return np.full(len(steps), self._layout.window)
+        return languages if given is Given.LANGUAGE else np.full(len(steps), self._layout.window)
+
+    def _language(self, language: str) -> int | None:
+        """The number of a language; None if the model lacks it."""
+        if self._layout.languages is None:
+            return 0 if language == LANGUAGE else None
+        return self._layout.languages.number(language)
 
 
 def _features_of(layout: EncoderLayout) -> Fbank | TelephoneSamples:

@@ -8,12 +8,15 @@ from streamer.engine.graphs.graph_model import GraphModel
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.search.ctc_beam import CtcBeamSearch
 from streamer.engine.graphs.search.ctc_greedy import CtcGreedySearch
+from streamer.engine.graphs.search.recurrent_graphs import RecurrentGraphs
+from streamer.engine.graphs.search.recurrent_greedy import RecurrentGreedySearch
 from streamer.engine.graphs.search.token_search import TokenSearch
 from streamer.engine.graphs.search.transducer_beam import TransducerBeamSearch
 from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
 from streamer.engine.graphs.search.transducer_greedy import TransducerGreedySearch
 from streamer.engine.recogniser import Recogniser
 from streamer.graphs.model_folder import PublicModel, read_model_folder
+from streamer.graphs.transducer import RecurrentTransducer
 from streamer.limits import BEAM, GREEDY
 
 
@@ -29,6 +32,8 @@ def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:
     if public.transducer is None:
         greedy: TokenSearch = CtcGreedySearch(tokens, public.blank, slots)
         return {GREEDY: greedy, BEAM: CtcBeamSearch(tokens, public.blank, phrases, slots)}
+    if isinstance(public.transducer, RecurrentTransducer):
+        return {GREEDY: RecurrentGreedySearch(tokens, RecurrentGraphs(public.transducer), slots)}
     graphs = TransducerGraphs(tokens, public.transducer)
     greedy = TransducerGreedySearch(tokens, graphs, slots)
     return {GREEDY: greedy, BEAM: TransducerBeamSearch(tokens, graphs, phrases, slots)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnxruntime
 
+from streamer.graphs.free_batch import with_free_batch
 from streamer.graphs.int8_graph import Int8Graph
 from streamer.graphs.model_folder import ModelFolderError
 from streamer.graphs.onnx_file import GraphFile
@@ -20,7 +21,13 @@ def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
     options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # so weights become full numbers only once
     try:
-        content = Int8Graph(graph.path.read_bytes()).rewritten() if graph.quantised else str(graph.path)
+        content: str | bytes = str(graph.path)
+        if graph.quantised:
+            content = Int8Graph(graph.path.read_bytes()).rewritten()
+        if graph.freed:
+            content = with_free_batch(graph.path.read_bytes() if isinstance(content, str) else content, graph.freed)
+        # Content that was read here does not say where the files with its weights are.
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.path.parent))
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common class
         reason = str(error).splitlines()[0][:300]

@@ -105,7 +105,7 @@ class EncodedAcoustics:
         """The steps of one stream."""
         return EncodedSteps(time_scale, pieces=pieces)
 
-    def begin(self, slots: Sequence[int]) -> None:
+    def begin(self, slots: Sequence[int], language: str) -> None:
         """Do nothing: what depends on the stream is elsewhere."""
 
     def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:

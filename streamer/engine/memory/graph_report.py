@@ -23,7 +23,7 @@ from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.memory.footprint import footprint
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
-from streamer.graphs.model_folder import ModelFolderError, PublicModel, read_model_folder
+from streamer.graphs.model_folder import ModelFolderError, read_model_folder
 from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 
 STEPS: Final = 4  # computed by every stream; the memory stops growing after the first ones
@@ -49,7 +49,7 @@ def main() -> int:
 def measured(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, Any]:
     """Measure the model in this folder. ModelFolderError if there is none."""
     process = _resident()
-    weights = _weights(read_model_folder(folder))
+    weights = sum(graph.size for graph in read_model_folder(folder).graphs)
     recogniser = load_public_model(folder, name=folder.name, slots=batch)
     idle = footprint(recogniser).own
     _recognise(recogniser, batch, speech)
@@ -72,11 +72,6 @@ def measured(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, A
         "stream": {"words": _bytes(max(0, busy - idle) // batch), "audio": _bytes(audio)},
         "hotwords": {"stream": _bytes(0), "streams": 0},
     }
-
-
-def _weights(public: PublicModel) -> int:
-    others = () if public.transducer is None else (public.transducer.predictor, public.transducer.joiner)
-    return sum(graph.path.stat().st_size for graph in (public.encoder, *others))
 
 
 def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:

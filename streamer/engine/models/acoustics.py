@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, Multilingual, StreamingModel
 from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
 
 
@@ -33,8 +33,8 @@ class Acoustics(Protocol):
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """The supply of steps of one stream, and of pieces if they are wanted and `detects`."""
 
-    def begin(self, slots: Sequence[int]) -> None:
-        """Begin a stream in these slots."""
+    def begin(self, slots: Sequence[int], language: str) -> None:
+        """Begin a stream in these slots, in which this language is spoken."""
 
     def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
         """The probabilities of speech in the frames of the next piece of each of these slots."""
@@ -70,8 +70,10 @@ class ModelAcoustics:
         wanted = Pieces(piece_samples(step_samples, time_scale.frame_samples)) if pieces and self.detects else None
         return SegmentAudio(time_scale, step_samples, self._model.ahead_samples, wanted)
 
-    def begin(self, slots: Sequence[int]) -> None:
-        """Begin a stream in these slots."""
+    def begin(self, slots: Sequence[int], language: str) -> None:
+        """Begin a stream in these slots, in which this language is spoken."""
+        if isinstance(self._model, Multilingual):
+            self._model.set_language(self._state, slots, language)
         if self._detector is not None:
             self._detector.reset(slots)
 

@@ -7,7 +7,7 @@ The recogniser hands its arrays on to the searches without a look into them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,4 +51,22 @@ class StreamingModel(Protocol):
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples], with the samples ahead at the end."""
+        ...
+
+
+@runtime_checkable
+class Multilingual(Protocol):
+    """What a streaming model of several languages offers as well: each stream may choose one of these.
+
+    Without `languages`, a stream has no choice.
+    """
+
+    languages: tuple[str, ...]
+
+    def has_language(self, language: str) -> bool:
+        """Whether a stream may choose this language, in any spelling that the model knows."""
+        ...
+
+    def set_language(self, state: ModelState, slots: Sequence[int], language: str) -> None:
+        """Tell the model which language is spoken in these slots. They keep it when they are reset."""
         ...

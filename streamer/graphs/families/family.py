@@ -8,7 +8,7 @@ from enum import Enum
 
 from streamer.graphs.layout import EncoderLayout
 from streamer.graphs.onnx_file import GraphFile
-from streamer.graphs.transducer import Transducer
+from streamer.graphs.transducer import AnyTransducer
 
 
 class Architecture(Enum):
@@ -19,6 +19,7 @@ class Architecture(Enum):
     LSTM = "LSTM"
     CONFORMER = "Conformer"
     T_ONE = "T-one"
+    FASTCONFORMER = "FastConformer"
 
 
 class SearchKind(Enum):
@@ -43,7 +44,7 @@ class Family:
 
 Recognises = Callable[[Mapping[str, str]], bool]
 LayoutOf = Callable[[GraphFile, SearchKind], EncoderLayout]
-TransducerOf = Callable[[GraphFile, EncoderLayout, GraphFile, GraphFile], Transducer]
+TransducerOf = Callable[[GraphFile, EncoderLayout, GraphFile, GraphFile], AnyTransducer]
 
 
 @dataclass(frozen=True)

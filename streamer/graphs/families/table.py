@@ -8,13 +8,14 @@ from typing import Final
 from streamer.graphs.families.conformer import CONFORMER
 from streamer.graphs.families.family import EncoderFamily
 from streamer.graphs.families.lstm import LSTM
+from streamer.graphs.families.nemo import FASTCONFORMER
 from streamer.graphs.families.t_one import T_ONE
 from streamer.graphs.families.zipformer import ZIPFORMER
 from streamer.graphs.families.zipformer2 import ZIPFORMER2
 from streamer.graphs.layout import LayoutError
 from streamer.graphs.onnx_file import GraphFile
 
-ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFORMER, T_ONE)
+ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFORMER, T_ONE, FASTCONFORMER)
 FAMILIES: Final = tuple(family for encoder in ENCODERS for family in encoder.families)
 
 _ALONE: Final = "its streams must all be of one age, so it cannot serve several that begin at different times"
@@ -40,5 +41,5 @@ def recognised(graph: GraphFile) -> EncoderFamily:
         )
     named, why = _OTHERS.get(kind, (f"a model of the type {kind[:80]!r}", _LATER))
     if kind.startswith("EncDec"):
-        named = "a FastConformer of NeMo"
+        named, why = "a model of NeMo", "it keeps no caches from window to window; so far only exports for streaming do"
     raise LayoutError(f"is {named}, which cannot be used: {why}")

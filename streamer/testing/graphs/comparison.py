@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +15,29 @@ from streamer.engine.endpointing import EndpointRule
 from streamer.engine.graphs.graph_model import GraphModel
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.loading import token_searches
+from streamer.engine.graphs.search.recurrent_greedy import RecurrentGreedySearch
 from streamer.engine.graphs.search.token_search import TokenSearch
-from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
+from streamer.engine.graphs.search.transducer_graphs import UNKNOWN, TransducerGraphs
 from streamer.engine.models.streaming_model import Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import StreamOptions
 from streamer.graphs.model_folder import PublicModel, read_model_folder
-from streamer.limits import BEAM, GREEDY
+from streamer.graphs.transducer import ContextTransducer
+from streamer.limits import BEAM, GREEDY, LANGUAGE
 from streamer.testing.graphs.measured_beam import MeasuredBeamSearch
 from streamer.testing.graphs.reference import Reference, reference_tokens
 from streamer.testing.graphs.sounds import random_sound
 
 SLOTS = 12
+_TAG: Final = re.compile("<[a-z]{2,3}(-[A-Z]{2})?>")
 NEARLY_EQUAL = 1e-4
 """A difference of scores below which the rounding of another library may decide otherwise."""
 
 
 @dataclass
 class Segment:
-    """The samples that the model read from a segment, and what the search found in it, with which hotwords.
+    """The samples that the model read from a segment, and what the search found in it with these options.
 
     `margin` is the least difference of two scores that decided anything; infinite if it is not known.
     """
@@ -41,6 +46,7 @@ class Segment:
     tokens: list[str]
     frames: list[int]
     hotwords: tuple[Hotword, ...] = ()
+    language: str = LANGUAGE
     margin: float = float("inf")
 
     @property
@@ -58,6 +64,7 @@ class RecordingModel(GraphModel):
         self._names = [token.replace("▁", " ") for token in tokens]
         self._windows: dict[int, list[NDArray[np.int16]]] = {}
         self._hotwords: dict[int, tuple[Hotword, ...]] = {}
+        self._languages: dict[int, str] = {}
         self.segments: list[Segment] = []
         return self.segments
 
@@ -69,6 +76,12 @@ class RecordingModel(GraphModel):
             self._windows.setdefault(slot, []).append(window.copy())
         return super().step(state, slots, samples)
 
+    def set_language(self, state: ModelState, slots: Sequence[int], language: str) -> None:
+        """Tell the model which language is spoken in these slots, and note it."""
+        super().set_language(state, slots, language)
+        self.reset(state, slots)  # notes the segments of the streams before
+        self._languages.update(dict.fromkeys(slots, language))
+
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Clear these slots, and note the segments that have ended in them."""
         for slot in slots:
@@ -76,9 +89,14 @@ class RecordingModel(GraphModel):
             if windows:
                 kept = [window[: len(window) - self.ahead_samples] for window in windows[:-1]]
                 found = self._search.tokens(slot)
+                if self.languages:  # sherpa-onnx leaves out what it takes for the names of languages
+                    found = [token for token in found if not _TAG.fullmatch(self._names[token.number])]
                 names = [self._names[token.number] for token in found]
+                if isinstance(self._search, RecurrentGreedySearch):
+                    names = [name for name in names if name != UNKNOWN]  # but it keeps their frames
                 samples = np.concatenate([*kept, windows[-1]])
                 segment = Segment(samples, names, [token.frame for token in found], self._hotwords.get(slot, ()))
+                segment.language = self._languages[slot]
                 if isinstance(self._search, MeasuredBeamSearch):
                     segment.margin = self._search.margin(slot)
                 self.segments.append(segment)
@@ -122,7 +140,8 @@ def compare(
     """
     segments = recognised_segments(folder, streams, seconds=seconds, seed=seed, search=search, hotwords=hotwords)
     samples, phrases = [segment.samples for segment in segments], [segment.hotwords for segment in segments]
-    expected = reference_tokens(folder, samples, search=search, hotwords=phrases)
+    languages = [segment.language for segment in segments]
+    expected = reference_tokens(folder, samples, search=search, hotwords=phrases, languages=languages)
     result = Comparison(streams, len(segments), sum(len(segment.tokens) for segment in segments))
     result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].found != pair[1]]
     result.close = sum(segment.margin < NEARLY_EQUAL for segment, _ in result.different)
@@ -154,7 +173,8 @@ def recognised_segments(
             number = waiting.pop()
             live[number] = random_sound(random, float(random.uniform(0.5, 1.5)) * seconds)
             some = tuple(hotword for hotword in hotwords if number % 2 and random.random() < 0.7)
-            recogniser.open(number, replace(options, hotwords=some))
+            language = str(random.choice(model.languages)) if model.languages else LANGUAGE
+            recogniser.open(number, replace(options, hotwords=some, language=language))
         chunks = []
         for number in [number for number in live if random.random() < 0.6]:
             length = int(random.integers(0, 16_000))
@@ -173,7 +193,7 @@ def recognised_segments(
 
 
 def _searches(public: PublicModel, search: str) -> dict[str, TokenSearch]:
-    if search == BEAM and public.transducer is not None:
+    if search == BEAM and isinstance(public.transducer, ContextTransducer):
         graphs = TransducerGraphs(public.tokens, public.transducer)
         return {BEAM: MeasuredBeamSearch(public.tokens, graphs, PhraseTokens(public.tokens, public.pieces), SLOTS)}
     return {search: token_searches(public, SLOTS)[search]}

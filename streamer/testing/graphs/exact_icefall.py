@@ -100,7 +100,7 @@ def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch
     ports = [joiner.input(name, (batch, JOINED)) for name in ("encoder_out", "decoder_out")]
     joined = joiner.node("Clip", joiner.node("Add", *ports), joiner.constant(-8), joiner.constant(8))
     scores = joiner.node("MatMul", joined, joiner.constant(_weights(joiner, JOINED, len(TOKENS), exact=exact)))
-    scores = joiner.node("Add", scores, joiner.constant(_offsets(joiner, 20)))
+    scores = joiner.node("Add", scores, joiner.constant(offsets(joiner, 20)))
     if not exact:
         scores = joiner.node("Mul", scores, joiner.constant(_SOFTNESS))
     joiner.output(scores, "logit", (batch, len(TOKENS)))
@@ -128,8 +128,37 @@ def write_tokens(folder: Path, tokens: Sequence[str] = TOKENS) -> None:
 def add_ctc(builder: GraphBuilder, frames: str, blank: int = 0) -> str:
     """The logarithms of the probabilities of all tokens in these frames."""
     scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
-    scores = builder.node("Add", scores, builder.constant(_offsets(builder, 30, blank)))
+    scores = builder.node("Add", scores, builder.constant(offsets(builder, 30, blank)))
     return builder.node("LogSoftmax", scores, axis=-1)
+
+
+def add_hidden(
+    builder: GraphBuilder,
+    features: str,
+    window: int,
+    chunk: int,
+    subsampling: int = 4,
+    mels: int = MELS,
+    quiet: int = _QUIET,
+) -> str:
+    """What an encoder hears: one row of numbers for several feature frames. Nothing in frames below `quiet`."""
+    steps = builder.whole(features, 4.0, 96.0)
+    mean = builder.node(
+        "ReduceSum",
+        builder.node("Slice", steps, *(builder.constant([at], np.int64) for at in (0, 64, 2))),
+        builder.constant([2], np.int64),
+    )
+    mean = builder.whole(mean, 1 / 64, 96.0)
+    loud = builder.node("Clip", builder.node("Sub", mean, builder.constant(quiet)), *map(builder.constant, (0, 1)))
+    centred = builder.node("Mul", builder.node("Sub", steps, mean), loud)
+    early, late = (
+        builder.node("Slice", centred, *(builder.constant([at], np.int64) for at in (begin, begin + chunk, 1)))
+        for begin in (0, window - chunk)
+    )
+    both = builder.node("Add", early, late)
+    rows = builder.node("Reshape", both, builder.constant([0, chunk // subsampling, subsampling * mels], np.int64))
+    weights = builder.constant(builder.signs(subsampling * mels, HIDDEN))
+    return builder.whole(builder.node("MatMul", rows, weights), 1 / 32, 16.0)
 
 
 def add_frames(builder: GraphBuilder, hidden: str, memory: str) -> str:
@@ -161,23 +190,7 @@ def _weights(builder: GraphBuilder, *shape: int, exact: bool) -> np.ndarray[tupl
 def _encoder(builder: GraphBuilder, encoder: ExactEncoder, batch: Batch) -> tuple[str, list[str]]:
     """The frames of the encoder, and the new values of its states."""
     features = builder.input("x", (batch, encoder.window, MELS))
-    steps = builder.whole(features, 4.0, 96.0)
-    mean = builder.node(
-        "ReduceSum",
-        builder.node("Slice", steps, *(builder.constant([at], np.int64) for at in (0, 64, 2))),
-        builder.constant([2], np.int64),
-    )
-    mean = builder.whole(mean, 1 / 64, 96.0)
-    loud = builder.node("Clip", builder.node("Sub", mean, builder.constant(_QUIET)), *map(builder.constant, (0, 1)))
-    centred = builder.node("Mul", builder.node("Sub", steps, mean), loud)
-    early, late = (
-        builder.node("Slice", centred, *(builder.constant([at], np.int64) for at in (begin, begin + encoder.chunk, 1)))
-        for begin in (0, encoder.window - encoder.chunk)
-    )
-    both = builder.node("Add", early, late)
-    rows = builder.node("Reshape", both, builder.constant([0, encoder.chunk // 4, 4 * MELS], np.int64))
-    weights = builder.constant(builder.signs(4 * MELS, HIDDEN))
-    hidden = builder.whole(builder.node("MatMul", rows, weights), 1 / 32, 16.0)
+    hidden = add_hidden(builder, features, encoder.window, encoder.chunk)
     states, memory = add_states(builder, pooled(builder, hidden), encoder.states, batch, encoder.age)
     return add_frames(builder, hidden, memory), states
 
@@ -223,7 +236,7 @@ def _renewed(builder: GraphBuilder, value: str, heard: str, state: State) -> str
     return builder.node("Add", half, added)
 
 
-def _offsets(builder: GraphBuilder, likelier: int, blank: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def offsets(builder: GraphBuilder, likelier: int, blank: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Small differences between the tokens, so that no two are equally likely; the blank is likelier."""
     found = -builder.random.permutation(len(TOKENS)).astype(np.float32) / 64
     found[blank] += likelier

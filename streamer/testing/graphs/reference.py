@@ -2,8 +2,8 @@
 
     python -m streamer.testing.graphs.reference FOLDER SEGMENTS.npz < REQUEST.json
 
-The request has the search and the hotwords of each segment. It prints a JSON list: for each segment the tokens as
-sherpa-onnx writes them, and the frame of each.
+The request has the search, and the hotwords and the language of each segment. It prints a JSON list: for each segment
+the tokens as sherpa-onnx writes them, and the frame of each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,17 @@ from numpy.typing import NDArray
 from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
 from streamer.engine.graphs.telephone import halved
 from streamer.engine.search.search import Hotword
-from streamer.graphs.families.family import Architecture
+from streamer.graphs.families.family import Architecture, Family, SearchKind
 from streamer.graphs.layout import FRAME_LEAD
 from streamer.graphs.model_folder import PublicModel, read_model_folder
-from streamer.limits import BEAM, GREEDY
+from streamer.limits import BEAM, GREEDY, LANGUAGE
 
-FRAME_S, TELEPHONE_FRAME_S = 0.04, 0.03
+_FRAMES_S: Final = {
+    Family(Architecture.T_ONE, SearchKind.CTC): 0.03,
+    Family(Architecture.FASTCONFORMER, SearchKind.TRANSDUCER): 0.08,
+}
+"""How long sherpa-onnx believes a frame to be. With CTC, it does not know that those of NeMo are twice as long."""
+_USUAL_FRAME_S: Final = 0.04
 VOCABULARY = "bpe.vocab"
 """The pieces of a model, by which sherpa-onnx divides hotwords into tokens."""
 TELEPHONE_STEP = 2400  # samples
@@ -43,13 +48,18 @@ def reference_tokens(
     *,
     search: str = GREEDY,
     hotwords: Sequence[Sequence[Hotword]] | None = None,
+    languages: Sequence[str] | None = None,
 ) -> list[Reference]:
     """What sherpa-onnx finds in these segments, each with a stream of its own that gets exactly these samples.
 
-    `hotwords` are those of each segment. The heavier of two hotwords with a common beginning must come first, because
-    otherwise sherpa-onnx takes back less than it gave.
+    `hotwords` and `languages` are those of each segment. The heavier of two hotwords with a common beginning must come
+    first, because otherwise sherpa-onnx takes back less than it gave.
     """
-    request = {"search": search, "hotwords": [_listed(each) for each in hotwords or [()] * len(segments)]}
+    request = {
+        "search": search,
+        "hotwords": [_listed(each) for each in hotwords or [()] * len(segments)],
+        "languages": list(languages or [LANGUAGE] * len(segments)),
+    }
     with tempfile.TemporaryDirectory() as kept:
         path = Path(kept) / "segments.npz"
         np.savez(path, *segments)
@@ -70,12 +80,14 @@ def main() -> None:
     folder, path = Path(sys.argv[1]), Path(sys.argv[2])
     request = json.load(sys.stdin)
     recogniser = reference_recogniser(folder, request["search"])
-    telephone = read_model_folder(folder).family.architecture is Architecture.T_ONE
-    rate, frame_s = (8_000, TELEPHONE_FRAME_S) if telephone else (16_000, FRAME_S)
+    family = read_model_folder(folder).family
+    telephone = family.architecture is Architecture.T_ONE
+    rate, frame_s = 8_000 if telephone else 16_000, _FRAMES_S.get(family, _USUAL_FRAME_S)
     found = []
     with np.load(path) as segments:
-        for name, hotwords in zip(segments.files, request["hotwords"], strict=True):
+        for name, hotwords, language in zip(segments.files, request["hotwords"], request["languages"], strict=True):
             stream = recogniser.create_stream(hotwords=hotwords) if hotwords else recogniser.create_stream()
+            stream.set_option("language", language)
             samples = _telephone(segments[name]) if telephone else segments[name]
             stream.accept_waveform(rate, samples.astype(np.float32) / 32768)
             stream.input_finished()
@@ -100,6 +112,8 @@ def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
     usual = {"tokens": str(folder / "tokens.txt"), "num_threads": 1}
     if public.family.architecture is Architecture.T_ONE:
         return sherpa_onnx.OnlineRecognizer.from_t_one_ctc(model=str(public.encoder.path), **usual)
+    if public.family == Family(Architecture.FASTCONFORMER, SearchKind.CTC):
+        return sherpa_onnx.OnlineRecognizer.from_nemo_ctc(model=str(public.encoder.path), **usual)
     if public.transducer is None:
         return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(model=str(public.encoder.path), **usual)
     if (folder / VOCABULARY).exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.models.streaming_model import Emissions
@@ -29,6 +30,10 @@ class TokenPath:
 class TokenGreedySearch(ABC):
     """A Search that keeps the likeliest tokens. Subclasses read the frames."""
 
+    no_hotwords: ClassVar[str] = (
+        "the greedy search does not support hotwords: leave out 'search', or choose 'beam'"  # which they have, too
+    )
+
     def __init__(self, tokens: Sequence[str], slots: int) -> None:
         self._text = TokenText(tokens)
         self._paths = [TokenPath() for _ in range(slots)]
@@ -37,7 +42,7 @@ class TokenGreedySearch(ABC):
         """Refuse hotwords, which a greedy search cannot prefer. Its whole words never change, at any age."""
         yield from ()
         if hotwords:
-            raise ValueError("the greedy search does not support hotwords: leave out 'search', or choose 'beam'")
+            raise ValueError(self.no_hotwords)
 
     def release(self, slot: int) -> None:
         """Nothing was set up for the stream. Its tokens are forgotten when the slot is reset for the next one."""

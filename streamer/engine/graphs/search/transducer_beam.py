@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from streamer.engine.graphs.graph_model import FRAMES
 from streamer.engine.graphs.hotwords.automaton import HotwordAutomaton
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.search.rows import Rows
 from streamer.engine.graphs.search.token_beam import TokenBeam, TokenBeamSearch, TokenHypothesis, added
-from streamer.engine.graphs.search.transducer_graphs import Context, Rows, TransducerGraphs
+from streamer.engine.graphs.search.transducer_graphs import Context, TransducerGraphs
 from streamer.engine.graphs.token_text import Token
 from streamer.engine.models.streaming_model import Emissions
 

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.graphs.search.rows import Rows, never_one
 from streamer.engine.graphs.sessions import open_graph
-from streamer.graphs.transducer import Transducer
+from streamer.graphs.transducer import ContextTransducer
 
 BLANK = 0
 _NOTHING = -1  # in the context before the first token; the predictor knows it
-_UNKNOWN = "<unk>"
+UNKNOWN = "<unk>"
 
 Context = tuple[int, ...]
 """The last tokens, which the predictor reads."""
-Rows = NDArray[np.float32]
 
 
 class TransducerGraphs:
     """Computes the predictor and the joiner. A row gets the same numbers in any company."""
 
-    def __init__(self, tokens: Sequence[str], transducer: Transducer) -> None:
-        self.silent = frozenset({BLANK} | ({tokens.index(_UNKNOWN)} if _UNKNOWN in tokens else set()))
+    def __init__(self, tokens: Sequence[str], transducer: ContextTransducer) -> None:
+        self.silent = frozenset({BLANK} | ({tokens.index(UNKNOWN)} if UNKNOWN in tokens else set()))
         """The tokens that write nothing and leave the context as it is."""
         self.start: Context = (*(_NOTHING,) * (transducer.context - 1), BLANK)
         """The context before the first token."""
@@ -35,17 +35,12 @@ class TransducerGraphs:
 
     def predicted(self, contexts: Sequence[Context]) -> Rows:
         """What the predictor says to these contexts."""
-        rows = _never_one(np.array(contexts, dtype=np.int64))
+        rows = never_one(np.array(contexts, dtype=np.int64))
         (found,) = self._predictor.run(None, {self._predictor_input: rows})
         return np.asarray(found[: len(contexts)], dtype=np.float32)
 
     def joined(self, frames: Rows, predictions: Rows) -> Rows:
         """The scores of all tokens for each pair of a frame and a prediction."""
-        feeds = zip(self._joiner_inputs, (_never_one(frames), _never_one(predictions)), strict=True)
+        feeds = zip(self._joiner_inputs, (never_one(frames), never_one(predictions)), strict=True)
         (found,) = self._joiner.run(None, dict(feeds))
         return np.asarray(found[: len(frames)], dtype=np.float32)
-
-
-def _never_one(rows: NDArray[np.generic]) -> NDArray[np.generic]:
-    """A single row twice: onnxruntime computes one row in another way, and a stream must not depend on its company."""
-    return np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamer.engine.graphs.graph_model import FRAMES
+from streamer.engine.graphs.search.rows import log_prob
 from streamer.engine.graphs.search.token_greedy import TokenGreedySearch, TokenPath
 from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
 from streamer.engine.graphs.token_text import Token
@@ -38,15 +38,10 @@ class TransducerGreedySearch(TokenGreedySearch):
             emitting = [row for row, number in enumerate(best) if number not in self._graphs.silent]
             for row in emitting:
                 path, number, slot = paths[row], best[row], slots[row]
-                path.tokens.append(Token(number, path.frame, path.frame + 1, _log_prob(logits[row], number)))
+                path.tokens.append(Token(number, path.frame, path.frame + 1, log_prob(logits[row], number)))
                 self._contexts[slot] = (*self._contexts[slot][1:], number)
             for path in paths:
                 path.frame += 1
             if emitting:
                 numbers = [slots[row] for row in emitting]
                 self._predictions[numbers] = self._graphs.predicted([self._contexts[slot] for slot in numbers])
-
-
-def _log_prob(logits: NDArray[np.float32], number: int) -> float:
-    highest = logits.max()
-    return float(logits[number] - highest - np.log(np.exp(logits - highest).sum()))

@@ -18,6 +18,7 @@ from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.search.search import Hotword
 from streamer.engine.work import finish
 from streamer.graphs.model_folder import read_model_folder
+from streamer.graphs.transducer import ContextTransducer
 from streamer.testing.graphs.exact_icefall import JOINED, TOKENS
 from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 
@@ -28,7 +29,7 @@ EVERYTHING = COUNT**LENGTH
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory: pytest.TempPathFactory) -> TransducerGraphs:
     public = read_model_folder(make_transducer_folder(tmp_path_factory.mktemp("transducer"), exact=False))
-    assert public.transducer is not None
+    assert isinstance(public.transducer, ContextTransducer)
     return TransducerGraphs(TOKENS, public.transducer)
 
 

@@ -1,0 +1,164 @@
+"""Makes folders with a small FastConformer of NeMo that hears nothing sensible, but computes in whole numbers.
+
+Like those of icefall, its frames depend on all caches. They depend on the length and the language that are given, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from streamer.testing.graphs import exact_icefall
+from streamer.testing.graphs.exact_icefall import (
+    HIDDEN,
+    JOINED,
+    State,
+    add_ctc,
+    add_frames,
+    add_hidden,
+    add_states,
+    offsets,
+    pooled,
+    write_tokens,
+)
+from streamer.testing.graphs.graph_builder import BATCH, GraphBuilder
+
+TOKENS: Final = ("<unk>", *exact_icefall.TOKENS[3:], "<de-DE>", "<blk>")
+LANGUAGES: Final = {"auto": 5, "de-DE": 1, "en-GB": 2, "en-US": 3, "ja-JP": 4}
+BLANK: Final = len(TOKENS) - 1
+_LAYERS, _LEFT, _WIDTH, _KERNEL, _SUBSAMPLING = 3, 12, 8, 4, 8
+_BEFORE: Final = 9  # feature frames of a window that the one before it has, too
+_PREDICTOR_LAYERS: Final = 2
+_QUIET: Final = -60  # of features whose filters are weighed by their width
+
+Batch = int | str
+
+
+def make_nemo_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 16, batch: Batch = BATCH) -> Path:
+    """A folder with a model with CTC."""
+    builder = GraphBuilder(seed)
+    frames, states = _encoder(builder, chunk, 80, batch, {})
+    builder.output(add_ctc(builder, frames, BLANK), "logprobs", (batch, "frames", len(TOKENS)))
+    _save(builder, folder / "model.onnx", states, chunk, batch)
+    write_tokens(folder, TOKENS)
+    return folder
+
+
+def make_nemo_folder(
+    folder: Path, seed: int = 0, *, chunk: int = 16, batch: Batch = BATCH, languages: Mapping[str, int] | None = None
+) -> Path:
+    """A folder with a transducer. With `languages` it has those, and more feature numbers, as Nemotron has.
+
+    A state of its predictor is for exactly one stream, as in the files that are published.
+    """
+    builder = GraphBuilder(seed)
+    frames, states = _encoder(builder, chunk, 128 if languages else 80, batch, languages or {})
+    builder.output(builder.node("Transpose", frames, perm=[0, 2, 1]), "outputs", (batch, JOINED, "frames"))
+    _save(builder, folder / "encoder.onnx", states, chunk, batch, languages or {})
+    _make_predictor(folder / "decoder.onnx", seed + 1)
+    _make_joiner(folder / "joiner.onnx", seed + 2)
+    write_tokens(folder, TOKENS)
+    return folder
+
+
+def make_nemotron_folder(folder: Path, seed: int = 0) -> Path:
+    """A folder with a transducer of several languages."""
+    return make_nemo_folder(folder, seed, chunk=56, languages=LANGUAGES)
+
+
+def _states(chunk: int) -> tuple[State, ...]:
+    return (
+        State("cache_last_channel", (1, _LAYERS, _LEFT, _WIDTH), 0),
+        State("cache_last_time", (1, _LAYERS, _WIDTH, _KERNEL), 0),
+        State("cache_last_channel_len", (1,), 0, grows=chunk // _SUBSAMPLING),
+    )
+
+
+def _encoder(
+    builder: GraphBuilder, chunk: int, mels: int, batch: Batch, languages: Mapping[str, int]
+) -> tuple[str, list[str]]:
+    """The frames of the encoder, and the new values of its states."""
+    window = chunk + _BEFORE
+    features = builder.input("audio_signal", (batch, mels, "time"))
+    upright = builder.node("Transpose", features, perm=[0, 2, 1])
+    hidden = add_hidden(builder, upright, window, chunk, _SUBSAMPLING, mels, _QUIET)
+    length = builder.input("length", (batch,), TensorProto.INT64)
+    results, memory = add_states(builder, pooled(builder, hidden), _states(chunk), batch)
+    results[-1] = builder.node("Min", results[-1], builder.constant(_LEFT, np.int64))
+    wrong = builder.node("Sub", length, builder.constant(window, np.int64))  # 0 if the length is right
+    told = [wrong]
+    if languages:
+        told.append(builder.input("prompt_index", (batch,), TensorProto.INT64))
+    for number in told:
+        number = builder.node("Mul", builder.node("Cast", number, to=TensorProto.FLOAT), builder.constant(2))
+        memory = builder.node("Add", memory, builder.node("Unsqueeze", number, builder.constant([1, 2], np.int64)))
+    return add_frames(builder, hidden, memory), results
+
+
+def _save(
+    builder: GraphBuilder, path: Path, states: list[str], chunk: int, batch: Batch, languages: Mapping[str, int] = {}
+) -> None:
+    """Write the graph: after its frames come their number and the caches."""
+    builder.output("length", "encoded_lengths", (batch,), TensorProto.INT64)
+    for result, state in zip(states, _states(chunk), strict=True):
+        builder.output(result, f"{state.name}_next", state.port(batch), state.type)
+    metadata: dict[str, object] = {
+        "model_type": "EncDecHybridRNNTCTCBPEModel",
+        "vocab_size": BLANK,
+        "window_size": chunk + _BEFORE,
+        "chunk_shift": chunk,
+        "subsampling_factor": _SUBSAMPLING,
+        "normalize_type": "",
+        "pred_rnn_layers": _PREDICTOR_LAYERS,
+        "pred_hidden": HIDDEN,
+    }
+    for state in _states(chunk)[:2]:
+        metadata |= {f"{state.name}_dim{axis}": size for axis, size in enumerate(state.shape) if axis}
+    if languages:
+        metadata |= {"prompt_dictionary": json.dumps(languages), "auto_prompt_id": languages["auto"]}
+    builder.save(path, metadata)
+
+
+def _make_predictor(path: Path, seed: int) -> None:
+    builder = GraphBuilder(seed)
+    token = builder.input("targets", (BATCH, 1), TensorProto.INT32)
+    count = builder.input("target_length", (BATCH,), TensorProto.INT32)
+    states = [
+        builder.input(name, (_PREDICTOR_LAYERS, batch, HIDDEN))
+        for name, batch in (("states.1", BATCH), ("onnx::LSTM_3", 1))
+    ]
+    table = builder.constant(3 * builder.signs(len(TOKENS), HIDDEN))
+    row = builder.node("Squeeze", builder.node("Gather", table, token), builder.constant([1], np.int64))
+    read, fresh = row, []
+    for state in states:
+        turned = builder.node("MatMul", state, builder.constant(builder.signs(HIDDEN, HIDDEN)))
+        added = builder.node("Add", builder.node("Mul", turned, builder.constant(0.25)), read)
+        fresh.append(builder.whole(added, 1, 8.0))
+        read = builder.node("ReduceSum", fresh[-1], builder.constant([0], np.int64), keepdims=0)
+    found = builder.node("Unsqueeze", builder.whole(read, 0.5, 8.0), builder.constant([2], np.int64))
+    builder.output(found, "outputs", (BATCH, HIDDEN, 1))
+    builder.output(count, "prednet_lengths", (BATCH,), TensorProto.INT32)
+    for name, state, batch in zip(("states", "74"), fresh, (BATCH, 1), strict=True):
+        builder.output(state, name, (_PREDICTOR_LAYERS, batch, HIDDEN))
+    builder.save(path, {})
+
+
+def _make_joiner(path: Path, seed: int) -> None:
+    builder = GraphBuilder(seed)
+    frames = builder.input("encoder_outputs", (BATCH, JOINED, 1))
+    predicted = builder.input("decoder_outputs", (BATCH, HIDDEN, 1))
+    rows = [
+        builder.node("MatMul", builder.node("Transpose", port, perm=[0, 2, 1]), builder.constant(weights))
+        for port, weights in ((frames, builder.signs(JOINED, JOINED)), (predicted, builder.signs(HIDDEN, JOINED)))
+    ]
+    joined = builder.whole(builder.node("Add", *rows), 0.5, 8.0)
+    scores = builder.node("MatMul", joined, builder.constant(builder.signs(JOINED, len(TOKENS))))
+    scores = builder.node("Add", scores, builder.constant(offsets(builder, 30, BLANK)))
+    found = builder.node("Unsqueeze", scores, builder.constant([1], np.int64))
+    builder.output(found, "outputs", (BATCH, 1, 1, len(TOKENS)))
+    builder.save(path, {})
