@@ -125,10 +125,10 @@ def write_tokens(folder: Path, tokens: Sequence[str] = TOKENS) -> None:
     (folder / "tokens.txt").write_text("".join(lines), encoding="utf-8")
 
 
-def add_ctc(builder: GraphBuilder, frames: str, blank: int = 0) -> str:
+def add_ctc(builder: GraphBuilder, frames: str, blank: int = 0, likelier: int = 30) -> str:
     """The logarithms of the probabilities of all tokens in these frames."""
     scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
-    scores = builder.node("Add", scores, builder.constant(offsets(builder, 30, blank)))
+    scores = builder.node("Add", scores, builder.constant(offsets(builder, likelier, blank)))
     return builder.node("LogSoftmax", scores, axis=-1)
 
 

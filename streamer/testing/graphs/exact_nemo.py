@@ -43,7 +43,7 @@ def make_nemo_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 16, batch:
     """A folder with a model with CTC."""
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, chunk, 80, batch, {})
-    builder.output(add_ctc(builder, frames, BLANK), "logprobs", (batch, "frames", len(TOKENS)))
+    builder.output(add_ctc(builder, frames, BLANK, 12), "logprobs", (batch, "frames", len(TOKENS)))
     _save(builder, folder / "model.onnx", states, chunk, batch)
     write_tokens(folder, TOKENS)
     return folder
