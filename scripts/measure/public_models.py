@@ -2,6 +2,7 @@
 
     .venv/bin/python scripts/measure/public_models.py                  500 streams of each family, small exact models
     .venv/bin/python scripts/measure/public_models.py FOLDER --streams 24     a model of your own
+    .venv/bin/python scripts/measure/public_models.py --family "FastConformer with CTC"       one family of these
     .venv/bin/python scripts/measure/public_models.py --search beam             500 streams of small transducers
     .venv/bin/python scripts/measure/public_models.py --search beam --hotwords          the same with random hotwords
     .venv/bin/python scripts/measure/public_models.py FOLDER --search beam --hotwords "ADA LOVELACE" "TURING"
@@ -31,6 +32,7 @@ from streamer.graphs.model_folder import ModelFolderError
 from streamer.limits import BEAM, GREEDY
 from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
 from streamer.testing.graphs.exact_icefall import random_phrases
+from streamer.testing.graphs.exact_nemo import make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.reference import VOCABULARY
 
@@ -38,6 +40,14 @@ STREAMS_OF_A_MODEL = 50  # each group has a model with other weights
 PHRASES, WEIGHTS = 8, (0.5, 1.0, 2.0)  # hotwords of a group
 
 Make = Callable[[Path, int], Path]
+EXACT: dict[str, Make] = {
+    "Zipformer-2 with CTC": make_ctc_folder,
+    "Zipformer-2 transducer": make_transducer_folder,
+    "FastConformer with CTC": make_nemo_ctc_folder,
+    "FastConformer transducer": make_nemo_folder,
+    "FastConformer of several languages": make_nemotron_folder,
+}
+BEAMS: dict[str, Make] = {"Zipformer-2 transducer": partial(make_transducer_folder, exact=False)}
 
 
 def main() -> int:
@@ -59,8 +69,9 @@ def main() -> int:
             hotwords=[Hotword(phrase) for phrase in hotwords or ()],
         )
         return _told("the folder", found)
-    exact: dict[str, Make] = {"CTC": make_ctc_folder, "transducer": make_transducer_folder}
-    families = exact if search == GREEDY else {"transducer": partial(make_transducer_folder, exact=False)}
+    families = EXACT if search == GREEDY else BEAMS
+    if options.family:
+        families = {name: make for name, make in families.items() if name in options.family}
     status = 0
     for family, make in families.items():
         total = Comparison(0)
@@ -87,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add("folder", nargs="?", type=Path, help="the folder of a public model (small models that are made for this)")
     add("--streams", type=int, default=500, help="how many streams (500)")
     add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
+    add("--family", action="append", choices=[*EXACT], help="only this family; may be given several times (all)")
     add("--search", choices=(GREEDY, BEAM), default=GREEDY, help=f"the search ({GREEDY})")
     add("--hotwords", nargs="*", metavar="PHRASE", help="hotwords for half of the streams (random ones)")
     return parser

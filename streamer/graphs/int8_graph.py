@@ -6,23 +6,29 @@ stream would depend on its company. Of the nodes that round, multiply and scale,
     DynamicQuantizeLinear(x) -> MatMulInteger(x', w') -> Cast -> Mul(scale of x * scale of w)
     DequantizeLinear(w', scale of w) -> MatMul(x, w)
 
-onnxruntime computes the second form once for all, when it loads the graph. Weights that are stored in int8 and looked
-up row by row (`Gather`, `DequantizeLinear`) stay as they are: their scales are fixed.
+The same is done with convolutions (`ConvInteger`). Recurrent networks round inside (`DynamicQuantizeLSTM`), and have
+the axes of their weights in another order. onnxruntime computes the weights once for all, when it loads the graph.
+Weights that are stored in int8 and looked up row by row (`Gather`, `DequantizeLinear`) stay as they are: their scales
+are fixed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamer.graphs.protobuf import Content, Damaged, copied, fields, text_of, written
+from streamer.graphs.protobuf import Content, Damaged, copied, fields, part_of, text_of, viewed, written
 
 ROUNDING: Final = b"DynamicQuantize"
 """Every graph that rounds its inputs has this in it."""
-_GRAPH, _NODE, _WEIGHT, _INPUT, _OUTPUT, _NAME, _OPERATOR = 7, 1, 5, 1, 2, 3, 4  # numbers of fields
+_GRAPH, _NODE, _WEIGHT, _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE = 7, 1, 5, 1, 2, 3, 4, 5  # numbers of fields
 _TABLE: Final = 2  # axes
+_FULL: Final = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}  # products in int8, and in full numbers
+_RECURRENT: Final = "DynamicQuantizeLSTM"
+# Inputs of such a network: its weights, and their scales and zeros; those between are the same as of the full one.
+_OF_WEIGHTS: Final = ((1, 8, 9), (2, 10, 11))
 _WITH_GRAPHS: Final = ("If", "Loop", "Scan")
 
 
@@ -40,9 +46,10 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product in int8: the places of its nodes, the last one last, and what it multiplies."""
+    """A product in int8: the places of its nodes, the first and the last in order, and what it multiplies."""
 
     places: tuple[int, ...]
+    operator: str  # of the product in full numbers
     rounding: int  # the place of the node that rounds its input
     scales: int  # the place of the node that multiplies the scales
     input: str
@@ -54,24 +61,26 @@ class Int8Graph:
     """An ONNX file that computes in int8. UnknownInt8 if it cannot be rewritten, Damaged if it is no ONNX file."""
 
     def __init__(self, content: Content) -> None:
-        self._model = [(number, copied(content, value)) for number, value in fields(content, 0, len(content))]
+        self._content = content
+        self._model = list(fields(content, 0, len(content)))
         graph = next((value for number, value in self._model if number == _GRAPH), None)
-        if not isinstance(graph, bytes):
+        if graph is None:
             raise Damaged
-        self._graph = [(number, copied(graph, value)) for number, value in fields(graph, 0, len(graph))]
-        self._nodes = [_node(value) for number, value in self._graph if number == _NODE and isinstance(value, bytes)]
-        self._axes = dict(
-            _axes(value) for number, value in self._graph if number == _WEIGHT and isinstance(value, bytes)
-        )
+        self._graph = list(fields(content, *part_of(graph)))
+        self._nodes = [_node(content[slice(*part_of(value))]) for number, value in self._graph if number == _NODE]
+        self._axes = dict(_axes(content, part_of(value)) for number, value in self._graph if number == _WEIGHT)
         self._maker = {name: place for place, node in enumerate(self._nodes) for name in node.outputs}
         self._readers: dict[str, list[int]] = defaultdict(list)
         for place, node in enumerate(self._nodes):
             for name in node.inputs:
                 self._readers[name].append(place)
-        self._products = [
-            self._product(place) for place, node in enumerate(self._nodes) if node.operator == "MatMulInteger"
-        ]
-        self._dropped = {place for product in self._products for place in product.places}
+        self._products = [self._product(place) for place, node in enumerate(self._nodes) if node.operator in _FULL]
+        self._recurrent = {
+            place: _full_recurrent(node, f"full_{place}", self._axes)
+            for place, node in enumerate(self._nodes)
+            if node.operator == _RECURRENT
+        }
+        self._dropped = {place for product in self._products for place in product.places} | self._recurrent.keys()
         self._drop_unread()
         for place, node in enumerate(self._nodes):
             hidden = node.operator in _WITH_GRAPHS and ROUNDING in node.content
@@ -84,44 +93,56 @@ class Int8Graph:
         nodes: list[bytes] = []
         for place, node in enumerate(self._nodes):
             if place in products:
-                nodes += _full(products[place], f"full_{place}")
+                nodes += self._full(products[place], f"full_{place}")
+            elif place in self._recurrent:
+                nodes += self._recurrent[place]
             elif place not in self._dropped:
                 nodes.append(node.content)
-        others = [(number, value) for number, value in self._graph if number != _NODE]
+        # Weights are many bytes, and are copied only where everything is put together.
+        view = memoryview(self._content)
+        others = [(number, viewed(view, value)) for number, value in self._graph if number != _NODE]
         graph = written([*((_NODE, node) for node in nodes), *others])
-        return written((number, graph if number == _GRAPH else value) for number, value in self._model)
+        return written((number, graph if number == _GRAPH else viewed(view, value)) for number, value in self._model)
+
+    def _full(self, product: _Product, name: str) -> list[bytes]:
+        node = self._nodes[product.places[0]]
+        return [
+            _made_node("DequantizeLinear", product.weights, name),
+            _made_node(product.operator, (product.input, name), product.output, _attributes(node)),
+        ]
 
     def _product(self, place: int) -> _Product:
         """The product whose node is at this place."""
         node = self._nodes[place]
-        rounded = self._made(node.inputs[0], "DynamicQuantizeLinear")
-        cast = self._only_reader(node.outputs[0], "Cast")
-        scaled = self._only_reader(self._nodes[cast].outputs[0], "Mul")
+        rounded = self._made(node.inputs[0], "DynamicQuantizeLinear", node)
+        cast = self._only_reader(node.outputs[0], "Cast", node)
+        scaled = self._only_reader(self._nodes[cast].outputs[0], "Mul", node)
         scales = [name for name in self._nodes[scaled].inputs if name != self._nodes[cast].outputs[0]]
         if len(scales) != 1:
             raise UnknownInt8(node.operator)
-        both, rounding = self._made(scales[0], "Mul"), self._nodes[rounded]
+        both, rounding = self._made(scales[0], "Mul", node), self._nodes[rounded]
         scale = [name for name in self._nodes[both].inputs if name != rounding.outputs[1]]
         zeros = node.inputs[2:]
         if len(scale) != 1 or zeros[:1] != rounding.outputs[2:3]:
             raise UnknownInt8(node.operator)
         weights = (node.inputs[1], scale[0], *(name for name in zeros[1:] if name))
-        if self._axes.get(scale[0]) and self._axes.get(node.inputs[1]) != _TABLE:
+        if self._axes.get(scale[0]) and (self._axes.get(node.inputs[1]) != _TABLE or node.operator == "ConvInteger"):
             raise UnknownInt8(node.operator)  # a scale for each column is only known for tables
         output = self._nodes[scaled].outputs[0]
-        return _Product((place, cast, scaled), rounded, both, rounding.inputs[0], weights, output)
+        full = _FULL[node.operator]
+        return _Product((place, cast, scaled), full, rounded, both, rounding.inputs[0], weights, output)
 
-    def _made(self, name: str, operator: str) -> int:
+    def _made(self, name: str, operator: str, product: _Node) -> int:
         """The place of the node that makes this value; UnknownInt8 if it is not one with this operator."""
         place = self._maker.get(name)
         if place is None or self._nodes[place].operator != operator:
-            raise UnknownInt8("MatMulInteger")
+            raise UnknownInt8(product.operator)
         return place
 
-    def _only_reader(self, name: str, operator: str) -> int:
+    def _only_reader(self, name: str, operator: str, product: _Node) -> int:
         readers = self._readers[name]
         if len(readers) != 1 or self._nodes[readers[0]].operator != operator:
-            raise UnknownInt8("MatMulInteger")
+            raise UnknownInt8(product.operator)
         return readers[0]
 
     def _drop_unread(self) -> None:
@@ -143,21 +164,44 @@ class Int8Graph:
         )
 
 
-def _full(product: _Product, name: str) -> list[bytes]:
-    return [
-        _made_node("DequantizeLinear", product.weights, name),
-        _made_node("MatMul", (product.input, name), product.output),
-    ]
+def _full_recurrent(node: _Node, name: str, axes: Mapping[str, int]) -> list[bytes]:
+    """The nodes of the same recurrent network in full numbers."""
+    inputs, made = list(node.inputs[:8]), []
+    for at, *scaling in _OF_WEIGHTS:
+        scale, zero = (node.inputs[place] for place in scaling)
+        if axes.get(scale, _TABLE) >= _TABLE:
+            raise UnknownInt8(node.operator)  # a scale for each number of a row
+        made.append(_made_node("DequantizeLinear", (node.inputs[at], scale, zero), f"{name}_{at}_turned"))
+        made.append(_made_node("Transpose", (f"{name}_{at}_turned",), f"{name}_{at}", [_TURN]))
+        inputs[at] = f"{name}_{at}"
+    return [*made, _made_node("LSTM", inputs, node.outputs, _attributes(node))]
 
 
-def _made_node(operator: str, inputs: Sequence[str], output: str) -> bytes:
+def _made_node(
+    operator: str, inputs: Sequence[str], outputs: str | Sequence[str], attributes: Sequence[bytes] = ()
+) -> bytes:
+    named = [outputs] if isinstance(outputs, str) else outputs
     values: Iterable[tuple[int, bytes]] = [
         *((_INPUT, name.encode()) for name in inputs),
-        (_OUTPUT, output.encode()),
-        (_NAME, f"{output}_{operator}".encode()),
+        *((_OUTPUT, name.encode()) for name in named),
+        (_NAME, f"{named[0]}_{operator}".encode()),
         (_OPERATOR, operator.encode()),
+        *((_ATTRIBUTE, attribute) for attribute in attributes),
     ]
     return written(values)
+
+
+def _attributes(node: _Node) -> list[bytes]:
+    found = (
+        copied(node.content, value)
+        for number, value in fields(node.content, 0, len(node.content))
+        if number == _ATTRIBUTE
+    )
+    return [each for each in found if isinstance(each, bytes)]
+
+
+# The attribute `perm` of a transposition: its name, its type (numbers), and the last two axes in the other order.
+_TURN: Final = written([(1, b"perm"), (20, 7), (8, 0), (8, 2), (8, 1)])
 
 
 def _node(content: bytes) -> _Node:
@@ -172,10 +216,10 @@ def _node(content: bytes) -> _Node:
     return _Node(operator, tuple(inputs), tuple(outputs), content)
 
 
-def _axes(content: bytes) -> tuple[str, int]:
+def _axes(content: Content, part: tuple[int, int]) -> tuple[str, int]:
     """The name of a weight, and how many axes it has."""
     name, axes = "", 0
-    for number, value in fields(content, 0, len(content)):
+    for number, value in fields(content, *part):
         if number == 8:
             name = text_of(content, value)
         elif number == 1:

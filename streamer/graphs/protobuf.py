@@ -67,9 +67,14 @@ def copied(content: Content, value: Value) -> bytes | int:
     return content[slice(*value)]
 
 
-def written(values: Iterable[tuple[int, int | bytes]]) -> bytes:
+def viewed(content: memoryview, value: Value) -> memoryview | int:
+    """This number, or where the bytes of this value are, not copied."""
+    return value if isinstance(value, int) else content[slice(*value)]
+
+
+def written(values: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
     """A message with these fields: their numbers, and their numbers or bytes."""
-    parts = []
+    parts: list[bytes | memoryview] = []
     for field, value in values:
         if isinstance(value, int):
             parts += [_as_varint(field << 3), _as_varint(value)]

@@ -16,6 +16,7 @@ from streamer.graphs.int8_graph import ROUNDING, Int8Graph, UnknownInt8
 from streamer.graphs.onnx_file import read_graph_file
 from streamer.testing.graphs.exact_icefall import JOINED
 from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
+from streamer.testing.graphs.graph_builder import GraphBuilder
 
 JOINER, ENCODER = "joiner-epoch-1-avg-1.onnx", "encoder-epoch-1-avg-1.onnx"
 
@@ -66,6 +67,39 @@ def test_a_whole_encoder(folder: Path, tmp_path: Path) -> None:
     assert before.metadata_props == after.metadata_props
 
 
+def test_convolutions_and_recurrent_networks(tmp_path: Path) -> None:
+    """What the recipes of NeMo round is computed in full numbers, too: convolutions, and networks that round inside."""
+    path = tmp_path / "graph.onnx"
+    _make_mixed_graph(path)
+    quantize_dynamic(path, tmp_path / "graph.int8.onnx", weight_type=QuantType.QUInt8)
+    assert ROUNDING not in Int8Graph((tmp_path / "graph.int8.onnx").read_bytes()).rewritten()
+    full, rewritten = (open_graph(read_graph_file(each)) for each in (path, tmp_path / "graph.int8.onnx"))
+    random = np.random.default_rng(2)
+    feeds = {"x": random.normal(0, 1, (4, 3, 3)), "state": random.normal(0, 1, (1, 4, 6))}
+    feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
+    expected, found = (session.run(None, feeds)[0] for session in (full, rewritten))
+    assert abs(expected - found).max() < 0.1
+    alone = rewritten.run(None, {"x": feeds["x"][:2], "state": feeds["state"][:, :2]})[0]
+    assert np.array_equal(found[:, :, :2], alone)
+
+
+def _make_mixed_graph(path: Path) -> None:
+    """Two convolutions, one of them with a bias, and a recurrent network that reads one frame."""
+    builder = GraphBuilder(1)
+    features, state = builder.input("x", ("N", 3, "T")), builder.input("state", (1, "N", 6))
+
+    def weights(*shape: int) -> str:
+        return builder.constant(builder.random.normal(0, 0.5, shape))
+
+    heard = builder.node("Conv", features, weights(4, 3, 3), weights(4), kernel_shape=[3], pads=[1, 1])
+    heard = builder.node("Conv", heard, weights(4, 1, 3), kernel_shape=[3], group=4)
+    heard = builder.node("Transpose", heard, perm=[2, 0, 1])
+    recurrent = (weights(1, 24, 4), weights(1, 24, 6), weights(1, 48))
+    found = builder.node("LSTM", heard, *recurrent, "", state, state, hidden_size=6)
+    builder.output(found, "y", ("T", 1, "N", 6))
+    builder.save(path, {})
+
+
 def onnx_count(path: Path, operator: str) -> int:
     """How many nodes of a file have this operator."""
     return sum(node.op_type == operator for node in onnx.load(str(path)).graph.node)
@@ -73,7 +107,7 @@ def onnx_count(path: Path, operator: str) -> int:
 
 @pytest.mark.parametrize(
     ("change", "operator"),
-    [({"MatMulInteger": "ConvInteger"}, "ConvInteger"), ({"Cast": "Identity"}, "MatMulInteger")],
+    [({"MatMulInteger": "QLinearMatMul"}, "QLinearMatMul"), ({"Cast": "Identity"}, "MatMulInteger")],
 )
 def test_what_is_not_known(change: dict[str, str], operator: str, folder: Path, tmp_path: Path) -> None:
     """Other ways to compute in int8 are named."""

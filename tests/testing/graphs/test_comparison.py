@@ -12,10 +12,14 @@ from streamer.engine.graphs.graph_model import GraphModel
 from streamer.engine.models.streaming_model import ModelState
 from streamer.engine.search.search import Hotword
 from streamer.testing.graphs.comparison import compare
+from streamer.testing.graphs.exact_nemo import make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
 
-@pytest.mark.parametrize("make", [make_ctc_folder, make_transducer_folder])
+@pytest.mark.parametrize(
+    "make",
+    [make_ctc_folder, make_transducer_folder, make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder],
+)
 def test_the_same_tokens_in_the_same_frames(make: Callable[[Path], Path], tmp_path: Path) -> None:
     """24 streams of different ages in 12 slots: each segment is as a new stream of sherpa-onnx has it."""
     found = compare(make(tmp_path), 24, seconds=4)
