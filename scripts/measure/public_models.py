@@ -33,6 +33,8 @@ from streamer.limits import BEAM, GREEDY
 from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
 from streamer.testing.graphs.exact_icefall import random_phrases
 from streamer.testing.graphs.exact_nemo import make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder
+from streamer.testing.graphs.exact_t_one import make_t_one_folder
+from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.reference import VOCABULARY
 
@@ -43,11 +45,20 @@ Make = Callable[[Path, int], Path]
 EXACT: dict[str, Make] = {
     "Zipformer-2 with CTC": make_ctc_folder,
     "Zipformer-2 transducer": make_transducer_folder,
+    "Zipformer transducer": make_zipformer_folder,
+    "LSTM transducer": make_lstm_folder,
+    "Conformer transducer": make_conformer_folder,
+    "T-one with CTC": make_t_one_folder,
     "FastConformer with CTC": make_nemo_ctc_folder,
     "FastConformer transducer": make_nemo_folder,
     "FastConformer of several languages": make_nemotron_folder,
 }
-BEAMS: dict[str, Make] = {"Zipformer-2 transducer": partial(make_transducer_folder, exact=False)}
+BEAMS: dict[str, Make] = {
+    "Zipformer-2 transducer": partial(make_transducer_folder, exact=False),
+    "Zipformer transducer": partial(make_zipformer_folder, exact=False),
+    "LSTM transducer": partial(make_lstm_folder, exact=False),
+    "Conformer transducer": partial(make_conformer_folder, exact=False),
+}
 
 
 def main() -> int:

@@ -31,7 +31,8 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.library.model_library import ModelLibrary
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
+from streamer.testing.graphs.exact_t_one import make_t_one_folder
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.testing.graphs.sounds import random_sound
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
@@ -188,7 +189,7 @@ async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest
     library = ModelLibrary()
     audio = random_sound(np.random.default_rng(1), 4.0)
     expected = {}
-    for name, make in (("first", make_ctc_folder), ("second", make_transducer_folder)):
+    for name, make in (("first", make_ctc_folder), ("second", make_t_one_folder)):
         (library.folder / name).mkdir(parents=True)
         recogniser = load_public_model(make(library.folder / name), name=name, slots=1)
         recogniser.open(1, StreamOptions(search="greedy"))

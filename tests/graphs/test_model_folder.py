@@ -10,12 +10,17 @@ import pytest
 from onnx import helper
 
 from streamer.graphs.families.family import Architecture, Family, SearchKind
+from streamer.graphs.layout import Features, Given
 from streamer.graphs.model_folder import ModelFolderError, read_model_folder
+from streamer.graphs.onnx_file import ElementType
 from streamer.graphs.transducer import ContextTransducer
 from streamer.testing.graphs.exact_icefall import TOKENS
+from streamer.testing.graphs.exact_t_one import make_t_one_folder
+from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
 ENCODER, DECODER = "encoder-epoch-1-avg-1.onnx", "decoder-epoch-1-avg-1.onnx"
+MODEL = "model.onnx"
 
 
 def test_a_model_with_ctc(tmp_path: Path) -> None:
@@ -34,6 +39,41 @@ def test_a_transducer(tmp_path: Path) -> None:
     assert public.layout.ahead_samples == 2200
     assert isinstance(public.transducer, ContextTransducer)
     assert (public.transducer.context, public.transducer.vocabulary) == (2, len(TOKENS))
+
+
+def test_a_zipformer_of_the_first_version(tmp_path: Path) -> None:
+    """Its states are grouped by what they are, and count whole numbers, too."""
+    public = read_model_folder(make_zipformer_folder(tmp_path))
+    assert public.family == Family(Architecture.ZIPFORMER, SearchKind.TRANSDUCER)
+    assert public.layout.ahead_samples == 38 * 160 + 280 - 5120
+    assert [port.axis for port in public.layout.states] == [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1]
+    assert public.layout.states[1].input.type is ElementType.INT64
+    assert public.layout.states[7].shape == (2, 8, 1, 2)
+
+
+def test_an_lstm(tmp_path: Path) -> None:
+    """Its steps are as long as a frame."""
+    layout = read_model_folder(make_lstm_folder(tmp_path)).layout
+    assert (layout.step_samples, layout.frames, layout.ahead_samples) == (640, 1, 920)
+    assert [(port.shape, port.axis) for port in layout.states] == [((3, 1, 8), 1), ((3, 1, 12), 1)]
+
+
+def test_a_conformer(tmp_path: Path) -> None:
+    """It is told the age of each stream, which is no state."""
+    layout = read_model_folder(make_conformer_folder(tmp_path)).layout
+    assert (layout.window, layout.step, layout.frames) == (75, 64, 16)
+    assert [(port.shape, port.axis) for port in layout.states] == [((2, 8, 1, 12), 2), ((2, 4, 1, 12), 2)]
+    assert [(port.name, given) for port, given in layout.given] == [("processed_lens", Given.AGE)]
+
+
+def test_t_one(tmp_path: Path) -> None:
+    """It hears samples at 8 kHz; its state is one row in half precision, its blank the last token."""
+    public = read_model_folder(make_t_one_folder(tmp_path))
+    assert public.family == Family(Architecture.T_ONE, SearchKind.CTC)
+    assert public.layout.features is Features.TELEPHONE
+    assert (public.layout.step_samples, public.layout.frames) == (4800, 10)
+    assert public.layout.state_bytes == 80
+    assert (public.blank, public.tokens[22]) == (23, " ")
 
 
 def test_full_numbers_are_preferred(tmp_path: Path) -> None:
@@ -75,7 +115,8 @@ def _quantised(name: str) -> Callable[[Path], None]:
         (lambda folder: (folder / "encoder-chunk-64.onnx").write_bytes(b""), r"several files for the encoder"),
         (lambda folder: make_transducer_folder(folder, batch=1), r"exactly 1 stream at a time.*dynamic batch"),
         (_kind(None), r"does not say which kind of model it is"),
-        (_kind("zipformer"), r"a Zipformer of the first version.*Zipformer-2 only"),
+        (_kind("zipformer"), r"has no attention_dims in its metadata"),
+        (_kind("ebranchformer"), r"an E-Branchformer.*Zipformer-2.*would do"),
         (_kind("paraformer"), r"a Paraformer.*all be of one age.*would do"),
         (_kind("EncDecHybridRNNTCTCBPEModel"), r"a FastConformer of NeMo"),
         (lambda folder: _with_metadata(folder, ENCODER, T=None), r"has no T in its metadata"),
@@ -96,6 +137,53 @@ def test_what_cannot_be_used(damage: Callable[[Path], object], said: str, tmp_pa
     folder = make_transducer_folder(tmp_path)
     damage(folder)
     with pytest.raises(ModelFolderError, match=said):
+        read_model_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "values", "said"),
+    [
+        (make_zipformer_folder, ENCODER, {"left_context_len": "16,9"}, r"cached_key_1 of the size 8, .* says 9"),
+        (make_zipformer_folder, ENCODER, {"attention_dims": "6"}, r"has 1 numbers as attention_dims .* but 2 stacks"),
+        (make_zipformer_folder, ENCODER, {"decode_chunk_len": "30"}, r"windows of 39 frames every 30 frames"),
+        (make_lstm_folder, ENCODER, {"rnn_hidden_size": None}, r"has no rnn_hidden_size in its metadata"),
+        (make_lstm_folder, ENCODER, {"T": "13"}, r"which is impossible for such a model"),
+        (make_lstm_folder, ENCODER, {"num_encoder_layers": "1,2"}, r"which must be one number"),
+        (make_conformer_folder, ENCODER, {"cnn_module_kernel": "7"}, r"cached_conv of the size 4, .* says 6"),
+        (make_conformer_folder, ENCODER, {"model_type": "lstm"}, r"has no d_model"),
+        (make_t_one_folder, MODEL, {"sample_rate": "16000"}, r"hears 16000 samples a second, not 8000"),
+        (make_t_one_folder, MODEL, {"frame_length_ms": "250"}, r"no whole frames of 30 ms"),
+        (make_t_one_folder, MODEL, {"frame_length_ms": "600"}, r"signal of the size 2400, .* says 4800"),
+        (make_t_one_folder, MODEL, {"state_dim": "41"}, r"state of the size 40, .* says 41"),
+    ],
+)
+def test_other_families_that_cannot_be_used(
+    make: Callable[[Path], Path], name: str, values: dict[str, str | None], said: str, tmp_path: Path
+) -> None:
+    """The metadata of every family must fit its graph, and the sentence names the file."""
+    folder = make(tmp_path)
+    _with_metadata(folder, name, **values)
+    with pytest.raises(ModelFolderError, match=rf"{name} .*{said}"):
+        read_model_folder(folder)
+
+
+@pytest.mark.parametrize("make", [make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder])
+def test_graphs_for_one_stream(make: Callable[..., Path], tmp_path: Path) -> None:
+    """A graph that computes one stream at a time cannot be used."""
+    with pytest.raises(ModelFolderError, match=r"exactly 1 stream at a time.*dynamic batch"):
+        read_model_folder(make(tmp_path, batch=1))
+
+
+def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
+    """There is no T-one with a decoder, and no LSTM with CTC."""
+    folder = make_lstm_folder(tmp_path)
+    make_t_one_folder(tmp_path)
+    (folder / MODEL).rename(folder / ENCODER)
+    with pytest.raises(ModelFolderError, match=r"no part of a transducer: T-one has none"):
+        read_model_folder(folder)
+    for path in make_lstm_folder(tmp_path).glob("*.onnx"):
+        path.rename(folder / MODEL) if path.name == ENCODER else path.unlink()
+    with pytest.raises(ModelFolderError, match=r"LSTM has no models with CTC"):
         read_model_folder(folder)
 
 

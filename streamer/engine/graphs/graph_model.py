@@ -80,7 +80,7 @@ class GraphModel:
         """Compute one step of audio for each of these slots: [batch, samples]."""
         numbers = list(slots)
         if len(numbers) == 1 and self._layout.frames == 1:
-            # A single row twice: onnxruntime may compute it in another way, and a stream must not depend on its company.
+            # A single row twice: onnxruntime may compute one in another way, so a stream would depend on its company.
             return {FRAMES: self._computed(state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]}
         return {FRAMES: self._computed(state, numbers, samples)}
 

@@ -19,7 +19,8 @@ ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFO
 FAMILIES: Final = tuple(family for encoder in ENCODERS for family in encoder.families)
 
 _ALONE: Final = "its streams must all be of one age, so it cannot serve several that begin at different times"
-_LATER: Final = f"so far Streamer computes {', '.join(encoder.architecture.value for encoder in ENCODERS)} only"
+_COMPUTED: Final = ", ".join(encoder.architecture.value for encoder in ENCODERS)
+_LATER: Final = f"Streamer computes only {_COMPUTED}, so one of these in the same language would do"
 # What `model_type` may be, and why such a model cannot be used.
 _OTHERS: Final[Mapping[str, tuple[str, str]]] = {
     "ebranchformer": ("an E-Branchformer", _LATER),

@@ -16,6 +16,8 @@ from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_events import Final, Heard, Partial, StreamEvent
 from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.testing.graphs.exact_t_one import make_t_one_folder
+from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.sounds import random_sound
 from streamer.text.joining import is_spaceless
@@ -103,6 +105,16 @@ def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:
                 assert word.confidence is not None
                 assert 0 < word.confidence <= 1
                 last = word.start_ms
+
+
+@pytest.mark.parametrize("make", [make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder])
+def test_other_families(make: Make, tmp_path: Path) -> None:
+    """What holds for a Zipformer-2 holds for the others."""
+    recogniser = load_public_model(make(tmp_path), name="exact", slots=3)
+    options = replace(OPTIONS, step_ms=recogniser.model.step_ms[0])
+    test_any_chunking(recogniser, options)
+    test_any_company(recogniser, options)
+    test_times_of_words(recogniser, options)
 
 
 def _options(recogniser: Recogniser, given: dict[str, object]) -> StreamOptions:

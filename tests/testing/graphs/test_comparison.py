@@ -13,13 +13,18 @@ from streamer.engine.models.streaming_model import ModelState
 from streamer.engine.search.search import Hotword
 from streamer.testing.graphs.comparison import compare
 from streamer.testing.graphs.exact_nemo import make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder
+from streamer.testing.graphs.exact_t_one import make_t_one_folder
+from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
+MODELS = [
+    *(make_ctc_folder, make_transducer_folder),
+    *(make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder),
+    *(make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder),
+]
 
-@pytest.mark.parametrize(
-    "make",
-    [make_ctc_folder, make_transducer_folder, make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder],
-)
+
+@pytest.mark.parametrize("make", MODELS)
 def test_the_same_tokens_in_the_same_frames(make: Callable[[Path], Path], tmp_path: Path) -> None:
     """24 streams of different ages in 12 slots: each segment is as a new stream of sherpa-onnx has it."""
     found = compare(make(tmp_path), 24, seconds=4)
@@ -39,14 +44,26 @@ def test_the_beam_with_hotwords(tmp_path: Path) -> None:
     assert found.biased > 5
 
 
-def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("make", "state", "kept_number"),
+    [
+        (make_transducer_folder, "processed_lens", 16),
+        (make_zipformer_folder, "cached_len_1", 16),
+        (make_lstm_folder, "state0", 1),
+        (make_conformer_folder, "steps", 1),
+        (make_t_one_folder, "state", 1),
+    ],
+)
+def test_a_fault_is_noticed(
+    make: Callable[[Path], Path], state: str, kept_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A slot that keeps a single number of the stream before gives other tokens."""
     reset = GraphModel.reset
 
-    def forgetful(self: GraphModel, state: ModelState, slots: list[int]) -> None:
-        kept = state["processed_lens"].copy()
-        reset(self, state, slots)
-        state["processed_lens"] = np.where(kept > 0, 16, kept)
+    def forgetful(self: GraphModel, states: ModelState, slots: list[int]) -> None:
+        kept = states[state].copy()
+        reset(self, states, slots)
+        states[state] = np.where(kept > 0, kept_number, states[state]).astype(kept.dtype)
 
     monkeypatch.setattr(GraphModel, "reset", forgetful)
-    assert compare(make_transducer_folder(tmp_path), 12, seconds=2).different
+    assert compare(make(tmp_path), 12, seconds=2).different
