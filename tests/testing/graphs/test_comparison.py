@@ -49,7 +49,6 @@ def test_the_beam_with_hotwords(tmp_path: Path) -> None:
     [
         (make_transducer_folder, "processed_lens", 16),
         (make_zipformer_folder, "cached_len_1", 16),
-        (make_lstm_folder, "state0", 1),
         (make_conformer_folder, "steps", 1),
         (make_t_one_folder, "state", 1),
     ],
