@@ -192,7 +192,7 @@ async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest
     for name, make in (("first", make_ctc_folder), ("second", make_t_one_folder)):
         (library.folder / name).mkdir(parents=True)
         recogniser = load_public_model(make(library.folder / name), name=name, slots=1)
-        recogniser.open(1, StreamOptions(search="greedy"))
+        recogniser.open(1, StreamOptions(search="greedy", step_ms=recogniser.model.step_ms[0]))
         [(_, events)] = recogniser.step([Chunk(1, audio, end=True)])
         assert not isinstance(events, Exception)
         expected[name] = " ".join(event.text for event in events if isinstance(event, Final))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamer.audio.sample_converter import SampleConverter
 from streamer.engine.graphs.telephone import TelephoneSamples, halved
 from streamer.graphs.layout import FRAME_LEAD
 
@@ -35,3 +36,12 @@ def test_the_loudest_samples() -> None:
     assert heard.max() == 32_766
     assert heard.min() == -32_767
     assert (np.sign(heard[2:18]) == 1 - 2 * (FRAME_LEAD // 40 % 2)).all()
+
+
+def test_a_call_stays_as_it_was() -> None:
+    """What a client sends at 8 kHz reaches the model as it was sent, although the service hears it at 16 kHz."""
+    at = np.arange(16_000) / 8000
+    call = sum(3000 * np.sin(2 * np.pi * height * at + height) for height in (300, 800, 1500, 2500, 3200))
+    converted = SampleConverter(8000, 1).convert((call[:, None] / 32_768).astype(np.float32), last=True)[:, 0]
+    heard = halved(np.concatenate((np.zeros(FRAME_LEAD, np.int16), converted)))
+    assert np.abs(heard[200:-200] - call[200 : len(heard) - 200]).max() < 4
