@@ -83,6 +83,8 @@ def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
 def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     missing = [part for part, names in parts.items() if not names]
     if missing:
+        if parts["encoder"]:  # a Paraformer has no joiner, but to add one would not help
+            _recognised(read_graph_file(folder / _only(folder, "encoder", parts["encoder"])))
         raise ModelFolderError(f"{folder} is not complete: it has no {' and no '.join(missing)} ({_FILES} are needed)")
     encoder, decoder, joiner = (read_graph_file(folder / _only(folder, part, names)) for part, names in parts.items())
     family, layout = _laid_out(encoder, SearchKind.TRANSDUCER)
@@ -108,9 +110,16 @@ def _only(folder: Path, part: str, names: list[str]) -> str:
     return full[0]
 
 
-def _laid_out(graph: GraphFile, search: SearchKind) -> tuple[EncoderFamily, EncoderLayout]:
+def _recognised(graph: GraphFile) -> EncoderFamily:
     try:
-        family = recognised(graph)
+        return recognised(graph)
+    except LayoutError as error:
+        raise ModelFolderError(f"{graph.path} {error}") from error
+
+
+def _laid_out(graph: GraphFile, search: SearchKind) -> tuple[EncoderFamily, EncoderLayout]:
+    family = _recognised(graph)
+    try:
         if search is SearchKind.CTC and not family.ctc:
             raise LayoutError(f"is no whole model: {family.architecture.value} has no models with CTC")
         return family, family.layout(graph, search)

@@ -174,6 +174,17 @@ def test_graphs_for_one_stream(make: Callable[..., Path], tmp_path: Path) -> Non
         read_model_folder(make(tmp_path, batch=1))
 
 
+def test_a_paraformer(tmp_path: Path) -> None:
+    """It has no joiner. What it is matters more than what its folder lacks."""
+    folder = make_lstm_folder(tmp_path)
+    (folder / "joiner-epoch-1-avg-1.onnx").unlink()
+    with pytest.raises(ModelFolderError, match="is not complete: it has no joiner"):
+        read_model_folder(folder)
+    _kind("paraformer")(folder)
+    with pytest.raises(ModelFolderError, match=r"a Paraformer.*all be of one age.*would do"):
+        read_model_folder(folder)
+
+
 def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
     """There is no T-one with a decoder, and no LSTM with CTC."""
     folder = make_lstm_folder(tmp_path)
