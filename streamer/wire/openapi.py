@@ -40,6 +40,7 @@ _OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "turns": (_FLAG, "Events: tell when a turn is probably over, goes on after all, or is over."),
     "step_ms": ({"enum": list(STEPS_MS)}, "How much audio is computed at a time."),
     "search": ({"enum": list(SEARCHES)}, "How words are found."),
+    "language": (_TEXT, "What is spoken, such as de or de-DE, for a model of several languages; auto: it finds out."),
     "alternatives": (_between(ALTERNATIVES, MOST_ALTERNATIVES), "How many alternative texts each segment gets."),
     "written": (_FLAG, "The written form: marks, capitals, digits, dates, money."),
     "dictation": (_FLAG, "Words such as *comma* are written as marks. Only with written."),

@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from websockets.asyncio.client import connect
 
 from streamer.bridge.access.keys import make_key
 from streamer.cli import run
@@ -31,15 +33,17 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.library.model_library import ModelLibrary
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say
+from streamer.testing.graphs.exact_nemo import make_nemotron_folder
 from streamer.testing.graphs.exact_t_one import make_t_one_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.testing.graphs.sounds import random_sound
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
+from tests.bridge.service_client import SPOKEN, disturbed, recognise, rest, session, text
 from tests.command_run import streamer
 from tests.pseudo_terminal import COMMAND, Terminal
 from tests.samples import pcm
-from tests.serve_process import serving
+from tests.serve_process import Serving, serving
+from tests.triton_processes import stubs
 
 # A port on which nobody listens.
 DEAD = "http://127.0.0.1:9"
@@ -201,6 +205,38 @@ async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest
         for public, name in (("default", "first"), ("other", "second")):
             assert text(await recognise(served.url, audio.tobytes(), model=public)) == expected[name]
         assert served.end() == 0
+
+
+async def test_a_model_of_several_languages(tmp_path: Path) -> None:
+    """Each session gets the words of its language, even if the process of the model is killed; others are refused."""
+    folder = tmp_path / "nemotron"
+    folder.mkdir()
+    recogniser = load_public_model(make_nemotron_folder(folder), name="nemotron", slots=1)
+    [step_ms] = recogniser.model.step_ms
+    audio = random_sound(np.random.default_rng(1), 3.0)
+    expected = {}
+    for language in ("auto", "ja-JP"):
+        recogniser.open(1, StreamOptions(step_ms=step_ms, search="greedy", language=language))
+        [(_, events)] = recogniser.step([Chunk(1, audio, end=True)])
+        assert not isinstance(events, Exception)
+        expected[language] = " ".join(event.text for event in events if isinstance(event, Final))
+    assert expected["auto"] != expected["ja-JP"] != ""
+    with serving("--model", str(folder), "--slots", "2") as served:
+        assert text(await recognise(served.url, audio.tobytes())) == expected["auto"]
+        found = await disturbed(served.url, partial(_kill_model, served), audio.tobytes(), language="ja")
+        assert "recovered" in {event["type"] for event in found}
+        assert text(found) == expected["ja-JP"]
+        async with connect(served.url) as websocket:
+            await websocket.send('{"type":"start","language":"nl"}')
+            [refused] = await rest(websocket)
+        assert (refused["code"], websocket.close_code) == ("bad_option", 4000)
+        assert "this model has no language 'nl'; it has auto, de-DE, en-GB" in refused["message"]
+        assert served.end() == 0
+
+
+async def _kill_model(served: Serving) -> None:
+    [stub] = stubs(served.process.pid)
+    stub.kill()
 
 
 @pytest.mark.parametrize(

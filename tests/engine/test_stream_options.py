@@ -59,6 +59,7 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
         ({"step_ms": 100}, "step_ms must be one of 160, 320, 640, not 100"),
         ({"search": "best"}, "search must be one of lexicon, greedy, not best"),
         ({"search": None}, "'search' must be a JSON string, not null"),
+        ({"language": "x" * 36}, "option 'language' has 36 characters; at most 35 are allowed"),
         ({"stability": "rock"}, "stability must be one of low, medium, high, not rock"),
         ({"alternatives": 11}, "alternatives must be from 0 to 10, not 11"),
         ({"settle_ms": 20}, "settle_ms must be 0 or from 500 to 10000, not 20"),
@@ -100,5 +101,5 @@ def test_a_model_without_a_choice() -> None:
     """A model with a single step takes it, and one without the usual search uses its own."""
     found = StreamOptions.from_dict({"step_ms": 320, "search": "lexicon"}, [640], ["greedy", "beam"])
     assert (found.step_ms, found.search) == (640, "greedy")
-    with pytest.raises(BadOptions, match="search must be one of greedy, not best"):
+    with pytest.raises(BadOptions, match="search must be greedy, not best; this model has no other"):
         StreamOptions.from_dict({"search": "best"}, [640], ["greedy"])

@@ -36,6 +36,7 @@ def test_nothing_is_asked_for() -> None:
     [
         (["--step-ms", "160", "--search", "greedy"], {"step_ms": 160, "search": "greedy"}),
         (["--alternatives", "3"], {"alternatives": 3}),
+        (["--language", "pt_BR"], {"language": "pt_BR"}),
         (["--stability", "high", "--settle-ms", "500"], {"stability": "high", "settle_ms": 500}),
         (["--settle-ms", "0"], {"settle_ms": 0}),
         (["--endpoint", "off"], {"endpoint": "off"}),
