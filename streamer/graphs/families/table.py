@@ -42,5 +42,5 @@ def recognised(graph: GraphFile) -> EncoderFamily:
         )
     named, why = _OTHERS.get(kind, (f"a model of the type {kind[:80]!r}", _LATER))
     if kind.startswith("EncDec"):
-        named, why = "a model of NeMo", "it keeps no caches from window to window; so far only exports for streaming do"
+        named, why = "a FastConformer of NeMo without caches", "only an export for streaming keeps what it has heard"
     raise LayoutError(f"is {named}, which cannot be used: {why}")
