@@ -140,7 +140,9 @@ class SegmentAudio:
         if not self.computed and held < self._time_scale.frame_samples:
             return None
         if flushing and held and self.computed < held + self._time_scale.samples(TAIL_MS):
-            return np.concatenate([self._padded(self.computed, end), self._padded(end, end + self._ahead)])
+            # Each step has its own padding. What is ahead must be the same as the steps that follow.
+            whole = range(self.computed, end + self._ahead, self._step)
+            return np.concatenate([self._padded(at, min(at + self._step, end + self._ahead)) for at in whole])
         return None
 
     def advance(self) -> None:

@@ -24,8 +24,7 @@ def _filter() -> NDArray[np.float64]:
     """The weights of a low-pass filter that reads a lead of samples on each side."""
     at = np.arange(-FRAME_LEAD, FRAME_LEAD + 1)
     width = 2 * _CUTOFF / SAMPLE_RATE
-    weights: NDArray[np.float64] = np.round(_ONE * width * np.sinc(width * at) * np.kaiser(len(at), _SHAPE))
-    return weights
+    return np.round(_ONE * width * np.sinc(width * at) * np.kaiser(len(at), _SHAPE)).astype(np.float64)
 
 
 _EVEN: Final = _filter()[::2].copy()

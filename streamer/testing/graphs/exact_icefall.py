@@ -257,7 +257,7 @@ def _save(
     for result, state in zip(states, encoder.states, strict=True):
         builder.output(result, f"new_{state.name}", state.port(batch), state.type)
     frames = {"model_type": encoder.kind, "T": encoder.window, "decode_chunk_len": encoder.chunk}
-    builder.save(path, frames | encoder.metadata)
+    builder.save(path, {**frames, **encoder.metadata})
 
 
 def _write_pieces(folder: Path, builder: GraphBuilder) -> None:
