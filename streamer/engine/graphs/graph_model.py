@@ -89,7 +89,7 @@ class GraphModel:
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
         fresh = steps == 0
         before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
-        features = self._features(np.concatenate((before, samples), axis=1))
+        features: Array = self._features(np.concatenate((before, samples), axis=1))
         feeds: dict[str, Array] = {self._input: _turned(features) if self._layout.upright else features}
         for port, given in self._layout.given:
             feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(_TYPES[port.type])
