@@ -32,7 +32,12 @@ from streamer.graphs.model_folder import ModelFolderError
 from streamer.limits import BEAM, GREEDY
 from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
 from streamer.testing.graphs.exact_icefall import random_phrases
-from streamer.testing.graphs.exact_nemo import make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder
+from streamer.testing.graphs.exact_nemo import (
+    make_nemo_ctc_folder,
+    make_nemo_folder,
+    make_nemotron_folder,
+    with_any_step,
+)
 from streamer.testing.graphs.exact_t_one import make_t_one_folder
 from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
@@ -49,9 +54,9 @@ EXACT: dict[str, Make] = {
     "LSTM transducer": make_lstm_folder,
     "Conformer transducer": make_conformer_folder,
     "T-one with CTC": make_t_one_folder,
-    "FastConformer with CTC": make_nemo_ctc_folder,
-    "FastConformer transducer": make_nemo_folder,
-    "FastConformer of several languages": make_nemotron_folder,
+    "FastConformer with CTC": with_any_step(make_nemo_ctc_folder),
+    "FastConformer transducer": with_any_step(make_nemo_folder),
+    "FastConformer of several languages": with_any_step(make_nemotron_folder),
 }
 BEAMS: dict[str, Make] = {
     "Zipformer-2 transducer": partial(make_transducer_folder, exact=False),

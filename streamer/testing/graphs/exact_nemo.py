@@ -6,7 +6,7 @@ Like those of icefall, its frames depend on all caches. They depend on the lengt
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,8 @@ from streamer.testing.graphs.graph_builder import BATCH, GraphBuilder
 TOKENS: Final = ("<unk>", *exact_icefall.TOKENS[3:], "<de-DE>", "<blk>")
 LANGUAGES: Final = {"auto": 5, "de-DE": 1, "en-GB": 2, "en-US": 3, "ja-JP": 4}
 BLANK: Final = len(TOKENS) - 1
+CHUNKS: Final = (8, 16, 56, 104)
+"""The feature frames of a step, in published models."""
 _LAYERS, _LEFT, _WIDTH, _KERNEL, _SUBSAMPLING = 3, 12, 8, 4, 8
 _BEFORE: Final = 9  # feature frames of a window that the one before it has, too
 _PREDICTOR_LAYERS: Final = 2
@@ -66,9 +68,14 @@ def make_nemo_folder(
     return folder
 
 
-def make_nemotron_folder(folder: Path, seed: int = 0) -> Path:
+def make_nemotron_folder(folder: Path, seed: int = 0, *, chunk: int = 56) -> Path:
     """A folder with a transducer of several languages."""
-    return make_nemo_folder(folder, seed, chunk=56, languages=LANGUAGES)
+    return make_nemo_folder(folder, seed, chunk=chunk, languages=LANGUAGES)
+
+
+def with_any_step(make: Callable[..., Path]) -> Callable[[Path, int], Path]:
+    """Makes the same folders with steps of 80 ms to 1040 ms by turns."""
+    return lambda folder, seed: make(folder, seed, chunk=CHUNKS[seed % len(CHUNKS)])
 
 
 def _states(chunk: int) -> tuple[State, ...]:

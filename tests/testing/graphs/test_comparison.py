@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_trans
 MODELS = [
     *(make_ctc_folder, make_transducer_folder),
     *(make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder),
-    *(make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder),
+    *(make_nemo_ctc_folder, partial(make_nemo_folder, chunk=8), make_nemotron_folder),
 ]
 
 
