@@ -78,7 +78,8 @@ def public_model(folder: Path) -> Iterator[Finding]:
     size = sum(graph.size for graph in found.graphs) / 1e6
     layout = found.layout
     step, ahead = (samples * 10 // FRAME_SHIFT for samples in (layout.step_samples, layout.ahead_samples))
-    said = f"{found.family.title}, {len(found.tokens)} tokens, {size:.1f} MB, complete"
+    languages = "" if layout.languages is None else f"{len(layout.languages.numbers)} names of languages, "
+    said = f"{found.family.title}, {len(found.tokens)} tokens, {languages}{size:.1f} MB, complete"
     yield Finding("model files", FINE, f"{said}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from streamer.doctor.finding import FINE, WARNING, WRONG
 from streamer.doctor.model import NEEDED, model_files, public_model
+from streamer.testing.graphs.exact_nemo import make_nemotron_folder
 from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
@@ -95,6 +96,9 @@ def test_a_public_model(tmp_path: Path) -> None:
     (found,) = public_model(make_transducer_folder(tmp_path))
     assert found.state == FINE
     assert found.said.startswith("Zipformer-2 transducer, 24 tokens, 0.1 MB, complete; steps of 320 ms, which read 13")
+    (tmp_path / "nemotron").mkdir()
+    (found,) = public_model(make_nemotron_folder(tmp_path / "nemotron"))
+    assert "24 tokens, 5 names of languages, " in found.said
     (tmp_path / "joiner-epoch-1-avg-1.onnx").unlink()
     (found,) = public_model(tmp_path)
     assert (found.state, "it has no joiner" in found.said) == (WRONG, True)
