@@ -42,7 +42,7 @@ class RecurrentGraphs:
     def predicted(self, tokens: Sequence[int], memory: Memory) -> tuple[Rows, Memory]:
         """What the predictor says after these tokens, and its memory then."""
         last = never_one(np.array(tokens, dtype=np.int32)[:, None])
-        feeds = {self._token: last, self._count: np.ones(len(last), np.int32)}
+        feeds: dict[str, NDArray[np.generic]] = {self._token: last, self._count: np.ones(len(last), np.int32)}
         for state, value in zip(self._states, memory, strict=True):
             feeds[state.input.name] = never_one(value, state.axis)
         found, *after = self._predictor.run(self._predictor_outputs, feeds)
