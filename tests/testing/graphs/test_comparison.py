@@ -28,7 +28,8 @@ MODELS = [
 @pytest.mark.parametrize("make", MODELS)
 def test_the_same_tokens_in_the_same_frames(make: Callable[[Path], Path], tmp_path: Path) -> None:
     """24 streams of different ages in 12 slots: each segment is as a new stream of sherpa-onnx has it."""
-    found = compare(make(tmp_path), 24, seconds=4)
+    seconds = 2.5 if make is make_lstm_folder else 4  # its steps are short, so it computes eight times as many
+    found = compare(make(tmp_path), 24, seconds=seconds)
     assert found.different == []
     assert found.segments > 50
     assert found.tokens > 200
