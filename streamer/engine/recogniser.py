@@ -229,16 +229,16 @@ class Recogniser:
         return stream
 
     def _check_language(self, language: str) -> None:
-        model = self.model
-        multilingual = isinstance(model, Multilingual)
-        if language == LANGUAGE or (multilingual and model.has_language(language)):
+        if language == LANGUAGE:
             return
-        if not (multilingual and model.languages):
+        model = self.model
+        if not isinstance(model, Multilingual) or not model.languages:
             raise StreamError(
                 "bad_options", f"this model has no choice of languages: leave out 'language' ({language})"
             )
-        known = ", ".join(model.languages)
-        raise StreamError("bad_options", f"this model has no language {language!r}; it has {known}")
+        if not model.has_language(language):
+            known = ", ".join(model.languages)
+            raise StreamError("bad_options", f"this model has no language {language!r}; it has {known}")
 
     def _release(self, number: int, stream: Stream) -> None:
         self._preparations.drop(number)

@@ -136,8 +136,8 @@ def _make_predictor(path: Path, seed: int) -> None:
     token = builder.input("targets", (BATCH, 1), TensorProto.INT32)
     count = builder.input("target_length", (BATCH,), TensorProto.INT32)
     states = [
-        builder.input(name, (_PREDICTOR_LAYERS, batch, HIDDEN))
-        for name, batch in (("states.1", BATCH), ("onnx::LSTM_3", 1))
+        builder.input("states.1", (_PREDICTOR_LAYERS, BATCH, HIDDEN)),
+        builder.input("onnx::LSTM_3", (_PREDICTOR_LAYERS, 1, HIDDEN)),
     ]
     table = builder.constant(3 * builder.signs(len(TOKENS), HIDDEN))
     row = builder.node("Squeeze", builder.node("Gather", table, token), builder.constant([1], np.int64))
@@ -150,8 +150,8 @@ def _make_predictor(path: Path, seed: int) -> None:
     found = builder.node("Unsqueeze", builder.whole(read, 0.5, 8.0), builder.constant([2], np.int64))
     builder.output(found, "outputs", (BATCH, HIDDEN, 1))
     builder.output(count, "prednet_lengths", (BATCH,), TensorProto.INT32)
-    for name, state, batch in zip(("states", "74"), fresh, (BATCH, 1), strict=True):
-        builder.output(state, name, (_PREDICTOR_LAYERS, batch, HIDDEN))
+    builder.output(fresh[0], "states", (_PREDICTOR_LAYERS, BATCH, HIDDEN))
+    builder.output(fresh[1], "74", (_PREDICTOR_LAYERS, 1, HIDDEN))
     builder.save(path, {})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamer.engine.graphs.graph_model import FRAMES
 from streamer.engine.graphs.search.recurrent_graphs import RecurrentGraphs
-from streamer.engine.graphs.search.rows import log_prob
+from streamer.engine.graphs.search.rows import Rows, log_prob
 from streamer.engine.graphs.search.token_greedy import TokenGreedySearch, TokenPath
 from streamer.engine.graphs.token_text import Token
 from streamer.engine.models.streaming_model import Emissions
@@ -47,7 +47,7 @@ class RecurrentGreedySearch(TokenGreedySearch):
             for path in paths:
                 path.frame += 1
 
-    def _emit(self, rows: list[int], slots: Sequence[int], paths: Sequence[TokenPath], frames: np.ndarray) -> list[int]:
+    def _emit(self, rows: list[int], slots: Sequence[int], paths: Sequence[TokenPath], frames: Rows) -> list[int]:
         """Let these rows emit the likeliest token in this frame. Returns those that did not emit a blank."""
         logits = self._graphs.joined(frames[rows], self._predictions[[slots[row] for row in rows]])
         best = logits.argmax(-1).tolist()

@@ -11,9 +11,10 @@ import pytest
 from streamer.engine.graphs.graph_model import FRAMES
 from streamer.engine.graphs.hotwords.automaton import ROOT, HotwordAutomaton
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.search.rows import Rows
 from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
 from streamer.engine.graphs.search.transducer_beam import TransducerBeamSearch
-from streamer.engine.graphs.search.transducer_graphs import Rows, TransducerGraphs
+from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.search.search import Hotword
 from streamer.engine.work import finish
