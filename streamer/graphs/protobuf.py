@@ -52,6 +52,18 @@ def number_of(value: Value) -> int:
     return value
 
 
+def numbers_of(content: Content, value: Value) -> list[int]:
+    """The numbers of a field that is repeated: this one, or all of them together in these bytes."""
+    if isinstance(value, int):
+        return [value]
+    at, end = value
+    found = []
+    while at < end:
+        number, at = _varint(content, at, end)
+        found.append(number)
+    return found
+
+
 def text_of(content: Content, value: Value | None) -> str:
     """This text; empty if there is none."""
     if value is None:

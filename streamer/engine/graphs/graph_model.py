@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from streamer.engine.graphs.fbank import SAMPLE_RATE, Fbank
 from streamer.engine.graphs.sessions import open_graph
+from streamer.engine.graphs.slot_states import SlotStates
 from streamer.engine.graphs.telephone import TelephoneSamples
 from streamer.engine.models.streaming_model import Array, Emissions, ModelState
-from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given, StatePort
+from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given
 from streamer.graphs.model_folder import PublicModel
 from streamer.graphs.onnx_file import ElementType
 from streamer.limits import LANGUAGE
@@ -52,13 +53,11 @@ class GraphModel:
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots. States of the graph keep the order of their axes."""
-        graph = {port.input.name: np.zeros(_with(port, slots), _TYPES[port.input.type]) for port in self._layout.states}
-        return {
-            _BEFORE: np.zeros((slots, FRAME_LEAD), np.int16),
-            _STEPS: np.zeros(slots, np.int64),
-            _LANGUAGE: np.zeros(slots, np.int64),
-            **graph,
-        }
+        ports = self._layout.states
+        state = SlotStates(ports, [_TYPES[port.input.type] for port in ports], slots)
+        state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
+        state[_STEPS], state[_LANGUAGE] = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        return state
 
     def has_language(self, language: str) -> bool:
         """Whether a stream may choose this language."""
@@ -73,16 +72,17 @@ class GraphModel:
         numbers = list(slots)
         state[_BEFORE][numbers] = 0
         state[_STEPS][numbers] = 0
-        for port in self._layout.states:
-            state[port.input.name][_at(port, numbers)] = 0
+        _graph_states(state).clear(numbers)
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""
-        numbers = list(slots)
+        # In the order of their slots, so that the same streams in another order are the same batch.
+        order = np.argsort(slots)
+        numbers, samples = [slots[place] for place in order], samples[order]
         if len(numbers) == 1 and self._layout.frames == 1:
             # A single row twice: onnxruntime may compute one in another way, so a stream would depend on its company.
             return {FRAMES: self._computed(state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]}
-        return {FRAMES: self._computed(state, numbers, samples)}
+        return {FRAMES: self._computed(state, numbers, samples)[np.argsort(order)]}
 
     def _computed(self, state: ModelState, numbers: list[int], samples: NDArray[np.int16]) -> NDArray[np.float32]:
         """The frames of these slots, from a step of audio for each."""
@@ -93,14 +93,12 @@ class GraphModel:
         feeds: dict[str, Array] = {self._input: _turned(features) if self._layout.upright else features}
         for port, given in self._layout.given:
             feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(_TYPES[port.type])
-        for state_port in self._layout.states:
-            feeds[state_port.input.name] = np.take(state[state_port.input.name], numbers, axis=state_port.axis)
+        feeds |= _graph_states(state).batch(numbers)
         frames, *states = self._session.run(self._outputs, feeds)
         frames = _turned(frames) if self._layout.output_upright else frames
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
-        for state_port, value in zip(self._layout.states, states, strict=True):
-            state[state_port.input.name][_at(state_port, numbers)] = value
+        _graph_states(state).replace(numbers, states)
         step = self._layout.step * FRAME_SHIFT
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
         state[_STEPS][numbers] += 1
@@ -131,10 +129,6 @@ def _turned(frames: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(frames.transpose(0, 2, 1))
 
 
-def _with(port: StatePort, slots: int) -> tuple[int, ...]:
-    return (*port.shape[: port.axis], slots, *port.shape[port.axis + 1 :])
-
-
-def _at(port: StatePort, slots: list[int]) -> tuple[slice | list[int], ...]:
-    """Where these slots lie in the state of a port."""
-    return (*(slice(None) for _ in range(port.axis)), slots)
+def _graph_states(state: ModelState) -> SlotStates:
+    assert isinstance(state, SlotStates)
+    return state

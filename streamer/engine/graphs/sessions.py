@@ -8,12 +8,14 @@ from streamer.graphs.free_batch import with_free_batch
 from streamer.graphs.int8_graph import Int8Graph
 from streamer.graphs.model_folder import ModelFolderError
 from streamer.graphs.onnx_file import GraphFile
+from streamer.graphs.rewriting.faster_graph import faster_graph
 
 
 def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
     """A session with one thread: instances share the cores. ModelFolderError if onnxruntime refuses the graph.
 
-    A graph in int8 is computed in full numbers, so that a stream does not depend on its company.
+    A graph in int8 is computed in full numbers, so that a stream does not depend on its company. What onnxruntime
+    computes slowly is rewritten.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -21,11 +23,12 @@ def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
     options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # so weights become full numbers only once
     try:
-        content: str | bytes = str(graph.path)
+        content = graph.path.read_bytes()
         if graph.quantised:
-            content = Int8Graph(graph.path.read_bytes()).rewritten()
+            content = Int8Graph(content).rewritten()
         if graph.freed:
-            content = with_free_batch(graph.path.read_bytes() if isinstance(content, str) else content, graph.freed)
+            content = with_free_batch(content, graph.freed)
+        content = faster_graph(content)
         # Content that was read here does not say where the files with its weights are.
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.path.parent))
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

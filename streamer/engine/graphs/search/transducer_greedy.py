@@ -32,16 +32,27 @@ class TransducerGreedySearch(TokenGreedySearch):
 
     def _read(self, slots: Sequence[int], paths: Sequence[TokenPath], emissions: Emissions) -> None:
         frames = emissions[FRAMES]
-        for frame in range(frames.shape[1]):
-            logits = self._graphs.joined(frames[:, frame], self._predictions[list(slots)])
-            best = logits.argmax(-1).tolist()
-            emitting = [row for row, number in enumerate(best) if number not in self._graphs.silent]
-            for row in emitting:
-                path, number, slot = paths[row], best[row], slots[row]
-                path.tokens.append(Token(number, path.frame, path.frame + 1, log_prob(logits[row], number)))
+        count = frames.shape[1]
+        # Few frames have a token. So all frames are joined with the present prediction at once, and only those after a
+        # token again. A row of the joiner does not depend on its company.
+        unread = dict.fromkeys(range(len(slots)), 0)  # the next frame of each row
+        while unread:
+            pairs = [(row, frame) for row, next_frame in unread.items() for frame in range(next_frame, count)]
+            rows = np.array([row for row, _ in pairs])
+            logits = self._graphs.joined(
+                frames[rows, [frame for _, frame in pairs]], self._predictions[[slots[row] for row in rows]]
+            )
+            emitted: dict[int, int] = {}  # the first frame with a token of each row
+            for place, ((row, frame), number) in enumerate(zip(pairs, logits.argmax(-1).tolist(), strict=True)):
+                if row in emitted or number in self._graphs.silent:
+                    continue
+                emitted[row] = frame
+                path, slot, at = paths[row], slots[row], paths[row].frame + frame
+                path.tokens.append(Token(number, at, at + 1, log_prob(logits[place], number)))
                 self._contexts[slot] = (*self._contexts[slot][1:], number)
-            for path in paths:
-                path.frame += 1
-            if emitting:
-                numbers = [slots[row] for row in emitting]
+            if emitted:
+                numbers = [slots[row] for row in emitted]
                 self._predictions[numbers] = self._graphs.predicted([self._contexts[slot] for slot in numbers])
+            unread = {row: frame + 1 for row, frame in emitted.items() if frame + 1 < count}
+        for path in paths:
+            path.frame += count

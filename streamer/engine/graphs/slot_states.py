@@ -1,0 +1,63 @@
+"""The states of a graph in slots. The last batch stays as the graph gave it, as long as the same slots are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from streamer.graphs.layout import StatePort
+
+State = NDArray[Any]
+
+
+class SlotStates(dict[str, State]):
+    """Arrays for all slots by name. Those of the graph keep its order of axes.
+
+    To copy every state of a stream out of its slot and back costs as much as a tenth of a step. So the graph gets what
+    it gave for the last batch, if the slots are the same. Until other slots are computed, or `settle` is called, the
+    arrays of the graph are old in these slots.
+    """
+
+    def __init__(self, ports: Sequence[StatePort], types: Sequence[DTypeLike], slots: int) -> None:
+        super().__init__()
+        self._ports = ports
+        self._batch: tuple[list[int], list[State]] | None = None  # the slots, and their states as the graph gave them
+        for port, type_ in zip(ports, types, strict=True):
+            shape = (*port.shape[: port.axis], slots, *port.shape[port.axis + 1 :])
+            self[port.input.name] = np.zeros(shape, type_)
+
+    def batch(self, slots: list[int]) -> dict[str, State]:
+        """The states of these slots, for the inputs of the graph."""
+        if self._batch is None or self._batch[0] != slots:
+            self.settle()
+            self._batch = slots, [np.take(self[port.input.name], slots, axis=port.axis) for port in self._ports]
+        return {port.input.name: value for port, value in zip(self._ports, self._batch[1], strict=True)}
+
+    def replace(self, slots: list[int], values: Sequence[State]) -> None:
+        """Keep what the graph gave for these slots, for which a batch was taken."""
+        self._batch = slots, list(values)
+
+    def settle(self) -> None:
+        """Put the last batch back into its slots."""
+        if self._batch is None:
+            return
+        slots, values = self._batch
+        self._batch = None
+        for port, value in zip(self._ports, values, strict=True):
+            self[port.input.name][_at(port, slots)] = value
+
+    def clear(self, slots: list[int]) -> None:
+        """Clear the states of the graph in these slots."""
+        places = () if self._batch is None else [place for place, slot in enumerate(self._batch[0]) if slot in slots]
+        for number, port in enumerate(self._ports):
+            self[port.input.name][_at(port, slots)] = 0
+            if self._batch is not None and places:
+                self._batch[1][number][_at(port, list(places))] = 0
+
+
+def _at(port: StatePort, slots: list[int]) -> tuple[slice | list[int], ...]:
+    """Where these slots lie in the state of a port."""
+    return (*(slice(None) for _ in range(port.axis)), slots)

@@ -1,0 +1,1 @@
+"""Rewrites graphs into ones that give the same and are computed faster."""
