@@ -21,7 +21,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
@@ -45,6 +45,8 @@ SECOND_LOOK_S = 0.5
 origin: ContextVar[str] = ContextVar("origin", default="")
 CODE_WORD = re.compile(r"([a-z][a-z_]*): (.*)", re.DOTALL)
 IN_ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")  # before the message of a step
+Limit = float | Callable[[], float]
+"""A number of seconds, or a function that says it. The function is asked again when that time is up."""
 # Triton's own error messages that a caller must tell apart, and the code word for each.
 KNOWN = (
     ("must specify the START flag", "unknown_stream"),  # for example after the idle limit
@@ -234,7 +236,7 @@ class Sequence:
         self._started = self._over = self._busy = False
 
     async def send(
-        self, pcm: bytes = b"", *, end: bool = False, flush: bool = False, timeout: float = 30.0
+        self, pcm: bytes = b"", *, end: bool = False, flush: bool = False, timeout: Limit = 30.0
     ) -> list[ModelEvent]:
         """Send int16 samples (or none) as one request and return its events.
 
@@ -252,7 +254,7 @@ class Sequence:
         finally:
             self._busy = False
 
-    async def _ask_in_steps(self, pcm: bytes, timeout: float, *, flush: bool, end: bool) -> list[ModelEvent]:
+    async def _ask_in_steps(self, pcm: bytes, timeout: Limit, *, flush: bool, end: bool) -> list[ModelEvent]:
         """Ask a model that may need several requests, and give it the answers that it asks for."""
         try:
             options: dict[str, object] = {"flush": True} if flush else {}
@@ -276,19 +278,24 @@ class Sequence:
         return told
 
     async def _ask(
-        self, pcm: bytes, options: Mapping[str, object], timeout: float, *, end: bool = False
+        self, pcm: bytes, options: Mapping[str, object], timeout: Limit, *, end: bool = False
     ) -> list[ModelEvent]:
         """Send one request with these options besides those of the start."""
-        request = self._request(pcm, options, end=end, timeout=timeout)
+        limit = timeout if callable(timeout) else lambda: timeout
+        request = self._request(pcm, options, end=end, timeout=limit())
         answer_to = self._post(request, end=end)
-        overdue = Overdue(f"no answer to sequence {self.id} within {timeout:g} s")
         loop = asyncio.get_running_loop()
-        timers: list[asyncio.TimerHandle] = []
+        began, timers = loop.time(), []
 
         def look_again() -> None:
-            timers.append(loop.call_later(min(SECOND_LOOK_S, timeout), _settle, answer_to, overdue))
+            limit_s = limit()
+            if (left := began + limit_s - loop.time()) > 0.01:  # it has grown
+                timers.append(loop.call_later(left, look_again))
+                return
+            overdue = Overdue(f"no answer to sequence {self.id} within {round(limit_s, 1):g} s")
+            timers.append(loop.call_later(min(SECOND_LOOK_S, limit_s), _settle, answer_to, overdue))
 
-        timers.append(loop.call_later(timeout, look_again))
+        timers.append(loop.call_later(limit(), look_again))
         try:
             answer = await answer_to
         finally:

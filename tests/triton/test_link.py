@@ -152,6 +152,13 @@ async def test_an_overdue_answer_raises_and_leaves_nothing(link: Link) -> None:
     assert (await told(sequence.send(end=True)))[-1].sample == 5
 
 
+async def test_a_limit_may_grow(link: Link) -> None:
+    """An answer is awaited for as long as the limit says when its first time is up."""
+    sequence, limits = link.sequence(), iter([0.001, 0.001])
+    await sequence.send(silence(5))
+    assert (await told(sequence.send(silence(5), timeout=lambda: next(limits, FOR_EVER_S))))[-1].sample == 10
+
+
 async def test_a_late_answer_is_dropped(link: Link) -> None:
     """The next request gets its own answer, not the late one."""
     sequence = link.sequence({"sleep_ms": 300})

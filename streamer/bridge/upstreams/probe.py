@@ -10,7 +10,7 @@ from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.instances import Instances, begin_past_the_dead, instance_of
 from streamer.bridge.upstreams.patience import Patience
-from streamer.triton.link import Link, LinkError
+from streamer.triton.link import Limit, Link, LinkError
 from streamer.wire.model_events import Heard, ModelEvent
 
 log = Log("streamer.bridge")
@@ -19,6 +19,7 @@ EVERY_S = 5.0
 ANSWER_LIMIT_S = 10.0
 # How long a successful probe counts. A single overdue answer must not make a busy service look unready.
 FRESH_S = EVERY_S + ANSWER_LIMIT_S
+AUDIO_S = 0.32  # of a probe of one instance
 _SAMPLES = 320 * BYTES_PER_S // SAMPLE_BYTES // 1000
 _AUDIO = bytes(_SAMPLES * SAMPLE_BYTES)
 
@@ -38,7 +39,7 @@ class Probe:
         """Whether a probe succeeded a moment ago."""
         return time.monotonic() - self._succeeded_at < FRESH_S
 
-    async def probe(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
+    async def probe(self, limit_s: Limit = ANSWER_LIMIT_S) -> bool:
         """Send sequences through the model. False if one of them failed or was not answered in time."""
         # Triton gives a new sequence to the instance with the lowest free slot. So as many sequences at once as there
         # are instances reach all of them, except busy ones, whose sessions notice a failure themselves.
@@ -96,6 +97,11 @@ class Opened:
         """The number of slots for sessions."""
         # Probes need one slot of each instance, even if all others are taken.
         return (self._number - len(self.instances.dead)) * max(0, self._slots - 1)
+
+    @property
+    def probe_limit_s(self) -> float:
+        """How long to wait for the answers to a probe."""
+        return max(min(self.patience.limit_s, ANSWER_LIMIT_S), self.patience.work_s)
 
     def scale(self, before: int, after: int) -> None:
         """Note that the model had so many groups of instances before, and has so many now. All are equal."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.states import States
 from streamer.bridge.upstreams.instances import begin_past_the_dead, instance_of
 from streamer.bridge.upstreams.patience import PREPARING_S
@@ -75,18 +76,19 @@ class Reservation:
             raise ConnectionLost("the link was closed")
         if upstream.overstays(self):
             raise ConnectionLost("its instance is being removed")
-        asked, patience_s = time.monotonic(), upstream.answer_limit_s
+        asked, patience, audio_s = time.monotonic(), upstream.patience, len(audio) / BYTES_PER_S
         opening = self._states.now is not SlotState.ACCEPTED and not (audio or flush or end)
         preparing = opening and bool(self._sequence_options.get("hotwords"))
-        if preparing:
-            patience_s = max(patience_s, PREPARING_S)
         try:
             if opening:
                 async with upstream.openings.one():
-                    events = await self._begin(patience_s)
+                    events = await self._begin(max(patience.limit_s, PREPARING_S if preparing else 0))
                     upstream.place(self, instance_of(events))
             else:
-                events = await self._sequence.send(audio, flush=flush, end=end, timeout=patience_s)
+                with patience.asking(audio_s, asked):
+                    limit = lambda: patience.limit_s  # noqa: E731 (it grows with the work that others ask for)
+                    events = await self._sequence.send(audio, flush=flush, end=end, timeout=limit)
+                    patience.note(time.monotonic() - asked, time.monotonic(), audio_s)
         except LinkError as error:
             silent = isinstance(error, Overdue) and link.answered_at < asked
             upstream.doubt(link, error, certain=silent)
@@ -94,8 +96,8 @@ class Reservation:
         now = time.monotonic()
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
-        if not preparing:  # the time for preparation says nothing about other answers
-            upstream.answered(now - asked, now)
+        if opening and not preparing:  # the time for preparation says nothing about other answers
+            patience.note(now - asked, now)
         return events
 
     def release(self) -> None:

@@ -127,14 +127,9 @@ class Upstream:
         return len(self._holders)
 
     @property
-    def answer_limit_s(self) -> float:
+    def patience(self) -> Patience:
         """How long to wait for an answer."""
-        return Patience().limit_s if self._opened is None else self._opened.patience.limit_s
-
-    def answered(self, seconds: float, now: float) -> None:
-        """Note that an answer took so long."""
-        if self._opened is not None:
-            self._opened.patience.note(seconds, now)
+        return Patience() if self._opened is None else self._opened.patience
 
     def hold(self, holder: object) -> Link:
         """Hold a slot for one sequence, and return the link for it. Only possible while it is well."""
@@ -270,7 +265,9 @@ class Upstream:
             raise
         self._link, self._opened = link, Opened(address, probing, size.instances, size.slots)
         self._opening = OpeningFailures()
-        self.answered(time.monotonic() - started, time.monotonic())
+        audio_s = probe.AUDIO_S * size.probes
+        with self.patience.asking(audio_s, started):
+            self.patience.note(time.monotonic() - started, time.monotonic(), audio_s)
         self._doubts.raised.clear()
 
     async def keep(self) -> None:
@@ -353,15 +350,15 @@ class Upstream:
         assert self._opened is not None
         probing, instances = self._opened.probe, self._opened.instances
         started = time.monotonic()
-        limit_s = min(self.answer_limit_s, probe.ANSWER_LIMIT_S)
+        opened = self._opened
         async with self.openings.one():
-            passed = await probing.probe(limit_s)
+            passed = await probing.probe(lambda: opened.probe_limit_s)
         if passed:
             instances.answered(probing.reached)
             return True
         failure = probing.failure
         assert failure is not None
-        if instances.failed(failure.message) and await probing.probe_living(self.taken, limit_s):
+        if instances.failed(failure.message) and await probing.probe_living(self.taken, opened.probe_limit_s):
             instances.answered(probing.reached)
             return True
         failure = probing.failure or failure

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from streamer.bridge.upstreams.patience import LONGEST_S, SHORTEST_S, Patience
+from contextlib import ExitStack
+
+from streamer.bridge.upstreams.patience import BUSIEST_S, LONGEST_S, SHORTEST_S, SLOWER, Patience
+
+STEP_S = 0.32
 
 
 def test_patience() -> None:
@@ -18,3 +22,49 @@ def test_patience() -> None:
     assert patience.limit_s == SHORTEST_S
     patience.note(20.0, 181.0)
     assert patience.limit_s == LONGEST_S
+
+
+def answered(patience: Patience, streams: int, seconds: float, now: float) -> float:
+    """Let so many streams ask for a step at once, and get their answers after so long. Returns the time then."""
+    with ExitStack() as under_way:
+        for _ in range(streams):
+            under_way.enter_context(patience.asking(STEP_S, now))
+        for _ in range(streams):
+            patience.note(seconds, now + seconds, STEP_S)
+    return now + seconds
+
+
+def test_much_work_may_take_long() -> None:
+    """The limit grows with the audio under way, at the pace of the recent answers, and shrinks when it is answered."""
+    patience = Patience()
+    now = answered(patience, 1, 0.2, 100.0)
+    assert patience.limit_s == SHORTEST_S
+    with ExitStack() as under_way:
+        for _ in range(32):
+            under_way.enter_context(patience.asking(STEP_S, now))
+        assert abs(patience.limit_s - SLOWER * 32 * 0.2) < 0.01
+        under_way.enter_context(patience.asking(1000, now))
+        assert patience.limit_s == BUSIEST_S
+    assert patience.limit_s == SHORTEST_S
+
+
+def test_streams_together_have_the_pace_of_all() -> None:
+    """The time of a batch counts once for all its streams, and time without audio under way does not count."""
+    patience = Patience()
+    now = answered(patience, 32, 1.6, 100.0)
+    now = answered(patience, 32, 1.6, now + 20)
+    with patience.asking(32 * STEP_S, now):
+        assert abs(patience.work_s - SLOWER * 1.6) < 0.01
+
+
+def test_the_limit_does_not_grow_while_nothing_is_answered() -> None:
+    """What hangs is found: requests without an answer say nothing about the pace."""
+    patience = Patience()
+    now = answered(patience, 1, 0.2, 100.0)
+    with patience.asking(STEP_S, now):
+        assert patience.limit_s == SHORTEST_S
+    with patience.asking(STEP_S, now + SHORTEST_S):
+        assert patience.limit_s == SHORTEST_S
+    answered(patience, 1, 0.2, now + 20)
+    with patience.asking(10 * STEP_S, now + 21):
+        assert abs(patience.work_s - SLOWER * 10 * 0.2) < 0.01
