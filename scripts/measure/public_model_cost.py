@@ -2,6 +2,7 @@
 
     .venv/bin/python scripts/measure/public_model_cost.py FOLDER
     .venv/bin/python scripts/measure/public_model_cost.py FOLDER --streams 1 8 32 --seconds 8
+    .venv/bin/python scripts/measure/public_model_cost.py FOLDER --engine     the recogniser alone, without Triton
 
 Prints a table. Processor time is that of all processes of the service, for a second of audio of one stream.
 """
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
 from streamer.graphs.model_folder import read_model_folder
-from streamer.testing.graphs.cost import cost_of_reference, cost_of_service
+from streamer.testing.graphs.cost import Speech, cost_of_reference, cost_of_service
+from streamer.testing.graphs.engine_cost import cost_of_engine
 
 RECORDING = Path("audio_samples/talk.flac")
 
@@ -27,10 +30,15 @@ def main() -> None:
     add("--streams", type=int, nargs="+", default=[1, 8, 32], metavar="N", help="how many at a time (1 8 32)")
     add("--seconds", type=float, default=8.0, help="how much of the recording each stream gets (8)")
     add("--recording", type=Path, default=RECORDING, help=f"speech ({RECORDING})")
+    add("--engine", action="store_true", help="measure the recogniser alone, without Triton")
+    add("--rounds", type=int, default=5, metavar="N", help="with --engine, the middle of so many rounds counts (5)")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     speech = read_audio(options.recording)[: round(options.seconds * SAMPLE_RATE)]
     print(f"{options.folder.name}: {read_model_folder(options.folder).family.title}, {len(speech) / SAMPLE_RATE:g} s\n")
+    if options.engine:
+        compare_engine(options.folder, speech, options.streams, options.rounds)
+        return
     print("| streams | service, ms | of it bridge and client, ms | memory, MB | sherpa-onnx, ms | memory, MB | ratio |")
     print("|---" * 7 + "|", flush=True)
     for number in options.streams:
@@ -40,6 +48,21 @@ def main() -> None:
             f"{number}",
             *(f"{1000 * ours.whole:.0f}", f"{1000 * ours.bridge:.1f}", f"{ours.memory / 1e6:.0f}"),
             *(f"{1000 * theirs.whole:.0f}", f"{theirs.memory / 1e6:.0f}", f"{ours.whole / theirs.whole:.2f}"),
+        )
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def compare_engine(folder: Path, speech: Speech, streams: Sequence[int], rounds: int) -> None:
+    """Measure the recogniser alone, and print the table."""
+    print("| streams | recogniser, ms | steps | sherpa-onnx, ms | steps | ratio | ratio of a step |")
+    print("|---" * 7 + "|", flush=True)
+    for number in streams:
+        found = cost_of_engine(folder, speech, number, rounds)
+        cells = (
+            f"{number}",
+            *(f"{1000 * found.engine:.0f}", f"{found.engine_steps}"),
+            *(f"{1000 * found.reference:.0f}", f"{found.reference_steps}"),
+            *(f"{found.ratio:.2f}", f"{found.step_ratio:.2f}"),
         )
         print("| " + " | ".join(cells) + " |", flush=True)
 
