@@ -72,7 +72,7 @@ class GraphModel:
         numbers = list(slots)
         state[_BEFORE][numbers] = 0
         state[_STEPS][numbers] = 0
-        _graph_states(state).clear(numbers)
+        _graph_states(state).reset(numbers)
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""

@@ -49,7 +49,7 @@ class SlotStates(dict[str, State]):
         for port, value in zip(self._ports, values, strict=True):
             self[port.input.name][_at(port, slots)] = value
 
-    def clear(self, slots: list[int]) -> None:
+    def reset(self, slots: list[int]) -> None:
         """Clear the states of the graph in these slots."""
         places = () if self._batch is None else [place for place, slot in enumerate(self._batch[0]) if slot in slots]
         for number, port in enumerate(self._ports):

@@ -12,7 +12,7 @@ SLOTS = 5
 
 
 def test_every_slot_keeps_its_own_states() -> None:
-    """Whichever slots are computed together, each has what was computed for it since it was last cleared."""
+    """Whichever slots are computed together, each has what was computed for it since it was last reset."""
     ports = [
         StatePort(Port("first", ElementType.FLOAT, None), (1, 2), 0),
         StatePort(Port("middle", ElementType.INT64, None), (2, 1, 3), 1),
@@ -33,7 +33,7 @@ def test_every_slot_keeps_its_own_states() -> None:
             expected[slot] += number
         if random.random() < 0.3:
             cleared = random.choice(SLOTS, 2, replace=False).tolist()
-            states.clear(cleared)
+            states.reset(cleared)
             for slot in cleared:
                 expected[slot] = 0
     states.settle()
