@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from streamer.testing.graphs.cost import cost_of_reference, cost_of_service
+from streamer.testing.graphs.engine_cost import cost_of_engine
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from tests.samples import pcm
 
@@ -18,3 +19,12 @@ def test_both_are_measured(tmp_path: Path) -> None:
     assert min(ours.recogniser, ours.bridge, theirs.recogniser) > 0
     assert ours.whole == ours.recogniser + ours.bridge
     assert all(20e6 < cost.memory < 1e9 for cost in (ours, theirs))
+
+
+def test_the_recogniser_alone_is_measured(tmp_path: Path) -> None:
+    """The recogniser and sherpa-onnx compute about as many steps of the same speech."""
+    speech = np.frombuffer(pcm("quilter.ogg", 2), "<i2")
+    found = cost_of_engine(make_ctc_folder(tmp_path), speech, 2, rounds=1)
+    assert min(found.engine, found.reference) > 0
+    assert found.reference_steps <= found.engine_steps <= 2 * found.reference_steps
+    assert abs(found.step_ratio * found.engine_steps - found.ratio * found.reference_steps) < 1e-6
