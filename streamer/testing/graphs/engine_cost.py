@@ -64,7 +64,10 @@ def cost_of_engine(folder: Path, speech: Speech, streams: int, rounds: int) -> E
 
 def _measured(folder: Path, speech: Speech, streams: int, rounds: int) -> EngineCost:
     ours, theirs = load_public_model(folder, name="measured", slots=streams), reference_recogniser(folder)
-    ways = (lambda: _recognise(ours, speech, streams), lambda: decode(theirs, speech, streams))
+    ways: tuple[Callable[[], int], ...] = (
+        lambda: _recognise(ours, speech, streams),
+        lambda: decode(theirs, speech, streams),
+    )
     for way in ways:
         way()  # the first steps take longer
     found = [[_timed(way) for way in ways] for _ in range(rounds)]
