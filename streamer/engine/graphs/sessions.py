@@ -31,7 +31,9 @@ def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
         content = faster_graph(content)
         # Content that was read here does not say where the files with its weights are.
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.path.parent))
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common class
         reason = str(error).splitlines()[0][:300]
         raise ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason}") from error
+    vars(session)["_model_bytes"] = None  # it would keep the file, as large as the weights, to open it again elsewhere
+    return session
