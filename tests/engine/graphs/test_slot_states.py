@@ -14,8 +14,8 @@ SLOTS = 5
 def test_every_slot_keeps_its_own_states() -> None:
     """Whichever slots are computed together, each has what was computed for it since it was last reset."""
     ports = [
-        StatePort(Port("first", ElementType.FLOAT, None), (1, 2), 0),
-        StatePort(Port("middle", ElementType.INT64, None), (2, 1, 3), 1),
+        StatePort(Port("first", ElementType.FLOAT, None), (1, 2), 0, "first"),
+        StatePort(Port("middle", ElementType.INT64, None), (2, 1, 3), 1, "middle"),
     ]
     states = SlotStates(ports, [np.float32, np.int64], SLOTS)
     expected = [0] * SLOTS
@@ -42,7 +42,7 @@ def test_every_slot_keeps_its_own_states() -> None:
 
 def test_the_same_batch_is_not_copied() -> None:
     """What the graph gave for these slots is given to it again as it is."""
-    states = SlotStates([StatePort(Port("state", ElementType.FLOAT, None), (1, 2), 0)], [np.float32], SLOTS)
+    states = SlotStates([StatePort(Port("state", ElementType.FLOAT, None), (1, 2), 0, "out")], [np.float32], SLOTS)
     states.batch([1, 2])
     given = np.ones((2, 2), np.float32)
     states.replace([1, 2], [given])
