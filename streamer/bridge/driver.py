@@ -180,7 +180,7 @@ class SessionDriver:
             seconds = len(piece) / session.start.bytes_per_s * max(1, len(session.streams))
             if (denied := self._holdings.charge(seconds)) is not None:
                 session.exhaust(denied.code, denied.message)
-            self._requests.advance()
+            self._requests.gather()
             self._look()
 
     async def pump(self) -> None:
@@ -193,7 +193,7 @@ class SessionDriver:
                 session.tick(now)
                 self._observed.ticked(now)
                 self._requests.collect()
-                self._requests.advance()
+                self._requests.advance(gathered=False)
                 self._look(wake=False)
                 await self._deliver()
                 # Messages that were added meanwhile are sent before the close, unless the client does not read.

@@ -20,6 +20,10 @@ from streamer.wire.failures import FailureCode
 
 log = Log("streamer.bridge")
 
+# Audio waits so long for what comes right behind it. A flush that comes with the last audio is sent with it. Otherwise
+# it would wait for the answer to that audio, because a stream has one request under way at a time.
+GATHER_S = 0.001
+
 
 class ModelRequests:
     """Sends what the session has for the model, and gives it the answers and failures."""
@@ -33,9 +37,21 @@ class ModelRequests:
         self._observed = observed
         self._changed = changed
         self._asking: set[asyncio.Task[None]] = set()  # at most one for each stream
+        self._gathering: asyncio.TimerHandle | None = None
+        self._failure: Exception | None = None  # of what was done after gathering
 
-    def advance(self) -> None:
-        """Send what the session has for the model now."""
+    def gather(self) -> None:
+        """Send what the session has for the model in a moment."""
+        if self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(GATHER_S, self._gathered)
+
+    def advance(self, *, gathered: bool = True) -> None:
+        """Send what the session has for the model now. Without `gathered`, a moment that has begun is waited for."""
+        if self._gathering is not None:
+            if not gathered:
+                return
+            self._gathering.cancel()
+            self._gathering = None
         self._admit()
         if not self._holdings.reservations:  # not admitted yet, or everything was given back
             return
@@ -44,14 +60,25 @@ class ModelRequests:
 
     def collect(self) -> None:
         """Drop the tasks that are done. If one of them failed unexpectedly, raise its error."""
+        if self._failure is not None:
+            raise self._failure
         for task in [task for task in self._asking if task.done()]:
             self._asking.discard(task)
             task.result()
 
     def cancel(self) -> None:
         """Stop waiting for answers."""
+        if self._gathering is not None:
+            self._gathering.cancel()
         for task in self._asking:
             task.cancel()
+
+    def _gathered(self) -> None:
+        try:
+            self.advance()
+        except Exception as error:
+            self._failure = error
+        self._changed()
 
     def _admit(self) -> None:
         """Take the slots of all streams before the first request, or refuse the session."""

@@ -11,7 +11,7 @@ from streamer.engine.endpointing import paused
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.speech_watch import SpeechChange, SpeechWatch
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.segment_audio import Supply, TimeScale, piece_samples
+from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
@@ -21,6 +21,8 @@ from streamer.engine.turn.turn_watch import TurnState, TurnWatch
 
 # What the client makes final ends like what is followed by a long pause.
 FLUSH_PAUSE_MS = 1000
+# The model emits a word within this time after it was spoken. Silence of this length after a word brings it out.
+HELD_BACK_MS = TAIL_MS
 
 
 NO_WORDS = Hypothesis((), 0)
@@ -92,8 +94,9 @@ class Stream:
         self._tell(self._told.hear(probabilities))
 
     def next_step(self) -> Any | None:
-        """The next step; None while there is no whole one."""
-        return self.supply.next_step(self.flushing)
+        """The next step; None while there is no whole one, or if a flush needs no more."""
+        complete = self.flushing and self.supply.base + self.supply.computed >= self.supply.received
+        return None if complete and self._silent else self.supply.next_step(self.flushing)
 
     def read(self, found: Hypothesis, activity: ActivityReading | None, search: SegmentSearch) -> Asking[bool]:
         """Handle the results of a step. True if the segment ended, so the model must start afresh.
@@ -107,6 +110,8 @@ class Stream:
         if found.words:
             for watch in self._watches:
                 self._tell(watch.find_words(self._sample(found.words[0].start)), watch)
+        if self._in_tail:  # conclude() ends the segment, and the noise after the audio is no pause of the speaker
+            return False
         rule, frame_ms = self.options.endpoint, self.time_scale.frame_ms
         frames = self.supply.computed // self.time_scale.frame_samples
         paused_ms = paused(found, frames, quiet) * frame_ms
@@ -119,8 +124,7 @@ class Stream:
             partial = yield from self.results.partial(found, stable, self._position)
             if partial:
                 self.events.append(partial)
-            heard = self.supply.base + self.supply.computed
-            if self.watch and heard <= self.supply.received:  # the tail at a flush is no pause
+            if self.watch:
                 self._say_turn(self.watch.go_on(paused_ms))
             return False
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
@@ -158,6 +162,16 @@ class Stream:
         return SegmentPosition(
             self._segment, self.time_scale.ms(self.supply.base), self.time_scale.ms(heard), self.time_scale.frame_ms
         )
+
+    @property
+    def _in_tail(self) -> bool:
+        """Whether all audio was computed, and noise after it: that happens only at a flush."""
+        return self.supply.base + self.supply.computed > self.supply.received
+
+    @property
+    def _silent(self) -> bool:
+        """Whether it has been quiet for so long that the model holds back no word."""
+        return self._activity is not None and self._activity.quiet * self.time_scale.frame_ms >= HELD_BACK_MS
 
     @property
     def _opened(self) -> bool:

@@ -23,7 +23,7 @@ from streamer.bridge.session.session import Session
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
 from tests.bridge.service_client import SPOKEN, lasting, receive, recognise, rest, resume, serving, session, text
-from tests.bridge.telemetry.exposed_figures import until_over
+from tests.bridge.telemetry.exposed_figures import figures, until_over
 from tests.samples import pcm
 
 SLOW_S = 0.3
@@ -194,3 +194,17 @@ async def test_audio_before_ready_waits_for_the_hotwords(shipped_triton: TritonS
     for channel in (0, 1):
         mine, theirs = ([event for event in told if event.get("channel") == channel] for told in (events, patient))
         assert lasting(mine) == lasting(theirs) != []
+
+
+async def test_a_flush_goes_with_the_audio_before_it(triton: TritonServer) -> None:
+    """A flush right behind audio does not wait for its answer: both are one request to the model."""
+    flush = '{"type":"flush"}'
+    async with serving(triton) as service, session(service.url) as websocket:
+        requests = [0.0]
+        for sent in ([flush], [SPOKEN[:10_240], flush]):
+            for message in sent:
+                await websocket.send(message)
+            while (await receive(websocket))["type"] != "flushed":
+                pass
+            requests.append(figures(service.metrics)["streamer_answer_seconds_count"])
+        assert requests[2] - requests[1] == 1

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Final, Partial, Speech, StreamEvent
+from streamer.engine.stream_events import Cut, Final, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import MUSIC, NOTHING, HearingModel, hear, one, pieces, talk, text
@@ -71,6 +73,35 @@ def test_the_end_of_the_audio_ends_speech() -> None:
     assert [state for state, _ in speech(second)] == ["start", "end"]
     assert speech(first)[1][1] <= len(say("abc")) // 16
     assert (text(first), text(second)) == ("abc", "cab")
+
+
+@pytest.mark.parametrize(("paused_ms", "steps"), [(0, 2), (600, 1)])
+def test_a_flush_in_a_pause_computes_less(paused_ms: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a pause the model holds back no word, so a flush computes no further step."""
+    computed, step = list[int](), HearingModel.step
+
+    def noted(self: HearingModel, *given: Any) -> Emissions:
+        computed.append(1)
+        return step(self, *given)
+
+    spoken = np.concatenate([say("abc cab"), silence(paused_ms)])
+    audio = np.concatenate([silence(320 - len(spoken) // 16 % 320 + 100), spoken])  # 100 ms are left for the last step
+    recogniser = make()
+    recogniser.open(1)
+    one(recogniser, Chunk(1, audio))
+    monkeypatch.setattr(HearingModel, "step", noted)
+    assert text(one(recogniser, Chunk(1, NOTHING, flush=True))) == "abc cab"
+    assert len(computed) == steps
+
+
+def test_the_noise_after_a_flush_is_no_silence() -> None:
+    """A segment ends at the flush, and not where the noise that the model gets after it would have ended it."""
+    audio = np.concatenate([say("abc"), silence(700)])
+    recogniser = make()
+    recogniser.open(1)
+    events = one(recogniser, Chunk(1, audio, flush=True))
+    assert [event.sample for event in events if isinstance(event, Cut)] == [len(audio)]
+    assert text(events) == "abc"
 
 
 def test_endless_speech_starts_once() -> None:
