@@ -117,7 +117,9 @@ class Encoder(nn.Module):
         size = config.width // config.heads
         return {
             "mel": like.new_zeros(slots, STEM_CONTEXT, config.mels),
-            "kv": like.new_zeros(slots, config.layers, 2, ring, config.heads, size),
+            # By head, as attention reads them: nothing has to be copied in another order.
+            "keys": like.new_zeros(slots, config.layers, config.heads, ring, size),
+            "values": like.new_zeros(slots, config.layers, config.heads, ring, size),
             "conv": like.new_zeros(slots, config.layers, config.kernel - 1, config.width),
             "frames": torch.zeros(slots, dtype=torch.int64, device=like.device),
         }
@@ -271,6 +273,10 @@ class DepthwiseConvolution(nn.Conv2d):
         return super().forward(frames.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
 
 
+Angles = tuple[Tensor, Tensor]
+"""Cosines and sines. All layers rotate by the same ones."""
+
+
 class RotaryPosition(nn.Module):
     """Rotary position encoding: rotates pairs of a query or key by angles that grow with the number of the frame."""
 
@@ -286,10 +292,14 @@ class RotaryPosition(nn.Module):
         self.register_buffer("cosine", angles.cos().float(), persistent=False)
         self.register_buffer("sine", angles.sin().float(), persistent=False)
 
-    def forward(self, vectors: Tensor, positions: Tensor) -> Tensor:
-        """Rotate [batch, frames, kinds, heads, size] by positions [frames] or [batch, frames]."""
+    def angles(self, positions: Tensor) -> Angles:
+        """The angles of positions [frames] or [batch, frames]."""
         phase = positions % ROTATION_PERIOD
-        cosine, sine = self.cosine[phase][..., None, None, :], self.sine[phase][..., None, None, :]
+        return self.cosine[phase][..., None, None, :], self.sine[phase][..., None, None, :]
+
+    def forward(self, vectors: Tensor, angles: Angles) -> Tensor:
+        """Rotate [batch, frames, kinds, heads, size] by these angles."""
+        cosine, sine = angles
         first, second = vectors.float().chunk(2, dim=-1)
         rotated = torch.cat((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
         return rotated.to(vectors.dtype)
@@ -304,12 +314,13 @@ class UtteranceContext:
         self.chunk = chunk_frames or frames
         self._rotation = encoder.rotation
         self._past = encoder.config.kernel - 1
-        self._positions = torch.arange(frames, device=lengths.device)
-        start = self._positions // self.chunk * self.chunk
-        seen = self._positions < (start + self.chunk).unsqueeze(1)
+        positions = torch.arange(frames, device=lengths.device)
+        self._angles = encoder.rotation.angles(positions)
+        start = positions // self.chunk * self.chunk
+        seen = positions < (start + self.chunk).unsqueeze(1)
         if left_frames is not None:
-            seen &= self._positions >= (start - left_frames).unsqueeze(1)
-        valid = self._positions < lengths.unsqueeze(1)
+            seen &= positions >= (start - left_frames).unsqueeze(1)
+        valid = positions < lengths.unsqueeze(1)
         # Every frame sees at least itself: an empty row of the mask would give NaN.
         itself = torch.eye(frames, dtype=torch.bool, device=lengths.device)
         self._mask = _additive((seen & valid.unsqueeze(1) | itself).unsqueeze(1))
@@ -317,8 +328,8 @@ class UtteranceContext:
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         """Attention under the mask."""
         turning, value = projected.split((2, 1), dim=2)
-        query, key = self._rotation(turning, self._positions).unbind(2)
-        return _attention(query, key, value.squeeze(2), self._mask)
+        query, key = self._rotation(turning, self._angles).unbind(2)
+        return _attention(query, key.transpose(1, 2), value.squeeze(2).transpose(1, 2), self._mask)
 
     def with_past(self, layer: int, frames: Tensor) -> Tensor:
         """Zeros before the first frame."""
@@ -331,11 +342,12 @@ class StepContext:
     def __init__(self, encoder: Encoder, state: ModelState, slots: Tensor, chunk: int) -> None:
         self.chunk = chunk
         self._rotation = encoder.rotation
-        self._kv, self._conv, self._slots = state["kv"], state["conv"], slots
+        self._keys, self._values, self._conv, self._slots = state["keys"], state["values"], state["conv"], slots
         start = state["frames"].index_select(0, slots).unsqueeze(1)
-        self._positions = start + torch.arange(chunk, device=slots.device)
-        ring = self._kv.shape[3]
-        self._ring_positions = self._positions % ring
+        positions = start + torch.arange(chunk, device=slots.device)
+        self._angles = encoder.rotation.angles(positions)
+        ring = self._keys.shape[3]
+        self._ring_positions = positions % ring
         # The newest frame that each position of the ring can hold once this chunk is stored.
         newest = start + chunk - 1
         held = newest - (newest - torch.arange(ring, device=slots.device)) % ring
@@ -345,13 +357,15 @@ class StepContext:
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         """Store the keys and values of this chunk in the ring, and attend over the ring."""
         turning, value = projected.split((2, 1), dim=2)
-        query, key = self._rotation(turning, self._positions).unbind(2)
-        kept = self._kv[:, layer]
-        rows = self._slots.unsqueeze(1)
-        kept[rows, 0, self._ring_positions] = key
-        kept[rows, 1, self._ring_positions] = value.squeeze(2)
-        keys, values = kept.index_select(0, self._slots).unbind(1)
+        query, key = self._rotation(turning, self._angles).unbind(2)
+        keys = self._window(self._keys[:, layer], key)
+        values = self._window(self._values[:, layer], value.squeeze(2))
         return _attention(query, keys, values, self._mask)
+
+    def _window(self, kept: Tensor, new: Tensor) -> Tensor:
+        """Store the new ones, and return all that these slots have kept."""
+        kept[self._slots.unsqueeze(1), :, self._ring_positions] = new
+        return kept.index_select(0, self._slots)
 
     def with_past(self, layer: int, frames: Tensor) -> Tensor:
         """These frames after the last ones of their slots. The newest are kept for the next step."""
@@ -362,9 +376,9 @@ class StepContext:
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """`query` is [batch, frames, heads, size], as the result; `key` and `value` are [batch, heads, frames, size]."""
     # Written out, because the gradient of torch's fused kernel is four times slower in bfloat16 on a CPU.
-    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2) + mask.to(query.dtype)
+    scores = (query.transpose(1, 2) * query.shape[-1] ** -0.5) @ key.transpose(-1, -2) + mask.to(query.dtype)
     return (scores.softmax(-1) @ value).transpose(1, 2)
 
 

@@ -107,7 +107,7 @@ def test_an_endless_stream_goes_on_past_the_period_of_the_rotation(encoder: Enco
     torch.manual_seed(3)
     mel, slots = torch.randn(1, 4 * 64, CONFIG.mels), torch.tensor([0])
     young, old = encoder.make_state(1), encoder.make_state(1)
-    old["frames"].fill_(ROTATION_PERIOD * encoder.make_state(1)["kv"].shape[3] - 24)
+    old["frames"].fill_(ROTATION_PERIOD * encoder.make_state(1)["keys"].shape[3] - 24)
     # The old stream has heard zeros only in its keys; after a whole window of new frames both hold the same.
     for state in (young, old):
         stream(encoder, state, slots, mel.repeat(1, 3, 1), 8)
@@ -119,9 +119,13 @@ def test_rotation_depends_on_distance_alone() -> None:
     """The product of a rotated query and key depends only on their distance, beyond the period too."""
     rotation = RotaryPosition(16)
     query, key = torch.randn(1, 1, 1, 1, 16), torch.randn(1, 1, 1, 1, 16)
+
+    def rotated(vector: Tensor, at: int) -> Tensor:
+        turned: Tensor = rotation(vector, rotation.angles(torch.tensor([at])))
+        return turned
+
     products = [
-        float((rotation(query, torch.tensor([at + 9])) * rotation(key, torch.tensor([at]))).sum())
-        for at in (0, 500, ROTATION_PERIOD - 3, 70_000)
+        float((rotated(query, at + 9) * rotated(key, at)).sum()) for at in (0, 500, ROTATION_PERIOD - 3, 70_000)
     ]
     assert max(products) - min(products) < 1e-4
 
