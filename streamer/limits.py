@@ -56,6 +56,7 @@ LONGEST_CONTEXT_PAUSE_MS: Final = 60_000
 # --- How long a service waits, and how much it takes ---
 
 START_LIMIT_S: Final = 10.0  # for `start` after the connection
+LOAD_LIMIT_S: Final = 15.0  # for a model that must be loaded first: less than the 20 s of live audio that may wait
 IDLE_LIMIT_S: Final = 60.0  # for audio or keepalive
 RESUME_LIMIT_S: Final = 30.0  # for a client that lost its connection; 0: its session ends with the connection
 HANDSHAKE_LIMIT_S: Final = 10.0  # for TLS, and then for the request

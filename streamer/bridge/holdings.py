@@ -16,13 +16,15 @@ class Holdings:
         self._admission = admission
         self._visit = visit
         self.reservations: list[Reservation] = []  # one a stream
+        self._model = ""  # its public name
 
     def take(self, start: Start, streams: int) -> None:
-        """Take the slots of all streams, or none: Refused if there are too few."""
+        """Take the slots of all streams, or none: Refused if there are too few, Loading if the model is not loaded."""
         options = start.model_options()
         if start.hotwords and self._visit is not None:
             options["caller"] = self._visit.pseudonym
-        self.reservations = self._admission.take(options, streams, start.model)
+        self.reservations = self._admission.take(options, streams, start.model, self)
+        self._model = start.model
 
     def prepare(self, start: Start, streams: int) -> Denied | None:
         """Charge the preparation of these streams to the caller. Returns the refusal if it is too much for now."""
@@ -37,8 +39,9 @@ class Holdings:
     def give_back(self) -> None:
         """Give everything back. It may be called again."""
         reservations, self.reservations = self.reservations, []
+        self._admission.forget(self)
         if reservations:
-            self._admission.give_back(reservations)
+            self._admission.give_back(reservations, self._model)
         visit, self._visit = self._visit, None
         if visit is not None:
             visit.leave()

@@ -1,6 +1,7 @@
 """The requests of one session to the model. Each is sent as soon as the session has it, and has its own task.
 
-The slots for all streams are taken before the first request. If there are too few, the session is refused.
+The slots for all streams are taken before the first request. If there are too few, the session is refused. If the model
+must be loaded first, the session waits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from streamer.bridge.upstreams.admission import Refused
+from streamer.bridge.upstreams.admission import Loading, Refused
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.failures import FailureCode
 
@@ -39,6 +40,7 @@ class ModelRequests:
         self._asking: set[asyncio.Task[None]] = set()  # at most one for each stream
         self._gathering: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None  # of what was done after gathering
+        self._loading: asyncio.Future[None] | None = None  # of the model, if the session waits for it
 
     def gather(self) -> None:
         """Send what the session has for the model in a moment."""
@@ -89,7 +91,13 @@ class ModelRequests:
         try:
             self._holdings.take(session.start, streams)
         except Refused as refused:
-            session.refuse(refused.code, refused.message)
+            session.refuse(refused.code, refused.message, refused.retry_s)
+            return
+        except Loading as loading:
+            session.await_model(time.monotonic())
+            if self._loading is not loading.done:
+                self._loading = loading.done
+                loading.done.add_done_callback(lambda _: self._changed())
             return
         if (denied := self._holdings.prepare(session.start, streams)) is not None:
             session.refuse(denied.code, denied.message, denied.retry_s)

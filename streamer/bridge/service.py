@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.loading.model_loader import MemoryBound, ModelLoader
 from streamer.bridge.scaling.instance_count import InstanceCount
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
@@ -50,15 +51,21 @@ class Service:
         models: Mapping[str, str] | None = None,
         resolve_s: float = RESOLVE_EVERY_S,
         instances: InstanceBounds | None = None,
+        on_demand: MemoryBound | None = None,
     ) -> None:
         """`sessions`: the most sessions, or a function that measures it once the Tritons are ready; by default, as many
         as the models have slots. `models`: Triton models by public name, including `default`. `grace`: see
         BridgeServer.stop(). `instances`: how few and how many instances each model has, following the load. For that,
-        the TritonServer must be resizable.
+        the TritonServer must be resizable. `on_demand`: load `default` at the start, and the other models when sessions
+        ask for them, within this bound; the TritonServer must have only the first one.
         """
         self.metrics = Metrics(tracing)
         tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
-        self.models = Models(Tritons(tritons, dial or PLAIN, resolve_s), models or {DEFAULT_MODEL: MODEL})
+        self._on_demand = on_demand
+        self.models = Models(
+            *(Tritons(tritons, dial or PLAIN, resolve_s), models or {DEFAULT_MODEL: MODEL}),
+            on_demand=on_demand is not None,
+        )
         self._sessions = sessions
         self._grace = grace
         self._instances = instances
@@ -107,13 +114,18 @@ class Service:
         await self._server.start()
         await self.models.open()
         self.metrics.held = lambda: {name: pool.held for name, pool in self.models.pools.items()}
+        self.metrics.model_states = self.models.states
         self.metrics.recognisers.set_function(lambda: self.models.tritons)
         self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
         # This call ends sessions before their links. The call above is for a start that failed half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
         sessions = await self._sessions(self.models.default) if callable(self._sessions) else self._sessions
+        if self._on_demand is not None:
+            loader = ModelLoader(self.models, self._on_demand, self.metrics)
+            self._exit.push_async_callback(loader.close)
+            self._server.admission.open(self.models, sessions, loader=loader)
         # What was measured grows and shrinks with the Tritons, but not with instances: those share the same processors.
-        if callable(self._sessions) and self._instances is None:
+        elif callable(self._sessions) and self._instances is None:
             self._server.admission.open(self.models, carried=sessions)
         else:
             self._server.admission.open(self.models, sessions)

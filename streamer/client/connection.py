@@ -78,12 +78,14 @@ class Connection:
         # The service may refuse before it has read anything. Then sending fails, and the answer says why.
         with suppress(SessionError):
             await self.send(encode({"type": "start", **start}))
-        ready = await self.receive(self.patience_s)
-        if ready is None:
-            raise self.overdue("has sent nothing")
-        if ready["type"] != "ready":
-            raise self._nonsense(ready)
-        return ready
+        while True:
+            answer = await self.receive(self.patience_s)
+            if answer is None:
+                raise self.overdue("has sent nothing")
+            if answer["type"] == "ready":
+                return answer
+            if answer["type"] != "starting":  # which means that the service loads the model, so `ready` takes longer
+                raise self._nonsense(answer)
 
     async def send(self, message: str | bytes) -> None:
         """Send a message. Waits while the service does not read."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError, server_folder
 from streamer.triton.installation import Installation, find_tritonserver
+from streamer.triton.model_processes import memory_of
 from streamer.triton.repository import linked_copy, linked_model, make_resizable, models_in
 from streamer.triton.server_process import NEVER_READY, Endpoints, ServerProcess, loopback_ports, sockets_in, words_of
 
@@ -154,6 +155,13 @@ class TritonServer:
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
             self._resized[model] = self.instances(model) or 1
+
+    def memory(self, model: str) -> int | None:
+        """Return how many bytes the processes of this model hold; None if it has none."""
+        try:
+            return memory_of(self.pid, model)
+        except TritonError:
+            return None
 
     def instances(self, model: str) -> int | None:
         """Return how many instances a start would give this model; None if that cannot be changed."""

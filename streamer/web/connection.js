@@ -3,6 +3,8 @@
 import {StreamerError, closedBecause} from "./errors.js";
 
 const CONNECT_MS = 10_000;
+// A service that loads the model first says so, and then has so long.
+const LOADING_MS = 30_000;
 /** How long to wait after a fatal error for the close, which says when to try again. */
 const CLOSE_MS = 2_000;
 
@@ -30,13 +32,19 @@ export class Connection {
     static open(url, key, start) {
         return new Promise((resolve, reject) => {
             const connection = new Connection(url, key);
-            const timer = setTimeout(() => {
+            /** @param {number} limit */
+            const expect = (limit) => setTimeout(() => {
                 connection.leave();
-                reject(new StreamerError("unreachable", `${url} did not answer within ${CONNECT_MS / 1000} s.`));
-            }, CONNECT_MS);
+                reject(new StreamerError("unreachable", `${url} did not answer within ${limit / 1000} s.`));
+            }, limit);
+            let timer = expect(CONNECT_MS);
             connection.#websocket.onopen = () => connection.send(JSON.stringify({type: "start", ...start}));
             connection.onmessage = (message) => {
                 clearTimeout(timer);
+                if (message.type === "starting") {
+                    timer = expect(LOADING_MS);
+                    return;
+                }
                 connection.onmessage = () => {};
                 if (message.type === "ready") {
                     resolve({connection, ready: message});

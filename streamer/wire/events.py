@@ -49,6 +49,14 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Starting:
+    """The model of the session is being loaded. It may come before `ready`, with the number 0."""
+
+    type: ClassVar[str] = "starting"
+    model: str
+
+
+@dataclass(frozen=True)
 class Partial:
     """The text of the running segment so far; its first `stable` characters will not change."""
 
@@ -174,7 +182,7 @@ class Done:
 
 
 Result = Partial | Final | Speech | Turn | HeadEvent | Flushed
-ServerMessage = Ready | Result | Heard | Recovered | Error | Done
+ServerMessage = Starting | Ready | Result | Heard | Recovered | Error | Done
 
 
 def render(number: int, message: ServerMessage) -> str:

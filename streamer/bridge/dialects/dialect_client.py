@@ -14,6 +14,7 @@ from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRea
 from streamer.bridge.session.outbox import Numbered
 from streamer.wire.dialects.dialect import Dialect, Hangup, Reply, Step
 from streamer.wire.errors import CloseCode
+from streamer.wire.events import Starting
 
 
 class DialectClient:
@@ -57,6 +58,8 @@ class DialectClient:
         """Send messages in the format of the client. NotRead, ConnectionEnded."""
         deadline = asyncio.get_running_loop().time() + SEND_LIMIT_S
         for message in messages:
+            if isinstance(message.message, Starting):  # other formats have no word for it
+                continue
             for text in self._dialect.tell(message.message):
                 async with self._sending:
                     await self._websocket.say(text, deadline)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from streamer.bridge.session import endings
 from streamer.bridge.session.endings import Ending
 from streamer.bridge.session.stream_group import StreamGroup
-from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
+from streamer.limits import IDLE_LIMIT_S, LOAD_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Limits:
     """How long a session waits, in seconds."""
 
     start_s: float = START_LIMIT_S  # for `start` after the connection
+    load_s: float = LOAD_LIMIT_S  # for its model, if that must be loaded first
     idle_s: float = IDLE_LIMIT_S  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
     recover_s: float = 20.0  # for a failed recogniser, until it or another one goes on
@@ -25,7 +26,7 @@ class Limits:
 
 
 class Deadlines:
-    """When the waits for `start`, for the client's next message, and for a failed recogniser are over."""
+    """When the waits for `start`, for the model, for the client's next message and for a failed recogniser are over."""
 
     def __init__(self, limits: Limits, streams: StreamGroup, now: float) -> None:
         """`now`: when the client connected."""
@@ -34,6 +35,7 @@ class Deadlines:
         self._opened_at = now
         self._active_at = now
         self._held_at: float | None = None  # since when the client is not read
+        self._load_due_at: float | None = None  # when the model must be loaded, if the session waits for it
 
     @property
     def start_due_at(self) -> float:
@@ -46,9 +48,9 @@ class Deadlines:
         return self._active_at + self._limits.idle_s
 
     @property
-    def recovery_due_at(self) -> float | None:
-        """When a failed recogniser must be back, if one has failed."""
-        return self._streams.hopeless_at(self._limits.recover_s)
+    def recogniser_due_at(self) -> float | None:
+        """When the model must be loaded, or a failed recogniser must be back, if the session waits for one."""
+        return self._load_due_at or self._streams.hopeless_at(self._limits.recover_s)
 
     def stir(self, now: float) -> None:
         """Count the idle time from now on: the client sent something, or has a reason to be silent."""
@@ -58,11 +60,24 @@ class Deadlines:
         """Return the ending if `start` did not come in time."""
         return endings.no_start(self._limits.start_s) if now >= self.start_due_at else None
 
-    def missed_recovery(self, now: float) -> Ending | None:
-        """Return the ending if a failed recogniser did not come back in time."""
-        due = self.recovery_due_at
+    def await_model(self, now: float) -> bool:
+        """Count from now on how long the session waits for its model. False if it is being counted already."""
+        if self._load_due_at is not None:
+            return False
+        self._load_due_at = now + self._limits.load_s
+        return True
+
+    def end_load(self) -> None:
+        """Note that the session does not wait for its model any more."""
+        self._load_due_at = None
+
+    def missed_recogniser(self, now: float) -> Ending | None:
+        """Return the ending if the model was not loaded, or a failed recogniser did not come back, in time."""
+        due = self.recogniser_due_at
         if due is None or now < due:
             return None
+        if self._load_due_at is not None:
+            return endings.loading(self._limits.load_s)
         waited = f"and did not come back within {self._limits.recover_s:g} s"
         return endings.failed(
             f"The recogniser failed ({self._streams.failure}) {waited}", self._streams.unrecognised_ms

@@ -120,6 +120,12 @@ def no_start(limit_s: float) -> Ending:
     return Ending("no_start", CloseCode.IDLE, message)
 
 
+def loading(limit_s: float) -> Ending:
+    """End because the model of the session is still being loaded."""
+    message = f"The model is still being loaded after {limit_s:g} s; try again in a few seconds."
+    return refused("not_ready", message)
+
+
 def idle(limit_s: float) -> Ending:
     """End because the client sent nothing for too long."""
     message = f'Nothing came for {limit_s:g} s; send {{"type":"keepalive"}} while there is no audio.'

@@ -22,6 +22,7 @@ from streamer.wire.events import (
     Result,
     ServerMessage,
     Speech,
+    Starting,
     Turn,
 )
 from streamer.wire.options import Start
@@ -59,6 +60,10 @@ class Messages:
     def begin(self, start: Start) -> None:
         """Take the client's options."""
         self._start = start
+
+    def await_model(self) -> None:
+        """Tell the client that its model is being loaded."""
+        self._outbox.announce(Starting(self._start.model))
 
     def serve(self, triton_model: str) -> None:
         """Note that this Triton model recognises the session from now on."""

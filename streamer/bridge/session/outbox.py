@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from streamer.wire.events import Ready, ServerMessage, render
+from streamer.wire.events import Ready, ServerMessage, Starting, render
 
 # Characters of JSON that are kept for a client that resumes: minutes of live speech. This is more than the buffers on
 # the way to a client hold, so older messages have arrived.
@@ -32,6 +32,7 @@ class Outbox:
         self._waiting = _Row()
         self._taken = _Row()  # the oldest, at the front, are dropped
         self._greeting: Numbered | None = None
+        self._announcement: Numbered | None = None
 
     @property
     def waiting(self) -> int:
@@ -50,9 +51,16 @@ class Outbox:
         self._waiting.messages.append(Numbered(self.said, message, text))
         self._waiting.size += len(text)
 
+    def announce(self, message: Starting) -> None:
+        """Add a message before all others. It has the number 0, and is not kept: it means nothing after `ready`."""
+        self._announcement = Numbered(0, message, render(0, message))
+
     def take(self) -> list[Numbered]:
         """Take all messages that wait, in order."""
         messages = list(self._waiting.messages)
+        if self._announcement is not None:
+            messages.insert(0, self._announcement)
+            self._announcement = None
         if self._greeting is not None:
             messages.insert(0, self._greeting)
             self._greeting = None

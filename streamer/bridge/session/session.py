@@ -267,8 +267,14 @@ class Session:
         if self.state is State.STREAMING:
             self._finish(endings.exhausted(code, message))
 
+    def await_model(self, now: float) -> None:
+        """Note that the model must be loaded first. The client is told once; its audio waits meanwhile."""
+        if self._deadlines.await_model(now):
+            self._messages.await_model()
+
     def requests(self, now: float) -> list[tuple[int, Request]]:
         """Return the next requests for the model, with the numbers of their streams. Each has at most one under way."""
+        self._deadlines.end_load()
         # While a stream may still be refused, the others wait, because nothing is sent before `ready`.
         hold = not self._messages.ready and self.streams.opening
         asked = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self.streams))
@@ -321,7 +327,7 @@ class Session:
             self.vanish("not_fetched")
         deadlines = self._deadlines
         missed = deadlines.missed_start(now) if self.state is State.OPENING else None
-        missed = missed or deadlines.missed_recovery(now)
+        missed = missed or deadlines.missed_recogniser(now)
         if missed is not None:
             self._fail(missed)
         elif self.state is State.STREAMING:
@@ -335,7 +341,7 @@ class Session:
         deadlines = self._deadlines
         if self.state is State.OPENING:
             return deadlines.start_due_at
-        due = [self._client.due_at, self.streams.due_at(), deadlines.recovery_due_at]
+        due = [self._client.due_at, self.streams.due_at(), deadlines.recogniser_due_at]
         if self.state is State.STREAMING:
             if not self.parked:
                 due.append(deadlines.idle_due_at)
@@ -387,4 +393,5 @@ class Session:
     def _shut(self, ended_by: str, close: Close | None = None) -> None:
         self._states.become(State.CLOSED)
         self._outcome = Outcome(ended_by, close)
+        self._deadlines.end_load()
         self.streams.drop()

@@ -97,9 +97,13 @@ DROPS: Final = ("not_read", "proxy_header", "tls", "too_many", "too_slow")
 RAISED, LOWERED, FAILED = "raised", "lowered", "failed"
 CHANGES: Final = (RAISED, LOWERED, FAILED)
 
+# Whether a model could be loaded when a session asked for it.
+LOADED = "loaded"
+LOADS: Final = (LOADED, FAILED)
+
 # The parts of the service in which unexpected failures are counted.
-HTTP, SESSION, CONTROL, EVENT_LOOP = "http", "session", "control", "event_loop"
-PARTS: Final = (CONTROL, EVENT_LOOP, HTTP, SESSION)
+HTTP, SESSION, CONTROL, EVENT_LOOP, LOADING = "http", "session", "control", "event_loop", "loading"
+PARTS: Final = (CONTROL, EVENT_LOOP, HTTP, LOADING, SESSION)
 
 # A request is usually answered within some tens of milliseconds. The last bucket is the limit for an answer.
 _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
@@ -112,6 +116,8 @@ _TO_FINAL_S: Final = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 5, 10
 _LAG_S: Final = (0.1, 0.2, 0.35, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
 # Another instance goes on within a second. Restarting a server takes several seconds.
 _GAP_S: Final = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
+# A model with torch needs some seconds. The last bucket is the limit for loading.
+_LOAD_S: Final = (0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
 
 
 class LiveSession(Protocol):
@@ -177,6 +183,8 @@ class Metrics:
         registry.register(_Sessions(self.live))
         # How many sequences sessions hold, by public name and Triton model. The operator chooses these names.
         self.held: Callable[[], Mapping[str, Mapping[str, int]]] = dict
+        # How many models are in each state of loading.
+        self.model_states: Callable[[], Mapping[str, int]] = dict
         # How many instances each public model has and should have, if the number follows the load.
         self.instances: Callable[[], Mapping[str, tuple[int, int]]] = dict
         registry.register(_Models(self))
@@ -213,6 +221,9 @@ class Metrics:
         self.recognisers_ready = gauge("recognisers_ready", "Tritons where every model passed a probe just now.")
         text = "Changes of the number of a model's instances."
         self.instance_changes = words("instance_changes", text, "change", CHANGES)
+        self.model_loads = words("model_loads", "Models loaded on demand, by what became of it.", "result", LOADS)
+        self.models_let_go = counter("models_let_go", "Models unloaded because another one needed the memory.")
+        self.model_load_seconds = histogram("model_load_seconds", "How long loading a model on demand took.", _LOAD_S)
         # How sessions began and ended.
         self.sessions_opened = counter("sessions_opened", "Sessions that became ready.")
         self.sessions_ended = words("sessions_ended", "Sessions that ended after they were ready.", "reason", REASONS)
@@ -296,6 +307,10 @@ class _Models(Collector):
             for model, number in models.items():
                 held.add_metric([name, model], number)
         yield held
+        states = GaugeMetricFamily("streamer_models", "Models by whether they are loaded.", labels=["state"])
+        for state, number in self._metrics.model_states().items():
+            states.add_metric([state], number)
+        yield states
         loaded = GaugeMetricFamily("streamer_instances", "Instances of a model that are loaded.", labels=["name"])
         wanted = GaugeMetricFamily("streamer_instances_wanted", "Instances that the load asks for.", labels=["name"])
         for name, numbers in self._metrics.instances().items():

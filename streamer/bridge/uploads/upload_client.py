@@ -16,7 +16,7 @@ from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRea
 from streamer.bridge.session.outbox import Numbered
 from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, End, Samples
 from streamer.wire.errors import CloseCode
-from streamer.wire.events import ServerMessage
+from streamer.wire.events import ServerMessage, Starting
 from streamer.wire.native import encode
 from streamer.wire.upload import Problem
 
@@ -116,6 +116,8 @@ class UploadClient:
         """Keep messages for the answer, as soon as there is room. NotRead, ConnectionEnded."""
         self._interrupted = False
         for message in messages:
+            if isinstance(message.message, Starting):  # the first message decides the status of the answer
+                continue
             while len(self._messages) >= MOST_WAITING and not self._over.is_set():
                 self._room.clear()
                 try:

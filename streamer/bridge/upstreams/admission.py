@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
+from streamer.bridge.session.endings import RETRY_S
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.models import Models
@@ -16,10 +18,35 @@ from streamer.limits import DEFAULT_MODEL
 class Refused(Exception):
     """There is no slot now: a code word and a sentence for the client."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.retry_s = retry_s
+
+
+class Loading(Exception):
+    """The model is being loaded. `done` is over when it may be asked for again."""
+
+    def __init__(self, done: asyncio.Future[None]) -> None:
+        super().__init__()
+        self.done = done
+
+
+class Loader(Protocol):
+    """Loads models when sessions ask for them."""
+
+    def ready(self, name: str) -> bool:
+        """Whether this model is well, or may be loaded."""
+
+    def require(self, name: str, waiter: object) -> None:
+        """Return if the model is loaded. Loading if it is being loaded now, also for this waiter; Refused if not."""
+
+    def forget(self, waiter: object) -> None:
+        """Note that it waits no more. It may be called again."""
+
+    def note_use(self, name: str) -> None:
+        """Note that a session of this model has begun or ended."""
 
 
 class AdmissionState(Enum):
@@ -44,6 +71,7 @@ class Admission:
         self._states = States("admission", AdmissionState.STARTING, TRANSITIONS)
         self._metrics = metrics
         self._models: Models | None = None
+        self._loader: Loader | None = None
         self._limit: int | None = None
         self._share: float | None = None  # the part of the default model's slots that may be held, if it was measured
         self._taken = 0
@@ -52,8 +80,9 @@ class Admission:
     @property
     def ready(self) -> bool:
         """Whether the default model could serve a new session, if there is a free slot."""
-        opened = self._states.now is AdmissionState.OPEN
-        return opened and self._models is not None and self._models.default.ready
+        if self._states.now is not AdmissionState.OPEN or self._models is None:
+            return False
+        return self._models.default.ready or (self._loader is not None and self._loader.ready(DEFAULT_MODEL))
 
     @property
     def most(self) -> int:
@@ -72,13 +101,16 @@ class Admission:
         """How many sessions hold slots. A session may hold several, for its channels."""
         return self._sessions
 
-    def open(self, models: Models, limit: int | None = None, *, carried: int | None = None) -> None:
+    def open(
+        self, models: Models, limit: int | None = None, *, carried: int | None = None, loader: Loader | None = None
+    ) -> None:
         """Open, now that the recogniser is ready. The limit is the number of its slots, or `limit`, or `carried`.
 
         `carried` was measured with the default model at the Tritons that are well now. It grows or shrinks with them.
+        `loader`: loads models that are not loaded, if any.
         """
         self._states.become(AdmissionState.OPEN)
-        self._models, self._limit = models, limit
+        self._models, self._limit, self._loader = models, limit, loader
         if carried is not None:
             self._share = min(1.0, carried / max(1, models.default.room))
         self._metrics.sessions_limit.set_function(lambda: self.most)
@@ -95,17 +127,25 @@ class Admission:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
         if not self.ready:
             raise Refused("not_ready", "The recogniser is not ready; try again in a few seconds.")
+        if self._loader is not None and self._limit is None:
+            return  # another model may have room, and may have to be loaded first
         if self.taken + number > self.most:
             raise Refused("full", f"All {self.most} sessions are taken; try again when one has ended.")
 
-    def take(self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL) -> list[Reservation]:
+    def take(
+        self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL, waiter: object = None
+    ) -> list[Reservation]:
         """Take all slots of a session, at the model with this public name; Refused if there are too few.
 
-        The caller must give them back at the end.
+        Loading if the model must be loaded first; then `waiter` may try again, and must call forget() at the end.
+        The caller must give the slots back at the end.
         """
         if self._states.now is AdmissionState.CLOSED:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
         pool = None if self._models is None else self._models.pools[name]
+        if self._loader is not None:
+            self._check_limit(number)
+            self._loader.require(name, waiter)
         if self._models is None or pool is None or not pool.well:
             which = "recogniser" if name == DEFAULT_MODEL else f"model {name!r}"
             raise Refused("not_ready", f"The {which} is not ready; try again in a few seconds.")
@@ -113,7 +153,10 @@ class Admission:
         # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
         room = self._bounded(sum(each.room for each in pools), self._models.default.room)
-        free = max(0, min(most - self._taken, room - self._taken, pool.free))
+        anywhere = min(most, room) - self._taken
+        free = max(0, min(anywhere, pool.free))
+        if not free and anywhere > 0:
+            raise Refused("full", f"All sessions of the model {name!r} are taken; try again when one has ended.")
         if not free:
             raise Refused("full", f"All {most} sessions are taken; try again when one has ended.")
         if number > free:
@@ -123,16 +166,32 @@ class Admission:
                 "try again when others have ended, or with fewer channels.",
             )
         self._count(number, 1)
+        self._note_use(name)
         reservations = [pool.reserve(options) for _ in range(number)]
         return [reservation for reservation in reservations if reservation is not None]
 
-    def give_back(self, reservations: Iterable[Reservation]) -> None:
-        """Give back the slots of a session."""
+    def forget(self, waiter: object) -> None:
+        """Note that a session waits for no model any more."""
+        if self._loader is not None:
+            self._loader.forget(waiter)
+
+    def give_back(self, reservations: Iterable[Reservation], name: str = DEFAULT_MODEL) -> None:
+        """Give back the slots of a session of this model."""
         number = 0
         for reservation in reservations:
             reservation.release()
             number += 1
         self._count(-number, -1)
+        self._note_use(name)
+
+    def _check_limit(self, number: int) -> None:
+        """Raise Refused if the limit would be passed, so that no model is loaded for a session that is refused."""
+        if self._limit is not None and self._taken + number > self._limit:
+            raise Refused("full", f"All {self._limit} sessions are taken; try again when one has ended.")
+
+    def _note_use(self, name: str) -> None:
+        if self._loader is not None:
+            self._loader.note_use(name)
 
     def _bounded(self, slots: int, of_default: int) -> int:
         """Return how many of these slots may be held. `of_default`: how many of them are the default model's."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.bridge.upstreams.pool import LoadState, UpstreamPool
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.limits import DEFAULT_MODEL
 
@@ -14,14 +14,19 @@ from streamer.limits import DEFAULT_MODEL
 class Models:
     """All models. They are open once each of them answers at one Triton, and are kept well until closed."""
 
-    def __init__(self, tritons: Tritons, models: Mapping[str, str]) -> None:
-        """`models`: the Triton model for each public name, including `default`."""
+    def __init__(self, tritons: Tritons, models: Mapping[str, str], *, on_demand: bool = False) -> None:
+        """`models`: the Triton model for each public name, including `default`.
+
+        `on_demand`: open only `default`; somebody else opens the others when they are needed.
+        """
         self._tritons = tritons
         # Only one task at a time may change the set of Tritons or models.
         self._changing = asyncio.Lock()
         self._pools = {
-            name: UpstreamPool(name, model, tritons, self._in_use, self._changing) for name, model in models.items()
+            name: UpstreamPool(name, model, tritons, lambda: self._pools.values(), self._changing)
+            for name, model in models.items()
         }
+        self._on_demand = on_demand
         self._following: asyncio.Task[None] | None = None
 
     @property
@@ -46,9 +51,9 @@ class Models:
 
     @property
     def tritons_ready(self) -> int:
-        """How many of them serve every model in every instance."""
-        ready = [pool.ready_upstreams for pool in self._pools.values()]
-        return len(set.intersection(*ready))
+        """How many of them serve every loaded model in every instance."""
+        loaded = [pool for pool in self._pools.values() if not self._on_demand or pool.state is LoadState.LOADED]
+        return len(set(self._tritons.present).intersection(*(pool.ready_upstreams for pool in loaded)))
 
     def pool(self, name: str) -> UpstreamPool:
         """Return the upstreams of a public model. KeyError with a sentence for the user if the name is unknown."""
@@ -59,7 +64,7 @@ class Models:
     async def open(self) -> None:
         """Wait until each model is well at one Triton. LinkError or TritonError if that fails."""
         await self._tritons.find()
-        for pool in self._pools.values():
+        for pool in [self.default] if self._on_demand else self._pools.values():
             await pool.open()
         self._following = asyncio.create_task(self._tritons.follow(self._changed))
 
@@ -75,15 +80,16 @@ class Models:
         """Kill embedded Tritons at once, so that close() need not wait for them."""
         await self._tritons.cut_off()
 
+    def states(self) -> dict[str, int]:
+        """Return how many models are in each state of loading."""
+        return {state.value: sum(pool.state is state for pool in self._pools.values()) for state in LoadState}
+
     def state(self) -> dict[str, Any]:
         """Return what /readyz reports for each model."""
         return {
-            name: {"model": pool.model, "ready": pool.ready, "sequences": pool.held}
+            name: {"model": pool.model, "state": pool.state.value, "ready": pool.ready, "sequences": pool.held}
             for name, pool in self._pools.items()
         }
-
-    def _in_use(self, model: str) -> bool:
-        return any(pool.model == model for pool in self._pools.values())
 
     async def _changed(self) -> None:
         async with self._changing:

@@ -3,12 +3,15 @@
 A public name stands for a Triton model, which may be replaced while sessions run (a roll). The upstreams of the former
 model then *retire*. So does an upstream whose Triton is no longer present. A retiring upstream gets no new streams, its
 streams move elsewhere as soon as they can, and it is dropped when it has none left.
+
+If models are loaded on demand (../loading/), a pool is opened when a session asks for it, and may be let go again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
@@ -42,25 +45,53 @@ TRANSITIONS: Mapping[ModelOrigin, tuple[ModelOrigin, ...]] = {
 }
 
 
+class LoadState(Enum):
+    """Whether the model of a pool is loaded."""
+
+    UNLOADED = "unloaded"  # not now; it may be loaded
+    LOADING = "loading"  # it is being loaded and tested
+    LOADED = "loaded"
+    LEAVING = "leaving"  # it is being unloaded, because another model needs its memory
+    FAILED = "failed"  # the last attempt to load it failed
+
+
+LOAD_TRANSITIONS: Mapping[LoadState, tuple[LoadState, ...]] = {
+    LoadState.UNLOADED: (LoadState.LOADING,),
+    LoadState.LOADING: (LoadState.LOADED, LoadState.FAILED),
+    LoadState.LOADED: (LoadState.LEAVING,),
+    LoadState.LEAVING: (LoadState.UNLOADED,),
+    LoadState.FAILED: (LoadState.LOADING,),
+}
+
+
 class UpstreamPool:
     """The upstreams. They are open once one of them answers, and are kept well until closed."""
 
     def __init__(
-        self, name: str, model: str, tritons: Tritons, in_use: Callable[[str], bool], changing: asyncio.Lock
+        self,
+        name: str,
+        model: str,
+        tritons: Tritons,
+        peers: Callable[[], Iterable[UpstreamPool]],
+        changing: asyncio.Lock,
     ) -> None:
-        """`in_use` tells whether a Triton model serves any public name, so that it must stay loaded.
-
-        `changing` is held while the Tritons or models change. All pools share it.
-        """
+        """`peers` has the pools of all names. `changing` is held while Tritons or models change. All share both."""
         self.name = name
         self.model = model  # of new streams
         self._tritons = tritons
-        self._in_use = in_use
+        self._peers = peers
+        self._load = States("load", LoadState.UNLOADED, LOAD_TRANSITIONS, name=name)
+        self._most_before = 0  # the number of slots when it was let go
         self._origin = States("model", ModelOrigin.GIVEN, TRANSITIONS, name=name)
         self._upstreams: dict[Supervisor, Upstream] = {}
         self._retiring: dict[Upstream, asyncio.Task[str]] = {}
         self._keeping: dict[Upstream, asyncio.Task[None]] = {}
         self._changing = changing
+
+    @property
+    def state(self) -> LoadState:
+        """Whether its model is loaded."""
+        return self._load.now
 
     @property
     def ready(self) -> bool:
@@ -79,8 +110,8 @@ class UpstreamPool:
 
     @property
     def most(self) -> int:
-        """How many slots there are if all upstreams are well."""
-        return sum(upstream.most for upstream in self._present)
+        """How many slots there are if all upstreams are well. Of an unloaded model: as many as it had."""
+        return sum(upstream.most for upstream in self._present) or self._most_before
 
     @property
     def room(self) -> int:
@@ -105,8 +136,48 @@ class UpstreamPool:
             held[upstream.model] = held.get(upstream.model, 0) + upstream.taken
         return held
 
+    @property
+    def taken(self) -> int:
+        """How many slots are held, also at upstreams that retire."""
+        return sum(upstream.taken for upstream in (*self._present, *self._retiring))
+
+    @property
+    def memory(self) -> int | None:
+        """How many bytes its processes at an embedded Triton hold; None if that is not known."""
+        found = [upstream.supervisor.memory(upstream.model) for upstream in (*self._present, *self._retiring)]
+        return sum(size for size in found if size is not None) or None
+
     async def open(self) -> None:
         """Wait until all were tried. If none is well, raise the LinkError or TritonError of the first."""
+        self._load.become(LoadState.LOADING)
+        try:
+            await self._open()
+        except BaseException:
+            self._load.become(LoadState.FAILED)
+            raise
+        self._load.become(LoadState.LOADED)
+
+    def let_go(self) -> asyncio.Task[None]:
+        """Unload the model, which must have no streams. New ones are not possible from now on, before the task ends."""
+        self._load.become(LoadState.LEAVING)
+        self._most_before = self.most
+        upstreams, self._upstreams = self._present, {}
+        leaving = [self._retire(upstream, 0.0, unload=True) for upstream in upstreams]
+
+        async def gone() -> None:
+            await asyncio.gather(*leaving)
+            self._load.become(LoadState.UNLOADED)
+
+        return asyncio.create_task(gone())
+
+    async def give_up(self) -> None:
+        """Leave the upstreams after an open() that failed, and unload what may have been loaded too late."""
+        left, self._upstreams = self._present, {}
+        await asyncio.gather(*(upstream.close() for upstream in left))
+        with suppress(TritonError):
+            await asyncio.gather(*(upstream.supervisor.unload(upstream.model) for upstream in left))
+
+    async def _open(self) -> None:
         self._upstreams = {triton: self._upstream(triton) for triton in self._tritons.present}
         results = await asyncio.gather(*(upstream.open() for upstream in self._present), return_exceptions=True)
         errors = [error for error in results if error is not None]
@@ -133,7 +204,9 @@ class UpstreamPool:
         had failed. The returned future is done once no Triton has the former model, with the problems of each.
         """
         async with self._changing:
-            if self._in_use(model):
+            if self.state is not LoadState.LOADED:
+                raise RollError(f"{self.name} is not loaded now: the next session that asks for it loads {self.model}")
+            if any(peer.model == model for peer in self._peers()):
                 raise RollError(f"{model} is already in use")
             following = await successors(self._present, model)
             former, self.model = self.model, model
@@ -220,7 +293,8 @@ class UpstreamPool:
         if not await upstream.supervisor.unused(model, UNUSED_LIMIT_S):
             raise TritonError("others still use it, or its Triton does not report that")
         async with self._changing:
-            if not self._in_use(model):  # otherwise a roll has brought it back meanwhile
+            users = [peer for peer in self._peers() if peer.model == model and peer.state is not LoadState.LEAVING]
+            if not users:  # otherwise a roll has brought it back meanwhile
                 await upstream.supervisor.unload(model)
 
 

@@ -57,6 +57,9 @@ class Supervisor(Protocol):
     def instances(self, model: str) -> int | None:
         """Return how many instances the model has; None if that cannot be changed."""
 
+    def memory(self, model: str) -> int | None:
+        """Return how many bytes the processes of the model hold; None if that is not known."""
+
     async def resize(self, model: str, instances: int) -> None:
         """Change that number while the model runs. TritonError if that fails; then nothing has changed.
 
@@ -108,6 +111,10 @@ class RemoteTriton:
 
     def instances(self, model: str) -> int | None:
         """Return None, because it is up to its operator."""
+        return None
+
+    def memory(self, model: str) -> int | None:
+        """Return None, because they are on another machine."""
         return None
 
     async def resize(self, model: str, instances: int) -> None:
@@ -187,6 +194,10 @@ class EmbeddedTriton:
     def instances(self, model: str) -> int | None:
         """Return how many instances the model has, or gets at the next start."""
         return self._server.instances(model)
+
+    def memory(self, model: str) -> int | None:
+        """Return how many bytes the processes of the model hold; None if it has none now."""
+        return self._server.memory(model)
 
     async def resize(self, model: str, instances: int) -> None:
         """Change the number in place."""

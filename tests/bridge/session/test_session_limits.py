@@ -7,12 +7,46 @@ from typing import Any
 
 import pytest
 
-from streamer.bridge.session.backlog import FEW_FLUSHES, HIGH_MARK, MOST_FLUSHES
+from streamer.bridge.session.backlog import BYTES_PER_S, FEW_FLUSHES, HIGH_MARK, MOST_FLUSHES
 from streamer.bridge.session.intake import LIVE_MARK
 from streamer.bridge.session.session import State
 from streamer.bridge.session.stream import Request, SequenceState
 from streamer.bridge.states import StateError
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, told
+
+# The wait for a model that is being loaded.
+
+
+def test_the_model_is_loaded_first() -> None:
+    """The client is told once, with a message before the first one; its audio waits, and nothing of it is lost."""
+    driven = Driven(start=None)
+    driven.text('{"type":"start","model":"fast"}')
+    for _ in range(3):
+        driven.session.await_model(driven.now)
+        driven.audio(bytes(STEP))
+    assert driven.messages() == [{"type": "starting", "n": 0, "model": "fast"}]
+    driven.later(LIMITS.load_s - 0.1)
+    assert driven.exchange() == Request(start=True)
+    [ready] = driven.messages()
+    assert (ready["type"], ready["n"]) == ("ready", 1)
+    driven.later(1)
+    assert driven.exchange() == Request(bytes(3 * STEP))
+    assert driven.session.state is State.STREAMING
+
+
+def test_the_model_is_not_loaded_in_time() -> None:
+    """The client is told to come back, before too much live audio waits."""
+    assert LIMITS.load_s * BYTES_PER_S < LIVE_MARK
+    driven = Driven(start=None)
+    driven.text('{"type":"start","live":true}')
+    driven.session.await_model(driven.now)
+    driven.audio(bytes(STEP))
+    assert driven.said() == ["starting"]
+    assert driven.session.due_at() is not None
+    driven.later(LIMITS.load_s)
+    driven.assert_refused("not_ready", 1013, "still being loaded")
+    assert driven.session.over
+
 
 # Pace.
 

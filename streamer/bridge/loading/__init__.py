@@ -1,0 +1,1 @@
+"""Loads models when sessions first ask for them, and lets unused ones go when another needs the memory."""
