@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.loading.model_loader import MemoryBound, ModelLoader
+from streamer.bridge.loading.choice import MemoryBound
+from streamer.bridge.loading.model_loader import ModelLoader
 from streamer.bridge.scaling.instance_count import InstanceCount
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits

@@ -20,7 +20,7 @@ from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL, InstanceBounds
 from streamer.settings.configuration import Configuration, configure
 from streamer.settings.printing import as_toml
-from streamer.settings.serve import ServeSettings
+from streamer.settings.serve import ON_DEMAND, ServeSettings
 from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, located, missing_folder
 from streamer.settings.setting import SettingsError
 from streamer.triton import TritonError
@@ -28,6 +28,7 @@ from streamer.triton.repository import asr_repository, parts_of
 
 if TYPE_CHECKING:
     from streamer.bridge.access.port_policy import PortPolicy
+    from streamer.bridge.loading.choice import MemoryBound
     from streamer.bridge.service import Service
     from streamer.triton.dialer import Dialer
 
@@ -39,6 +40,7 @@ examples:
   streamer key alice >> keys
   streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for other machines, with a key
   streamer serve --triton gpu1:8001,gpu2:8001                     in front of Tritons that run already
+  streamer serve --model library --load on-demand                 all models of this machine, each when it is asked for
   streamer serve --repository models --model mine_1               then `streamer roll mine_2` replaces the model
   streamer serve --port 9000 --print-config > streamer.toml       the settings as a file
   streamer serve --config streamer.toml --log-level debug
@@ -74,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
             named = configuration.named("instances")
             raise PortPolicyError(f"{named} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
+        _check_load(configuration)
     except (SettingsError, PortPolicyError, TritonError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
@@ -96,7 +99,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
     from streamer.commands.interrupt import run_until_signal
     from streamer.triton.server import TritonServer
 
-    triton = tracing = None
+    triton = tracing = on_demand = None
     bounds, instances = _instances(settings)
     hurrying: list[asyncio.Future[None]] = []
     if not settings.triton:
@@ -104,6 +107,9 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
         slots = settings.slots or _slots(settings)
         folders = {served.model: served.folder for served in models.values() if served.folder is not None}
         names = [served.model for served in models.values()]
+        if settings.load == ON_DEMAND:
+            on_demand = _memory_bound(settings, models, folder, slots)
+            names = [models[DEFAULT_MODEL].model]
         if bounds is not None:
             _check_memory(
                 [folders.get(name, folder / name) for name in names], folder, bounds, slots, settings.sessions
@@ -162,6 +168,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
             models={name: served.model for name, served in models.items()},
             resolve_s=settings.resolve_every,
             instances=bounds,
+            on_demand=on_demand,
         )
 
         async def stay(supervisor: SupervisorMessages) -> None:
@@ -219,6 +226,39 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     if wrong:
         raise SettingsError(f"{configuration.named('model')} {wrong}.")
     return models
+
+
+def _check_load(configuration: Configuration) -> None:
+    """Raise SettingsError if models cannot be loaded on demand in this service."""
+    settings = configuration.settings
+    named = configuration.named("load")
+    if settings.load != ON_DEMAND:
+        if settings.models_memory is not None:
+            raise SettingsError(f"{configuration.named('models_memory')} is only for --load {ON_DEMAND}.")
+        return
+    if settings.triton:
+        raise SettingsError(
+            f"{named} {ON_DEMAND} is only for the embedded Triton: it cannot be combined with --triton."
+        )
+    if isinstance(settings.instances, InstanceBounds):
+        raise SettingsError(f"{named} {ON_DEMAND} cannot be combined with a range of --instances.")
+
+
+def _memory_bound(
+    settings: ServeSettings, models: Mapping[str, ServedModel], repository: Path, slots: int | None
+) -> MemoryBound:
+    """How much memory models may hold, and what each needs. TritonError if one of them has no room even alone."""
+    from streamer.bridge.loading.choice import MemoryBound
+    from streamer.capacity.loaded_models import check_room, expected_memory, memory_for_models
+
+    instances = settings.instances if isinstance(settings.instances, int) else None
+    room = memory_for_models(settings.models_memory)
+    sizes = {
+        name: expected_memory(served.folder or repository / served.model, instances, slots)
+        for name, served in models.items()
+    }
+    check_room(sizes, room)
+    return MemoryBound(room, sizes)
 
 
 @asynccontextmanager

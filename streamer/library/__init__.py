@@ -6,6 +6,7 @@ import errno
 from typing import Final, Protocol
 
 SHIPPED: Final = "shipped"  # in place of a name: the model that comes with Streamer
+LIBRARY: Final = "library"  # in place of a name: all models of this machine
 FULL: Final = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 

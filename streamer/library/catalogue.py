@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from streamer.library import SHIPPED, LibraryError
+from streamer.library import LIBRARY, SHIPPED, LibraryError
 from streamer.triton import check_name
 
 CATALOGUE: Final = Path(__file__).with_name("catalogue.json")
@@ -67,8 +67,9 @@ def name_of(file: str) -> str:
 
 def valid_name(text: str) -> str:
     """This name for a model. LibraryError if it is not valid."""
-    if text == SHIPPED:
-        raise LibraryError(f"{SHIPPED} stands for the model that comes with Streamer: choose another name with --name")
+    taken = {SHIPPED: "the model that comes with Streamer", LIBRARY: "all models of this machine"}
+    if text in taken:
+        raise LibraryError(f"{text} stands for {taken[text]}: choose another name with --name")
     try:
         return check_name(text)
     except ValueError as error:

@@ -40,6 +40,7 @@ from streamer.settings.setting import Setting, setting, settings_of
 from streamer.triton import MODEL
 
 AUTO: Final = "auto"
+AT_START, ON_DEMAND = "start", "on-demand"
 
 _LISTENING: Final = "Listening"
 _RECOGNISER: Final = "The recogniser"
@@ -75,11 +76,27 @@ class ServeSettings:
     model: tuple[ServedModel, ...] = setting(
         ModelList(),
         _RECOGNISER,
-        "The models: names in Triton's repository, names of public models of this machine, or folders. "
+        "The models: names in Triton's repository, names of public models of this machine, folders, or 'library': all "
+        "models of this machine. "
         "Clients ask for a model by its public name: "
         f"'{DEFAULT_MODEL}' for the first one, the name in Triton for others, unless PUBLIC= gives another.",
         (ServedModel(MODEL),),
         example='["streaming_asr", "fast=streaming_asr_fast"]',
+    )
+    load: str = setting(
+        Choice(AT_START, ON_DEMAND),
+        _RECOGNISER,
+        f"When models are loaded: all of them at the start; or only '{DEFAULT_MODEL}', and each other one when a "
+        "session first asks for it (docs/how-to/model-library.md).",
+        AT_START,
+    )
+    models_memory: float | None = setting(
+        Number(0.1, 100_000, "GB", unit="GB"),
+        _RECOGNISER,
+        f"With --load {ON_DEMAND}: how much main memory the processes of all models may hold together, in 10⁹ bytes. "
+        "If another model needs some of it, the least recently used one without sessions is unloaded.",
+        unset="80 % of what the machine or container has, without the service itself",
+        example="12.5",
     )
     repository: Path | None = setting(
         FilePath("FOLDER"),

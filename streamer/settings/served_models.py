@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.graphs.model_folder import ModelFolderError, holds_graphs, read_model_folder
-from streamer.library import SHIPPED, LibraryError
+from streamer.library import LIBRARY, SHIPPED, LibraryError
 from streamer.library.catalogue import known_models
 from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
@@ -122,7 +122,34 @@ def located(
         except LibraryError as error:
             raise ModelsError(f"must be given: {error}") from error
         return tuple(models) if folder is None else (ServedModel(folder.name, folder=folder),)
-    return tuple(_located(model, repository, library) for model in models)
+    single = {model: _located(model, repository, library) for model in models if not _is_library(model, repository)}
+    named = {model.model for model in single.values()}
+    found: list[ServedModel] = []
+    for model in models:
+        if model in single:
+            found.append(single[model])
+        else:
+            found += [each for each in _all_of(library) if each.model not in named]
+    return tuple(found)
+
+
+def _is_library(model: ServedModel, repository: Path) -> bool:
+    """Whether this stands for all models of this machine. ModelsError if it has a public name."""
+    if model.model != LIBRARY or model.folder is not None or (repository / LIBRARY).is_dir():
+        return False
+    if model.name:
+        raise ModelsError(f"gives one name to all models of this machine: write {LIBRARY} without {model.name}=")
+    return True
+
+
+def _all_of(library: ModelLibrary) -> list[ServedModel]:
+    """All models of this machine, with its default first."""
+    try:
+        default = library.default_folder()
+    except LibraryError as error:
+        raise ModelsError(f"has {LIBRARY}, but {error}") from error
+    first = asr_repository() / MODEL if default is None else default
+    return [ServedModel(path.name, folder=path) for path in dict.fromkeys((first, *library.models().values()))]
 
 
 def _located(model: ServedModel, repository: Path, library: ModelLibrary) -> ServedModel:

@@ -256,6 +256,47 @@ def test_models_that_cannot_be(models: str, words: str) -> None:
     assert words in done.stderr
 
 
+async def test_models_on_demand(tmp_path: Path) -> None:
+    """Only the first model is loaded at the start, and another one when a session asks for it."""
+    for name in ("one", "two"):
+        add_exact_model(tmp_path, name, slots=4)
+    with serving("--repository", str(tmp_path), "--model", "one,two", "--load", "on-demand") as served:
+        assert {name: model["state"] for name, model in served.state["models"].items()} == {
+            "default": "loaded",
+            "two": "unloaded",
+        }
+        async with connect(served.url) as websocket:
+            await websocket.send('{"type":"start","model":"two"}')
+            await websocket.send(say("hello").tobytes())
+            await websocket.send('{"type":"stop"}')
+            events = await rest(websocket)
+        assert [event["type"] for event in events[:2]] == ["starting", "ready"]
+        assert text(events) == "hello"
+        assert served.state["models"]["two"]["state"] == "loaded"
+        assert served.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--load", "on-demand", "--triton", "localhost:1"], "--load on-demand is only for the embedded Triton"),
+        (["--load", "on-demand", "--instances", "1-2"], "--load on-demand cannot be combined with a range"),
+        (["--models-memory", "3"], "--models-memory is only for --load on-demand."),
+    ],
+)
+def test_loading_that_cannot_be(given: list[str], words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is refused before anything is started."""
+    assert run(["serve", "--port", "0", *given]) == 2
+    assert words in capfd.readouterr().err
+
+
+def test_a_model_without_room() -> None:
+    """A model that does not fit into the memory even alone is refused before anything is started."""
+    done = streamer("serve", "--port", "0", "--load", "on-demand", "--models-memory", "0.2")
+    assert done.returncode == 1
+    assert re.search(r"default needs about 0\.\d GB, and models may hold 0\.2 GB: give more with --models", done.stderr)
+
+
 def test_a_range_that_cannot_be() -> None:
     """A range of instances is only for the embedded Triton, and not for an ensemble; nothing is started."""
     done = streamer("serve", "--instances", "1-2", "--triton", "localhost:1")

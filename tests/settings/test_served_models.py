@@ -106,6 +106,29 @@ def test_models_of_this_machine(tmp_path: Path) -> None:
     assert located((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("mine", folder=mine),)
 
 
+def test_all_models_of_this_machine(tmp_path: Path) -> None:
+    """`library` stands for all of them, the default of this machine first; those that are named keep their names."""
+    library, repository = ModelLibrary(tmp_path / "models"), tmp_path / "repository"
+    for name in ("alpha", "beta", "gamma"):
+        (library.folder / name).mkdir(parents=True)
+        make_ctc_folder(library.folder / name)
+
+    def served(given: str) -> dict[str, str]:
+        found = located(MODELS.of_text(given), repository, library, chosen=True)
+        assert all(model.folder is not None for model in found)
+        return {name: model.model for name, model in by_public_name(found).items()}
+
+    assert served("library") == {"default": MODEL, "alpha": "alpha", "beta": "beta", "gamma": "gamma"}
+    library.set_default("beta")
+    assert served("library") == {"default": "beta", "alpha": "alpha", "gamma": "gamma"}
+    assert served("gamma,b=beta,library") == {"default": "gamma", "b": "beta", "alpha": "alpha"}
+    with pytest.raises(ModelsError, match="gives one name to all models of this machine: write library without all="):
+        served("all=library")
+    (repository / "library").mkdir(parents=True)
+    found = located(MODELS.of_text("library"), repository, library, chosen=True)
+    assert found == (ServedModel("library"),)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

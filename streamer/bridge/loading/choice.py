@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MemoryBound:
+    """How much memory models may hold together, and about how much each takes, by public name. In bytes."""
+
+    room: int
+    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-from streamer.bridge.loading.choice import LoadedModel, models_to_let_go
+from streamer.bridge.loading.choice import LoadedModel, MemoryBound, models_to_let_go
 from streamer.bridge.telemetry.failures import Failures
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import FAILED, LOADED, LOADING, Metrics
@@ -31,14 +31,6 @@ LONGEST_PAUSE_S: Final = 300.0
 LONGEST_REASON: Final = 200  # characters of an error that clients get
 _WHERE: Final = "Internal: "  # Triton writes it between the state of a model and what its code has raised
 _HELD: Final = (LoadState.LOADING, LoadState.LOADED)
-
-
-@dataclass(frozen=True)
-class MemoryBound:
-    """How much memory models may hold together, and about how much each takes, by public name. In bytes."""
-
-    room: int
-    sizes: Mapping[str, int]
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from streamer.bridge.loading import model_loader
-from streamer.bridge.loading.model_loader import MemoryBound
+from streamer.bridge.loading.choice import MemoryBound
 from streamer.bridge.service import Service
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
