@@ -55,6 +55,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.states", "streamer.bridge.upstreams", "streamer.limits", "streamer.triton"),
         "streamer.wire",
     ),
+    # It loads models for sessions that wait.
+    "streamer.bridge.loading": ("streamer.bridge.telemetry", "streamer.bridge.upstreams", "streamer.triton"),
     # It follows the load of the sessions.
     "streamer.bridge.scaling": (
         *("streamer.bridge.states", "streamer.bridge.telemetry", "streamer.bridge.upstreams", "streamer.limits"),
@@ -72,7 +74,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.capacity": (
         *("streamer.audio", "streamer.bridge.session", "streamer.bridge.telemetry", "streamer.bridge.upstreams"),
-        *("streamer.triton",),
+        *("streamer.graphs", "streamer.triton"),
     ),
     "streamer.embedded": ("streamer.bridge", "streamer.limits", "streamer.timing", "streamer.triton"),
     "streamer.chosen_service": (

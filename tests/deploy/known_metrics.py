@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamer.bridge.http.counts import ConnectionCounts
 from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.upstreams.pool import LoadState
 from tests.project import ROOT
 
 MODEL = (ROOT / "streamer/adapters/metrics.py").read_text(encoding="utf-8")
@@ -24,6 +25,7 @@ def families() -> list[Metric]:
     metrics = Metrics()
     metrics.held = lambda: {"default": {"streaming_asr": 0}}
     metrics.instances = lambda: {"default": (1, 1)}
+    metrics.model_states = lambda: {state.value: 0 for state in LoadState}
     metrics.connections = lambda: ConnectionCounts().numbers
     told = text_string_to_metric_families(metrics.exposition().decode())
     return [family for family in told if not family.name.endswith("_created")]
