@@ -82,8 +82,15 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
     "streamer.doctor": (
-        *("streamer.address", "streamer.audio", "streamer.chosen_service", "streamer.client", "streamer.graphs"),
-        *("streamer.library", "streamer.temporary_folder", "streamer.text", "streamer.timing", "streamer.triton"),
+        *("streamer.address", "streamer.audio", "streamer.capacity", "streamer.chosen_service", "streamer.client"),
+        *(
+            "streamer.graphs",
+            "streamer.library",
+            "streamer.temporary_folder",
+            "streamer.text",
+            "streamer.timing",
+            "streamer.triton",
+        ),
     ),
     "streamer.evaluate": ("streamer.audio", "streamer.client", "streamer.evaluate.engine_runner", "streamer.text"),
     "streamer.evaluate.engine_runner": (

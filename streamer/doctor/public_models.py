@@ -1,22 +1,33 @@
-"""The public models of this machine: how many there are, and whether the default can be used. Works without torch."""
+"""The public models of this machine: whether each of them, and the default, can be used. Works without torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from streamer.doctor import packages
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.library import SHIPPED, LibraryError
+from streamer.library.catalogue import known_models
 from streamer.library.model_library import ModelLibrary
 
 _SUBJECT: Final = "public models"
+_GIGABYTE: Final = 1e9
 
 
-def public_models(library: ModelLibrary | None = None) -> Iterator[Finding]:
-    """One line about all of them, or about the default if it cannot be used."""
+def public_models(library: ModelLibrary | None = None, room: int | None = None) -> Iterator[Finding]:
+    """A line about each model that cannot be used or has no room, and one about the others and the default.
+
+    `room`: how many bytes models may hold; by default, what this machine has for them.
+    """
     library = library or ModelLibrary()
     here, default = library.models(), library.default
+    yield from _broken(library, default)
+    begun = [name for name in library.begun() if name not in here]
+    if begun:
+        names = ", ".join(begun)
+        yield Finding(_SUBJECT, WARNING, f"{names} was not fetched to its end", f"streamer models get {begun[0]}")
     try:
         library.default_folder()
     except LibraryError as error:
@@ -28,8 +39,42 @@ def public_models(library: ModelLibrary | None = None) -> Iterator[Finding]:
         return
     usual = "the shipped model is the default" if default == SHIPPED else f"{default} is the default"
     listed = f"{len(here)} in {library.folder}: {', '.join(here)}" if here else "none is here"
-    begun = [name for name in library.begun() if name not in here]
-    if begun:
-        names = ", ".join(begun)
-        yield Finding(_SUBJECT, WARNING, f"{names} was not fetched to its end", f"streamer models get {begun[0]}")
+    if not packages.is_light():
+        yield from _without_room({name: here[name] for name in here if _is_usable(library, name)}, room)
     yield Finding(_SUBJECT, FINE, f"{listed}; {usual}")
+
+
+def _broken(library: ModelLibrary, default: str) -> Iterator[Finding]:
+    """A line about each model that cannot be used. There is another one about the default."""
+    for name in library.models():
+        try:
+            library.read(name)
+        except LibraryError as error:
+            if name != default:
+                what = "get" if name in known_models() else "remove"
+                yield Finding(_SUBJECT, WARNING, str(error), f"streamer models {what} {name}")
+
+
+def _is_usable(library: ModelLibrary, name: str) -> bool:
+    try:
+        library.read(name)
+    except LibraryError:
+        return False
+    return True
+
+
+def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Finding]:
+    """A line about each model that needs more memory than there is for models, and one if they do not fit together."""
+    # Imported here, because it is slow, and the light client has only a part of it.
+    from streamer.capacity.loaded_models import expected_memory, memory_for_models
+
+    room = memory_for_models(None) if room is None else room
+    sizes = {name: expected_memory(folder, None, None) for name, folder in folders.items()}
+    may = f"models may hold {room / _GIGABYTE:.1f} GB here"
+    for name, size in sizes.items():
+        if size > room:
+            said = f"{name} needs about {size / _GIGABYTE:.1f} GB of memory, and {may}"
+            yield Finding(_SUBJECT, WARNING, said, "streamer serve --slots 16 needs less, or more memory")
+    if max(sizes.values(), default=0) <= room < sum(sizes.values()):
+        said = f"all of them together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
+        yield Finding(_SUBJECT, WARNING, said, "streamer serve --model library --load on-demand")

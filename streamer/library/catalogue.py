@@ -51,6 +51,23 @@ def known_models(path: Path | None = None) -> dict[str, KnownModel]:
     return {model.name: model for model in found}
 
 
+def language_code(text: str, path: Path | None = None) -> str:
+    """The code of a language: from its code with or without a region, as `zh-CN`, or from its English name.
+
+    LibraryError if no model for it is known.
+    """
+    content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
+    names: dict[str, str] = content.get("languages", {})
+    codes = sorted({code for entry in content["models"] for code in entry["languages"]})
+    given = text.strip().lower()
+    named = [code for code, name in names.items() if name.lower() == given]
+    code = named[0] if named else given.replace("_", "-").partition("-")[0]
+    if code not in codes:
+        listed = ", ".join(f"{names.get(code, code)} ({code})" for code in codes)
+        raise LibraryError(f"no model for the language {text!r} is known; there are models for {listed}")
+    return code
+
+
 def model_at(address: str, sha256: str = "") -> KnownModel:
     """The model at an address that is not in the catalogue. It is named after its archive."""
     file = unquote(urlsplit(address).path).rpartition("/")[2]

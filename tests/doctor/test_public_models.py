@@ -36,6 +36,31 @@ def test_models(library: ModelLibrary, tmp_path: Path) -> None:
     assert (listed.state, listed.said) == (FINE, f"1 in {tmp_path}: mine; mine is the default")
 
 
+def test_a_broken_model(library: ModelLibrary) -> None:
+    """It is a warning, because others work. One of the catalogue can be fetched again."""
+    for name in ("sherpa-onnx-streaming-zipformer-en-2023-06-26", "unknown"):
+        (library.folder / name).mkdir()
+    known, unknown, listed = public_models(library)
+    assert (known.state, unknown.state, listed.state) == (WARNING, WARNING, FINE)
+    assert "the model unknown cannot be used: " in unknown.said
+    assert known.remedy == "streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26"
+    assert unknown.remedy == "streamer models remove unknown"
+
+
+def test_too_little_memory(library: ModelLibrary) -> None:
+    """A model that does not fit is named, and what to do if all of them do not fit at a time."""
+    (library.folder / "other").mkdir()
+    make_ctc_folder(library.folder / "other")
+    small, other, _ = public_models(library, 100_000_000)
+    assert (small.state, other.state) == (WARNING, WARNING)
+    assert "mine needs about 0.2 GB of memory, and models may hold 0.1 GB here" in small.said
+    together, _ = public_models(library, 200_000_000)
+    assert "all of them together need about 0.3 GB" in together.said
+    assert together.remedy == "streamer serve --model library --load on-demand"
+    (listed,) = public_models(library, 10**9)
+    assert listed.state == FINE
+
+
 @pytest.mark.parametrize(("light", "state"), [(False, WRONG), (True, WARNING)])
 def test_a_default_that_does_not_work(
     library: ModelLibrary, monkeypatch: pytest.MonkeyPatch, light: bool, state: str

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.graphs.families.table import FAMILIES
 from streamer.library import LibraryError
-from streamer.library.catalogue import known_models, model_at, name_of, valid_name
+from streamer.library.catalogue import known_models, language_code, model_at, name_of, valid_name
 
 
 def test_every_entry_is_sound() -> None:
@@ -24,6 +24,20 @@ def test_every_entry_is_sound() -> None:
         assert bool(model.licence) == bool(model.licence_source)
         assert bool(model.errors) == bool(model.errors_source)
         assert model.not_yet or model.family in [family.title for family in FAMILIES]
+
+
+@pytest.mark.parametrize("given", ["zh", "ZH", "zh-CN", "zh_Hans", "Chinese", "chinese "])
+def test_a_language(given: str) -> None:
+    """It is found by its code, with or without a region, and by its name."""
+    assert language_code(given) == "zh"
+
+
+def test_a_language_without_models() -> None:
+    """The sentence has the languages with models: all that the catalogue has."""
+    with pytest.raises(LibraryError, match=r"no model for the language 'tlh' is known; there are .*, Russian \(ru\)"):
+        language_code("tlh")
+    for model in known_models().values():
+        assert all(language_code(code) == code for code in model.languages)
 
 
 def test_a_model_that_is_not_in_it() -> None:

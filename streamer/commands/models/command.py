@@ -15,7 +15,7 @@ from streamer.commands.models.fetch_display import FetchDisplay
 from streamer.commands.models.listing import content, text
 from streamer.fetching import is_address
 from streamer.library import SHIPPED, LibraryError
-from streamer.library.catalogue import KnownModel, known_models, model_at, name_of, valid_name
+from streamer.library.catalogue import KnownModel, known_models, language_code, model_at, name_of, valid_name
 from streamer.library.model_library import ModelLibrary
 from streamer.settings.nearest import did_you_mean_one_of
 
@@ -25,7 +25,8 @@ $XDG_DATA_HOME/streamer/models, or ~/.local/share/streamer/models. `--model NAME
 
 examples:
   streamer models                              those that are here, and those that can be fetched
-  streamer models list --language zh --json    everything that is known about those for Chinese
+  streamer models list --language Chinese      those for one language; its code (zh) does as well
+  streamer models list --language zh --json    everything that is known about them
   streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26
                                                fetch one; after an interruption, the same command goes on
   streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the model: a name; for get also the address of an archive; for import an archive or a folder",
     )
     named.completer = _completed  # type: ignore[attr-defined]
-    add("--language", metavar="CODE", help="list: only models for this language, such as en or zh")
+    add("--language", metavar="CODE", help="list: only models for this language, such as en, zh-CN or Russian")
     add("--json", action="store_true", help="list: print one JSON object with all that is known")
     add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
     add("--name", dest="as_name", metavar="NAME", help="import: another name for the model than that of its file")
@@ -94,7 +95,8 @@ def _contradiction(options: argparse.Namespace) -> str:
 
 
 def _list(options: argparse.Namespace, library: ModelLibrary) -> int:
-    found = content(library, known_models(), options.language)
+    language = options.language and language_code(options.language)
+    found = content(library, known_models(), language)
     print(json.dumps(found, ensure_ascii=False, indent=1) if options.json else text(found))
     return 0
 

@@ -13,12 +13,12 @@ from streamer.library.model_library import ModelLibrary
 
 
 def content(library: ModelLibrary, known: Mapping[str, KnownModel], language: str | None = None) -> dict[str, Any]:
-    """Everything that is known about each model, for programs. `language`: only models for it."""
+    """Everything that is known about each model, for programs. `language`: only models for this code."""
     here = library.models()
     found = [_of_catalogue(model) | _of_folder(library, model.name) for model in known.values()]
     found += [{"name": name} | _of_folder(library, name) for name in here if name not in known]
     if language:
-        found = [model for model in found if language.lower() in model.get("languages", ())]
+        found = [model for model in found if language in model.get("languages", ())]
     for name, size in library.begun().items():
         found += [{"name": name}] if name not in [model["name"] for model in found] and not language else []
         for model in found:
