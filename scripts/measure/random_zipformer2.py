@@ -11,12 +11,9 @@ Icefall itself needs k2 and others, which this does without: only its network an
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -30,8 +27,8 @@ from streamer.engine.graphs.sessions import open_graph
 from streamer.graphs.layout import FRAME_LEAD
 from streamer.graphs.model_folder import read_model_folder
 from streamer.graphs.transducer import ContextTransducer
+from streamer.training.zipformer2.recipe import open_export, open_recipe
 
-RECIPE: Final = Path("egs/librispeech/ASR/zipformer")
 RECORDING: Final = Path("audio_samples/talk.flac")
 TOKENS: Final = 500
 SPEAKING: Final = 1 / 6  # the frames with a token
@@ -67,37 +64,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where to write it")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    export = _icefall(options.icefall / RECIPE)
-    _write(export, SIZES[options.size], options.folder)
+    module = open_recipe(options.icefall)
+    export = open_export(options.icefall, "export-onnx-streaming.py")
+    _write(module, export, SIZES[options.size], options.folder)
     _quieten(options.folder)
 
 
-def _icefall(recipe: Path) -> Any:
-    """The program that exports models, with what it imports in vain left out."""
-    sys.path.insert(0, str(recipe))
-    swooshes = {"swoosh_l": _swoosh(4.0, 0.035), "swoosh_r": _swoosh(1.0, 0.313261687)}
-    _stand_in("k2", **swooshes, **{f"{name}_forward": swoosh for name, swoosh in swooshes.items()})
-    _stand_in("icefall")
-    _stand_in("icefall.utils", torch_autocast=_Autocast, num_tokens=None, str2bool=None, make_pad_mask=None)
-    names = ("average_checkpoints", "average_checkpoints_with_averaged_model", "find_checkpoints", "load_checkpoint")
-    _stand_in("icefall.checkpoint", **dict.fromkeys(names))
-    _stand_in("train", **dict.fromkeys(("add_model_arguments", "get_model", "get_params")))
-    # In the repository this file is a link.
-    _stand_in("encoder_interface", EncoderInterface=torch.nn.Module)
-    spec = importlib.util.spec_from_file_location("export", recipe / "export-onnx-streaming.py")
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{recipe} is not the recipe of the Zipformer")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    exported = torch.onnx.export
-    torch.onnx.export = lambda *given, **named: exported(*given, **{**named, "dynamo": False})
-    torch.jit.script = lambda network, *_: network  # everything is traced
-    return module
-
-
-def _write(export: Any, size: Size, folder: Path) -> None:
-    imported = {name: importlib.import_module(name) for name in ("decoder", "joiner", "scaling", "subsampling")}
-    zipformer, converter = importlib.import_module("zipformer"), importlib.import_module("scaling_converter")
+def _write(module: Callable[[str], Any], export: Any, size: Size, folder: Path) -> None:
+    imported = {name: module(name) for name in ("decoder", "joiner", "scaling", "subsampling")}
+    zipformer, converter = module("zipformer"), module("scaling_converter")
     dropout = imported["scaling"].ScheduledFloat((0.0, 0.3), (20000.0, 0.1))
     torch.manual_seed(0)
     network = torch.nn.ModuleDict(
@@ -170,26 +145,6 @@ def _quieten(folder: Path) -> None:
     values[0] += np.quantile(leads, 1 - SPEAKING)
     bias.CopyFrom(numpy_helper.from_array(values, bias.name))
     onnx.save(model, str(transducer.joiner.path))
-
-
-class _Autocast:
-    """In the place of torch's: nothing is computed in other numbers."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-def _swoosh(shift: float, offset: float) -> Any:
-    return lambda x: torch.logaddexp(torch.zeros((), dtype=x.dtype), x - shift) - 0.08 * x - offset
-
-
-def _stand_in(name: str, **content: Any) -> None:
-    module = ModuleType(name)
-    vars(module).update(content)
-    sys.modules[name] = module
 
 
 if __name__ == "__main__":

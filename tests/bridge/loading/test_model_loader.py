@@ -15,13 +15,17 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
+import streamer.client
 from streamer.bridge.loading import model_loader
 from streamer.bridge.loading.choice import MemoryBound
 from streamer.bridge.service import Service
+from streamer.bridge.upstreams.rollover import RollError
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
+from streamer.wire import native_upload
 from tests.bridge.service_client import Event, eventually, receive, recognise, rest, session, text
+from tests.bridge.uploads.uploading import post, recording
 from tests.triton_processes import stubs
 
 AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
@@ -113,8 +117,13 @@ async def test_the_first_use_loads(tmp_path: Path) -> None:
         assert figure(service, 'streamer_model_loads_total{result="loaded"}') == 1
         assert figure(service, "streamer_model_load_seconds_count") == 1
         assert service.models.tritons_ready == 1
+        # The format of an upload has no word for the wait.
+        path = f"{native_upload.PATH}?model={THREE}"
+        status, _, answer = await asyncio.to_thread(post, service.url, path, recording(say("ghi")))
+        assert (status, json.loads(answer)["text"]) == (200, "ghi")
+        assert (await states(service))[THREE] == "loaded"
         measured = {name: pool.memory is not None for name, pool in service.models.pools.items()}
-        assert measured == {ONE: True, TWO: True, THREE: False}
+        assert measured == {ONE: True, TWO: True, THREE: True}
 
         [process] = [stub for stub in stubs(triton.pid) if "/two/1/" in " ".join(stub.cmdline())]
         async with session(service.url, model=TWO) as websocket:
@@ -142,7 +151,12 @@ async def test_memory_for_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         await load(service, TWO)
         assert await states(service) == {ONE: "unloaded", TWO: "loaded", THREE: "loaded"}
         assert figure(service, "streamer_models_let_go_total") == 2
-        await load(service, ONE)
+        with pytest.raises(RollError, match="default is not loaded now"):
+            await service.models.default.roll("four")
+        async with streamer.client.connect(service.url) as spoken:  # our client waits, too
+            await spoken.send(AUDIO)
+            await spoken.stop()
+            assert [event["text"] async for event in spoken if event["type"] == "final"] == ["abc def"]
         assert (await states(service))[ONE] == "loaded"
 
 

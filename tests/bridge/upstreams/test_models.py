@@ -65,8 +65,8 @@ async def test_two_names(served: tuple[Service, TritonServer]) -> None:
         url = f"http://127.0.0.1:{service.port}/readyz"
         state = json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read()))
         assert state["models"] == {
-            "default": {"model": "one", "ready": True, "sequences": {"one": 0}},
-            "fast": {"model": "two", "ready": True, "sequences": {"two": 1}},
+            "default": {"model": "one", "state": "loaded", "ready": True, "sequences": {"one": 0}},
+            "fast": {"model": "two", "state": "loaded", "ready": True, "sequences": {"two": 1}},
         }
         metrics = service.metrics.exposition().decode()
         assert 'streamer_model_sequences{model="two",name="fast"} 1.0' in metrics

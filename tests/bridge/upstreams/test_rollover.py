@@ -185,7 +185,7 @@ async def test_what_the_client_and_the_probes_tell(repository: Path) -> None:
             assert service.models.default.held == {"two": 1, "one": 1}
             assert 'streamer_model_sequences{model="one",name="default"} 1.0' in service.metrics.exposition().decode()
             state = service._server._state()
-            known = {"model": "two", "ready": True, "sequences": {"two": 1, "one": 1}}
+            known = {"model": "two", "state": "loaded", "ready": True, "sequences": {"two": 1, "one": 1}}
             assert (state["models"], state["ready"]) == ({"default": known}, True)
             assert not leaving.done()
             await speaking.send('{"type":"flush"}')
