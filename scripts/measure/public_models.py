@@ -2,6 +2,7 @@
 
     .venv/bin/python scripts/measure/public_models.py                  500 streams of each family, small exact models
     .venv/bin/python scripts/measure/public_models.py FOLDER --streams 24     a model of your own
+    .venv/bin/python scripts/measure/public_models.py FOLDER --streams 24 --recordings *.flac     which hears these
     .venv/bin/python scripts/measure/public_models.py --family "FastConformer with CTC"       one family of these
     .venv/bin/python scripts/measure/public_models.py --search beam             500 streams of small transducers
     .venv/bin/python scripts/measure/public_models.py --search beam --hotwords          the same with random hotwords
@@ -20,17 +21,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from streamer.audio.audio_file import read_audio
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_events import StreamError
 from streamer.graphs.model_folder import ModelFolderError
 from streamer.limits import BEAM, GREEDY
-from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
+from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, Sound, compare
 from streamer.testing.graphs.exact_icefall import random_phrases
 from streamer.testing.graphs.exact_nemo import (
     make_nemo_ctc_folder,
@@ -42,6 +44,7 @@ from streamer.testing.graphs.exact_t_one import make_t_one_folder
 from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.reference import VOCABULARY
+from streamer.testing.graphs.sounds import random_sound
 
 STREAMS_OF_A_MODEL = 50  # each group has a model with other weights
 PHRASES, WEIGHTS = 8, (0.5, 1.0, 2.0)  # hotwords of a group
@@ -83,6 +86,7 @@ def main() -> int:
             seconds=options.seconds,
             search=search,
             hotwords=[Hotword(phrase) for phrase in hotwords or ()],
+            sound=_one_of(options.recordings) if options.recordings else random_sound,
         )
         return _told("the folder", found)
     families = EXACT if search == GREEDY else BEAMS
@@ -115,9 +119,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--streams", type=int, default=500, help="how many streams (500)")
     add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
     add("--family", action="append", choices=[*EXACT], help="only this family; may be given several times (all)")
+    add("--recordings", nargs="+", type=Path, metavar="FILE", help="with a folder: streams hear these (random sounds)")
     add("--search", choices=(GREEDY, BEAM), default=GREEDY, help=f"the search ({GREEDY})")
     add("--hotwords", nargs="*", metavar="PHRASE", help="hotwords for half of the streams (random ones)")
     return parser
+
+
+def _one_of(paths: Sequence[Path]) -> Sound:
+    """Let each stream hear one of these recordings."""
+    recordings = [read_audio(path) for path in paths]
+    return lambda random, _: recordings[random.integers(len(recordings))]
 
 
 def _told(what: str, found: Comparison) -> int:

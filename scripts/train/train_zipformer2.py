@@ -5,7 +5,8 @@
 
 PREPARED has the prepared `train` (scripts/data/prepare_speech.py), of which the recordings of one corpus are taken. One
 in ten is held back: FOLDER gets them as held-back/*.flac, with their words in held-back.tsv, beside the model. Every
-word of the corpus is a token, so this is for a few hundred words at most. docs/how-to/own-training.md has an example.
+word of the corpus is a token, so this is for a few hundred words at most. Ctrl-C ends the training early.
+docs/how-to/own-training.md has an example.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from streamer.training.zipformer2.ctc_training import SAMPLE_RATE, CtcTraining, 
 from streamer.training.zipformer2.recipe import RecipeError
 
 MOST_WORDS = 500
-LONGEST_S = 12.0
 HELD_BACK = 10  # one in so many
 
 
@@ -34,12 +34,13 @@ def main() -> int:
     parser.add_argument("--corpus", required=True, help="the corpus to learn from, as in the table of the speech")
     parser.add_argument("--to", type=Path, required=True, help="folder that becomes the model")
     parser.add_argument("--minutes", type=float, default=12.0, help="processor time for the training (12)")
+    parser.add_argument("--longest", type=float, default=12.0, help="seconds of the longest recording to take (12)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     tell = partial(print, flush=True)
     try:
         corpus = Corpus(options.work, "train")
-        chosen = [one for one in corpus.utterances if one.corpus == options.corpus and one.seconds <= LONGEST_S]
+        chosen = [one for one in corpus.utterances if one.corpus == options.corpus and one.seconds <= options.longest]
         recordings = [Spoken(corpus.samples(one), tuple(one.text.split())) for one in chosen if one.text]
         tokens = tokens_of(recordings)
         if not 1 < len(tokens) <= MOST_WORDS:
@@ -50,7 +51,10 @@ def main() -> int:
         minutes = sum(len(one.samples) for one in learnt) / SAMPLE_RATE / 60
         training = CtcTraining(options.icefall, tokens, options.seed)
         tell(f"{len(learnt)} recordings, {minutes:.0f} minutes; {len(tokens) - 1} words; {training.parameters} weights")
-        training.train(learnt, 60 * options.minutes, tell)
+        try:
+            training.train(learnt, 60 * options.minutes, tell)
+        except KeyboardInterrupt:
+            tell("interrupted: the model is what it has learnt so far")
     except (CorpusError, RecipeError) as error:
         print(f"train_zipformer2: {error}", file=sys.stderr)
         return 1

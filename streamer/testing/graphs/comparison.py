@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from streamer.testing.graphs.measured_beam import MeasuredBeamSearch
 from streamer.testing.graphs.reference import Reference, reference_tokens
 from streamer.testing.graphs.sounds import random_sound
 
+Sound = Callable[[np.random.Generator, float], NDArray[np.int16]]
 SLOTS = 12
 _TAG: Final = re.compile("<[a-z]{2,3}(-[A-Z]{2})?>")
 NEARLY_EQUAL = 1e-4
@@ -133,12 +134,15 @@ def compare(
     seed: int = 0,
     search: str = GREEDY,
     hotwords: Sequence[Hotword] = (),
+    sound: Sound = random_sound,
 ) -> Comparison:
     """Recognise this many streams, and every segment of them again with sherpa-onnx.
 
-    Half of the streams get some of the hotwords.
+    Half of the streams get some of the hotwords. `sound` makes what a stream hears, of about so many seconds.
     """
-    segments = recognised_segments(folder, streams, seconds=seconds, seed=seed, search=search, hotwords=hotwords)
+    segments = recognised_segments(
+        folder, streams, seconds=seconds, seed=seed, search=search, hotwords=hotwords, sound=sound
+    )
     samples, phrases = [segment.samples for segment in segments], [segment.hotwords for segment in segments]
     languages = [segment.language for segment in segments]
     expected = reference_tokens(folder, samples, search=search, hotwords=phrases, languages=languages)
@@ -152,7 +156,14 @@ def compare(
 
 
 def recognised_segments(
-    folder: Path, streams: int, *, seconds: float, seed: int, search: str = GREEDY, hotwords: Sequence[Hotword] = ()
+    folder: Path,
+    streams: int,
+    *,
+    seconds: float,
+    seed: int,
+    search: str = GREEDY,
+    hotwords: Sequence[Hotword] = (),
+    sound: Sound = random_sound,
 ) -> list[Segment]:
     """The segments of streams that begin and end at different times, and are divided in any way.
 
@@ -171,7 +182,7 @@ def recognised_segments(
     while waiting or live:
         while waiting and len(live) < SLOTS and random.random() < 0.5:
             number = waiting.pop()
-            live[number] = random_sound(random, float(random.uniform(0.5, 1.5)) * seconds)
+            live[number] = sound(random, float(random.uniform(0.5, 1.5)) * seconds)
             some = tuple(hotword for hotword in hotwords if number % 2 and random.random() < 0.7)
             language = str(random.choice(model.languages)) if model.languages else LANGUAGE
             recogniser.open(number, replace(options, hotwords=some, language=language))

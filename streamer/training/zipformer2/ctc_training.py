@@ -22,7 +22,7 @@ from streamer.training.zipformer2.recipe import open_export, open_recipe
 SAMPLE_RATE: Final = 16_000
 MELS: Final = 80
 SILENCE_S: Final = (0.1, 0.6)  # before and after each recording, so that the last words are heard at its end
-BATCH_FRAMES: Final = 1500  # of 10 ms
+BATCH_FRAMES: Final = 1000  # of 10 ms
 RATE: Final = 0.045  # the recipe's own
 WARM_UP: Final = 100.0  # batches
 COOLING: Final = 0.4  # in this last part of the time the rate falls to zero
@@ -137,7 +137,7 @@ class CtcTraining:
                 optimiser.step()
                 step += 1
                 loss_sum, words = loss_sum + float(loss.detach()), words + sum(len(labels[one]) for one in group)
-                if step % 25 == 0:
+                if step % 10 == 0:
                     tell(f"{spent:5.0f} s, batch {step}, pass {passes}: loss {loss_sum / words:.3f} a word")
                     loss_sum, words = 0.0, 0
 
