@@ -35,6 +35,9 @@ def main() -> int:
     parser.add_argument("--to", type=Path, required=True, help="folder that becomes the model")
     parser.add_argument("--minutes", type=float, default=12.0, help="processor time for the training (12)")
     parser.add_argument("--longest", type=float, default=12.0, help="seconds of the longest recording to take (12)")
+    parser.add_argument(
+        "--fixed-front", action="store_true", help="do not train the first layers: several times faster"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     tell = partial(print, flush=True)
@@ -49,7 +52,7 @@ def main() -> int:
             )
         learnt = [one for number, one in enumerate(recordings) if number % HELD_BACK]
         minutes = sum(len(one.samples) for one in learnt) / SAMPLE_RATE / 60
-        training = CtcTraining(options.icefall, tokens, options.seed)
+        training = CtcTraining(options.icefall, tokens, options.seed, fixed_front=options.fixed_front)
         tell(f"{len(learnt)} recordings, {minutes:.0f} minutes; {len(tokens) - 1} words; {training.parameters} weights")
         try:
             training.train(learnt, 60 * options.minutes, tell)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from streamer.training.zipformer2.recipe import open_export, open_recipe
+from streamer.training.zipformer2.recipe import open_export, open_recipe, padding
 
 SAMPLE_RATE: Final = 16_000
 MELS: Final = 80
@@ -72,11 +72,13 @@ def batches(lengths: Sequence[int], random: np.random.Generator) -> Iterator[lis
 class CtcTraining:
     """The training of one network."""
 
-    def __init__(self, icefall: Path, tokens: Sequence[str], seed: int) -> None:
+    def __init__(self, icefall: Path, tokens: Sequence[str], seed: int, *, fixed_front: bool = False) -> None:
+        """`fixed_front`: do not train the first layers. What they compute is computed once, which saves most work."""
         torch.set_num_threads(1)
         torch.manual_seed(seed)
         self._random = np.random.default_rng(seed)
         self._icefall = icefall
+        self._fixed_front = fixed_front
         self._tokens = {token: number for number, token in enumerate(tokens)}
         self._module: Callable[[str], Any] = open_recipe(icefall)
         scaling = self._module("scaling")
@@ -113,12 +115,14 @@ class CtcTraining:
     def train(self, recordings: Sequence[Spoken], seconds: float, tell: Callable[[str], None]) -> None:
         """Train for so much processor time. Tells the loss of each word now and then."""
         optim = self._module("optim")
-        named = [{"named_params": list(self.network.named_parameters())}]
+        front = "encoder_embed." if self._fixed_front else "nothing"
+        weights = [(name, weight) for name, weight in self.network.named_parameters() if not name.startswith(front)]
+        named = [{"named_params": weights}]
         optimiser = optim.ScaledAdam(named, lr=RATE, clipping_scale=2.0)
         schedule = optim.Eden(optimiser, lr_batches=5000, lr_epochs=1000, warmup_batches=WARM_UP)
-        heard = [features(spoken.samples) for spoken in recordings]
+        heard = [self._front(features(spoken.samples)) for spoken in recordings]
         labels = [[self._tokens[f"▁{word}"] for word in spoken.words] for spoken in recordings]
-        lengths = [len(rows) for rows in heard]
+        lengths = [len(spoken.samples) * 100 // SAMPLE_RATE for spoken in recordings]
         began, loss_sum, words, step, passes = time.process_time(), 0.0, 0, 0, 0
         self.network.train()
         while True:
@@ -137,7 +141,7 @@ class CtcTraining:
                 optimiser.step()
                 step += 1
                 loss_sum, words = loss_sum + float(loss.detach()), words + sum(len(labels[one]) for one in group)
-                if step % 10 == 0:
+                if step % 50 == 0:
                     tell(f"{spent:5.0f} s, batch {step}, pass {passes}: loss {loss_sum / words:.3f} a word")
                     loss_sum, words = 0.0, 0
 
@@ -156,15 +160,30 @@ class CtcTraining:
     def _loss(self, heard: Sequence[torch.Tensor], labels: Sequence[Sequence[int]]) -> torch.Tensor:
         rows = torch.nn.utils.rnn.pad_sequence([self._masked(each) for each in heard], batch_first=True)
         frames = torch.tensor([len(each) for each in heard])
-        encoded, lengths = self.network.forward_encoder(rows, frames)
+        if self._fixed_front:
+            encoded, lengths = self.network.encoder(rows.permute(1, 0, 2), frames, padding(frames))
+            encoded = encoded.permute(1, 0, 2)
+        else:
+            encoded, lengths = self.network.forward_encoder(rows, frames)
         targets = torch.tensor([label for each in labels for label in each])
         loss: torch.Tensor = self.network.forward_ctc(
             encoded, lengths, targets, torch.tensor([len(each) for each in labels])
         )
         return loss
 
+    def _front(self, rows: torch.Tensor) -> torch.Tensor:
+        """What the network gets: features, or what its first layers make of them if these are fixed."""
+        if not self._fixed_front:
+            return rows
+        embed = self.network.encoder_embed.eval()
+        with torch.no_grad():
+            embedded: torch.Tensor = embed(rows[None], torch.tensor([len(rows)]))[0][0]
+        return embedded
+
     def _masked(self, rows: torch.Tensor) -> torch.Tensor:
         """Hide two bands of the spectrum, as the recipe does."""
+        if self._fixed_front:
+            return rows
         rows = rows.clone()
         for _ in range(2):
             width = int(self._random.integers(0, 20))

@@ -38,7 +38,7 @@ def open_recipe(icefall: Path) -> Callable[[str], Any]:
     _stand_in("lhotse.utils", fix_random_seed=None)
     _stand_in("icefall")
     unused = dict.fromkeys(("add_sos", "num_tokens", "str2bool", "time_warp"))
-    _stand_in("icefall.utils", torch_autocast=_Autocast, make_pad_mask=_padding, **unused)
+    _stand_in("icefall.utils", torch_autocast=_Autocast, make_pad_mask=padding, **unused)
     names = ("average_checkpoints", "average_checkpoints_with_averaged_model", "find_checkpoints", "load_checkpoint")
     _stand_in("icefall.checkpoint", **dict.fromkeys(names))
     _stand_in("train", **dict.fromkeys(("add_model_arguments", "get_model", "get_params")))
@@ -61,6 +61,11 @@ def open_export(icefall: Path, program: str) -> Any:
     return module
 
 
+def padding(lengths: torch.Tensor, longest: int = 0) -> torch.Tensor:
+    """Where the frames of each row are padding."""
+    return torch.arange(max(longest, int(lengths.max())))[None] >= lengths[:, None]
+
+
 class _Autocast:
     """In the place of torch's: nothing is computed in other numbers."""
 
@@ -77,11 +82,6 @@ def _swoosh(shift: float, offset: float) -> Any:
 
 def _with_derivative(shift: float, offset: float) -> Any:
     return lambda x: (_swoosh(shift, offset)(x), torch.sigmoid(x - shift) - 0.08)
-
-
-def _padding(lengths: torch.Tensor, longest: int = 0) -> torch.Tensor:
-    """Where the frames of each row are padding."""
-    return torch.arange(max(longest, int(lengths.max())))[None] >= lengths[:, None]
 
 
 def _stand_in(name: str, **content: Any) -> None:
