@@ -72,7 +72,7 @@ BOXES: Final = (
     Box(250, 204, 184, 150, "room", "bridge itself", f"{DRIVER}; resumption; the service; its control"),
     Box(458, 204, 206, 150, "pure", "bridge/session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),
     Box(688, 204, 236, 70, "room", "bridge/upstreams", "the Tritons: health, slots, probes, moves"),
-    Box(688, 282, 236, 33, "room", "bridge/scaling", ""),
+    Box(688, 282, 236, 33, "room", "bridge/scaling, bridge/loading", ""),
     Box(688, 321, 236, 33, "room", "bridge/telemetry", ""),
     # Between the bridge and the server.
     Box(250, 402, 690, 54, "room", "triton", "one gRPC stream for many sessions; starts and guards the server"),

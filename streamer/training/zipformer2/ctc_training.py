@@ -141,7 +141,7 @@ class CtcTraining:
                 optimiser.step()
                 step += 1
                 loss_sum, words = loss_sum + float(loss.detach()), words + sum(len(labels[one]) for one in group)
-                if step % 50 == 0:
+                if step % 20 == 0:
                     tell(f"{spent:5.0f} s, batch {step}, pass {passes}: loss {loss_sum / words:.3f} a word")
                     loss_sum, words = 0.0, 0
 
