@@ -16,7 +16,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import soundfile
+import soundfile  # type: ignore[import-untyped]
 
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.zipformer2.ctc_training import SAMPLE_RATE, CtcTraining, Spoken, tokens_of

@@ -256,23 +256,27 @@ def test_models_that_cannot_be(models: str, words: str) -> None:
     assert words in done.stderr
 
 
-async def test_models_on_demand(tmp_path: Path) -> None:
-    """Only the first model is loaded at the start, and another one when a session asks for it."""
-    for name in ("one", "two"):
-        add_exact_model(tmp_path, name, slots=4)
-    with serving("--repository", str(tmp_path), "--model", "one,two", "--load", "on-demand") as served:
-        assert {name: model["state"] for name, model in served.state["models"].items()} == {
-            "default": "loaded",
-            "two": "unloaded",
-        }
+async def test_models_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all models of this machine, the first is loaded at the start, and another one when a session asks for it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    library = ModelLibrary()
+    for name in ("first", "second"):
+        (library.folder / name).mkdir(parents=True)
+        make_ctc_folder(library.folder / name)
+    with serving("--model", "first,library", "--load", "on-demand", "--slots", "4") as served:
+
+        def states() -> dict[str, str]:
+            return {name: model["state"] for name, model in served.state["models"].items()}
+
+        assert states() == {"default": "loaded", "streaming_asr": "unloaded", "second": "unloaded"}
         async with connect(served.url) as websocket:
-            await websocket.send('{"type":"start","model":"two"}')
-            await websocket.send(say("hello").tobytes())
+            await websocket.send('{"type":"start","model":"second"}')
+            await websocket.send(bytes(32_000))
             await websocket.send('{"type":"stop"}')
             events = await rest(websocket)
         assert [event["type"] for event in events[:2]] == ["starting", "ready"]
-        assert text(events) == "hello"
-        assert served.state["models"]["two"]["state"] == "loaded"
+        assert (events[1]["triton_model"], events[-1]["type"]) == ("second", "done")
+        assert states() == {"default": "loaded", "streaming_asr": "unloaded", "second": "loaded"}
         assert served.end() == 0
 
 
