@@ -165,8 +165,10 @@ class UpstreamPool:
         leaving = [self._retire(upstream, 0.0, unload=True) for upstream in upstreams]
 
         async def gone() -> None:
-            await asyncio.gather(*leaving)
-            self._load.become(LoadState.UNLOADED)
+            try:
+                await asyncio.gather(*leaving)
+            finally:
+                self._load.become(LoadState.UNLOADED)
 
         return asyncio.create_task(gone())
 
