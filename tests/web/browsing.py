@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, WebError
 
 from streamer.audio.audio_file import SAMPLE_RATE
 from tests.samples import pcm
@@ -31,6 +31,7 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",  # 64 MB in a container
+    "--host-resolver-rules=MAP *.localtest 127.0.0.1",  # names of other sites, which are not secure by their address
 )
 FAKE_DEVICE: Final = "--use-fake-device-for-media-stream"
 FAKE_CONSENT: Final = "--use-fake-ui-for-media-stream"
@@ -76,9 +77,16 @@ class Watch:
         """`expected`: regular expressions of complaints that belong to the test."""
         self.complaints: list[str] = []
         self._expected = [re.compile(pattern) for pattern in expected]
+        self._context = context
         context.on("page", self._follow)
-        context.on("request", lambda request: self._asked(request.url))
-        context.on("weberror", lambda error: self._complain(f"uncaught: {error.error}"))
+        context.on("request", self._request)
+        context.on("weberror", self._uncaught)
+
+    def end(self) -> None:
+        """Watch no more pages: those of another test come into the context."""
+        self._context.remove_listener("page", self._follow)
+        self._context.remove_listener("request", self._request)
+        self._context.remove_listener("weberror", self._uncaught)
 
     def expect(self, pattern: str) -> None:
         """Expect complaints that match this from now on."""
@@ -88,6 +96,12 @@ class Watch:
         page.on("crash", lambda _: self._complain("the page crashed"))
         page.on("websocket", lambda websocket: self._asked(websocket.url))
         page.on("console", self._read)
+
+    def _request(self, request: Request) -> None:
+        self._asked(request.url)
+
+    def _uncaught(self, error: WebError) -> None:
+        self._complain(f"uncaught: {error.error}")
 
     def _read(self, said: ConsoleMessage) -> None:
         if said.type == "error":

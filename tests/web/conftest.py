@@ -9,14 +9,14 @@ import functools
 import http.server
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Playwright, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Playwright, async_playwright, expect
 
 from streamer.bridge.service import Service
 from streamer.testing import ExactService, say
@@ -32,6 +32,8 @@ SAID = {"spoken": SPOKEN, "long": say(WORDS[0]).tobytes(), "short": say("this ta
 # A browser itself writes this to the console when a connection fails; a page cannot prevent it.
 CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
 expect.set_options(timeout=60_000)  # results come soon, unless the machine is busy
+# Where our pages store something for longer than a tab.
+STORES = "local_storage,indexeddb"
 OpenBrowser = Callable[..., Awaitable[Browser]]
 OpenPage = Callable[..., Awaitable[Page]]
 
@@ -58,50 +60,83 @@ async def browser(playwright: Playwright) -> AsyncIterator[Browser]:
     await shared.close()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def open_browser(playwright: Playwright, tmp_path: Path) -> AsyncIterator[OpenBrowser]:
-    """`await open_browser("talk.flac", lead_s=1.0)`: a browser for one test. Its microphone plays the recording from
-    the beginning each time that it is opened. `flags=[…]`: for other devices, or without consent.
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def open_browser(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenBrowser]:
+    """`await open_browser("talk.flac", lead_s=1.0)`: a browser for the tests of a file that ask for the same. Its
+    microphone plays the recording from the beginning each time that it is opened. `flags=[…]`: for other devices, or
+    without consent.
     """
-    opened: list[Browser] = []
+    opened: dict[tuple[Any, ...], Browser] = {}
+    folder = tmp_path_factory.mktemp("microphone")
 
     async def open_one(recording: str = "", *, lead_s: float = 1.0, flags: Sequence[str] = ()) -> Browser:
-        file = microphone_file(tmp_path, recording, lead_s) if recording else None
-        opened.append(await launch(playwright, file, flags))
-        return opened[-1]
+        asked = (recording, lead_s, *flags)
+        if asked not in opened:
+            file = microphone_file(folder, recording, lead_s) if recording else None
+            opened[asked] = await launch(playwright, file, flags)
+        return opened[asked]
 
     yield open_one
-    for each in opened:
+    for each in opened.values():
         await each.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
-    """`await open_page("/", browser=…, expected=["…"])`: a page in a fresh context; an empty one without a path.
+async def open_page(browser: Browser, contexts: dict[Browser, BrowserContext], site: str) -> AsyncIterator[OpenPage]:
+    """`await open_page("/", browser=…, expected=["…"])`: a page that finds nothing of earlier tests; an empty one
+    without a path. It has a context of its own if it is `alone`, or if there are other arguments, which are those of
+    Playwright's `new_context`. Otherwise it is in a context of all tests, which keeps the scripts that it has loaded:
+    to load and compile them costs a second of processor time.
 
     The test fails if one of its pages writes an unexpected error to the console, does not catch an exception, or
-    connects to another machine. Other arguments are those of Playwright's `new_context`.
+    connects to another machine.
     """
     shared = browser
-    watches: list[Watch] = []
-    contexts = []
+    async with AsyncExitStack() as stack:
+        watches: list[Watch] = []
 
-    async def open_one(
-        url: str = "", *, browser: Browser | None = None, expected: Sequence[str] = (), **settings: Any
-    ) -> Page:
-        context = await (browser or shared).new_context(**{"base_url": site, **settings})
-        context.set_default_timeout(60_000)
-        contexts.append(context)
-        watches.append(Watch(context, expected))
-        page = await context.new_page()
-        if url:
-            await page.goto(url)
-        return page
+        async def open_one(
+            url: str = "",
+            *,
+            browser: Browser | None = None,
+            expected: Sequence[str] = (),
+            alone: bool = False,
+            **settings: Any,
+        ) -> Page:
+            used, own = browser or shared, alone or bool(settings)
+            if not own and used not in contexts:
+                contexts[used] = await used.new_context()
+                await contexts[used].new_page()  # stays, and with it the process that has the scripts
+            context = await used.new_context(**settings) if own else contexts[used]
+            context.set_default_timeout(60_000)
+            watches.append(Watch(context, expected))
+            page = await context.new_page()
+            if own:
+                stack.push_async_callback(context.close)
+            else:
+                stack.callback(watches[-1].end)
+                stack.push_async_callback(context.clear_permissions)
+                stack.push_async_callback(page.close)
+                await forget(page, urljoin(site, url))
+            if url:
+                await page.goto(urljoin(site, url))
+            return page
 
-    yield open_one
-    for context in contexts:
-        await context.close()
+        yield open_one
     assert [complaint for watch in watches for complaint in watch.complaints] == []
+
+
+@pytest.fixture(scope="session")
+def contexts() -> dict[Browser, BrowserContext]:
+    """For each browser the context that tests share."""
+    return {}
+
+
+async def forget(page: Page, site: str) -> None:
+    """Remove what earlier pages of this site have stored."""
+    client = await page.context.new_cdp_session(page)
+    await client.send("Storage.clearDataForOrigin", {"origin": site, "storageTypes": STORES})
+    await client.detach()
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import random
 from typing import Any
-from urllib.parse import urlsplit
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from streamer.bridge.service import Service
 from streamer.transcript import Transcript
 from tests.web.conftest import OpenPage
-from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, wave_file, written
+from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, write, written
 
 # The division of lines depends on which words these are.
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
@@ -21,9 +21,15 @@ SPACELESS = (*"今日は東京にいる", "他。", "“你", "好”，", "「�
 TEXTS = ["ab cd", "今日は", "今日は、 OK 東京2024年", "今日は東京 OK", "我 A 是的"]
 
 
-async def test_options_are_remembered(open_page: OpenPage) -> None:
+@pytest.fixture(scope="session")
+def service(exact_service: Service) -> Service:
+    """An exact model: these tests are about the page, not about the words."""
+    return exact_service
+
+
+async def test_options_are_remembered(open_page: OpenPage, shipped_service: Service) -> None:
     """Options are still set after a reload, are sent to the service, and can be reset."""
-    page = await open_page("/")
+    page = await open_page(shipped_service.url.replace("ws", "http", 1).partition("/v1")[0])
     sent: list[str] = []
     page.on("websocket", lambda websocket: websocket.on("framesent", lambda frame: sent.append(str(frame))))
     await page.click("#options-open")
@@ -36,37 +42,39 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_be_hidden()
     await page.reload()
-    text = await transcribed(page)
-    assert json.loads(sent[0]) == {
+    assert (await transcribed(page, "airplane.mp3", 2.5))[0].islower()
+    assert started(sent) == {
         "type": "start",
         "partial_words": True,
         "hotwords": ["mister quilter", "gospel"],
         "endpoint": {"after_text_ms": 2000},
         "step_ms": 160,
     }
-    assert text[0].islower()
     await page.click("#options-open")
     await expect(page.get_by_label("Names and words to listen for")).to_have_value("mister quilter\n\n gospel ")
     await expect(page.get_by_label("Marks, capitals and figures")).not_to_be_checked()
     await page.get_by_label("Marks, capitals and figures").check()
     await page.get_by_role("button", name="Done").click()
     await page.reload()
-    await transcribed(page, "airplane.mp3")
-    starts = [json.loads(frame) for frame in sent if '"start"' in frame]
-    assert starts[-1]["written"] is starts[-1]["dictation"] is True
+    assert (await transcribed(page, "airplane.mp3", 2.5))[0].isupper()
+    assert started(sent)["written"] is started(sent)["dictation"] is True
     await page.click("#options-open")
     await page.get_by_role("button", name="Reset to defaults").click()
     await expect(page.get_by_label("A sentence ends after")).to_have_value("1000")
     await page.get_by_role("button", name="Done").click()
     await page.reload()
-    await transcribed(page, "airplane.mp3")
-    starts = [json.loads(frame) for frame in sent if '"start"' in frame]
-    assert starts[-1] == {"type": "start", "partial_words": True, "written": True}
+    await transcribed(page, "airplane.mp3", 2.5)
+    assert started(sent) == {"type": "start", "partial_words": True, "written": True}
 
 
-async def test_turns_are_marked(open_page: OpenPage, exact_service: Service) -> None:
+def started(sent: list[str]) -> Any:
+    """How the page began its last session."""
+    return [json.loads(frame) for frame in sent if '"start"' in frame][-1]
+
+
+async def test_turns_are_marked(open_page: OpenPage) -> None:
     """With the option for it, a mark shows where somebody had finished, also when the history shows it again."""
-    page = await open_page(f"http://{urlsplit(exact_service.url).netloc}/")
+    page = await open_page("/")
     await page.click("#options-open")
     await page.get_by_label("A sentence ends after").select_option("turn")
     await page.get_by_role("button", name="Done").click()
@@ -95,7 +103,7 @@ async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:
     await page.click("#options-open")
     await page.get_by_label("Names and words to listen for").fill("one two three four five six seven")
     await page.keyboard.press("Escape")
-    await drop(page, wave_file("airplane.mp3"))
+    await drop(page, said("hello"))
     await expect(page.locator("#notice h2")).to_have_text("The service refuses this")
     await expect(page.locator("#notice p")).to_contain_text("words")
     await page.get_by_role("button", name="Open the options").click()
@@ -115,7 +123,7 @@ async def test_the_policy_holds(open_page: OpenPage) -> None:
     await expect(page.locator("#state")).to_have_text("Listening", timeout=60_000)
     await page.keyboard.press("Escape")
     await doing(page, "nothing")
-    await transcribed(page, "airplane.mp3")
+    await write(page, "hello.wav", "hello")
     await page.click("#play")
     await page.click("#options-open")
     await page.get_by_role("button", name="Done").click()
@@ -139,8 +147,8 @@ async def test_nobody_else_is_asked(open_page: OpenPage, site: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda websocket: asked.append(websocket.url.replace("ws:", "http:")))
-    await page.goto("/")
-    await transcribed(page, "airplane.mp3")
+    await page.goto(site)
+    await write(page, "hello.wav", "hello")
     await page.click("#play")
     await page.click("#speak")
     await expect(page.locator("#state")).to_have_text("Listening", timeout=60_000)
@@ -160,9 +168,8 @@ async def test_for_programs(open_page: OpenPage, site: str) -> None:
     await expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> None:
+async def test_formats_are_those_of_the_command_line(shared_bench: Page) -> None:
     """Text, SRT and VTT of any transcript are identical to those of the command line, JSON has the same content."""
-    page = await open_page("/")
     dice = random.Random(7)
     sheets = [[segment(dice, number) for number in range(dice.randint(0, 5))] for _ in range(150)]
     for each in sheets:
@@ -171,9 +178,9 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
             at = shift(final, at + dice.choice([0, 40, 900, 4000]))
             if dice.random() < 0.2:
                 final["words"] = None
-    found = await page.evaluate(
+    found = await shared_bench.evaluate(
         """async (sheets) => {
-            const {FORMATS} = await import("/page/transcript/formats.js");
+            const {FORMATS} = await load("page/transcript/formats");
             return sheets.map((segments) => Object.fromEntries(Object.entries(FORMATS).map(
                 ([name, {write}]) => [name, write({file: "a.wav", durationMs: 9e6, segments})])));
         }""",
@@ -188,12 +195,11 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
         assert json.loads(made["json"]) == json.loads(transcript.render("json"))
 
 
-async def test_scripts_without_spaces(open_page: OpenPage) -> None:
+async def test_scripts_without_spaces(shared_bench: Page) -> None:
     """Partials and finals show the text as it came, and each character is a word that may be stable or not."""
-    page = await open_page("/")
-    shown = await page.evaluate(
+    shown = await shared_bench.evaluate(
         """async (texts) => {
-            const {Words} = await import("/page/transcript/words.js");
+            const {Words} = await load("page/transcript/words");
             const [finals, partial] = [document.createElement("div"), document.createElement("div")];
             document.body.append(finals, partial);
             const words = new Words(finals, partial, document.createElement("div"));

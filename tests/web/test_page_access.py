@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import Page, expect
@@ -11,7 +10,7 @@ from playwright.async_api import Page, expect
 from streamer.bridge.service import Service
 from tests.samples import reference
 from tests.web.conftest import OpenPage
-from tests.web.visitor import doing, drop, said, transcribed, wave_file
+from tests.web.visitor import doing, drop, said, write
 
 CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file", "speak")
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -50,13 +49,21 @@ FAINT = """() => {
 }"""
 
 
+@pytest.fixture(scope="session")
+def service(exact_service: Service) -> Service:
+    """An exact model: these tests are about the page, not about the words."""
+    return exact_service
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_contrast(open_page: OpenPage, scheme: Any) -> None:
+async def test_contrast(open_page: OpenPage, site: str, scheme: Any) -> None:
     """Every text has enough contrast, including grey words, options and messages; dark is dark."""
-    page = await open_page("/", color_scheme=scheme)
+    page = await open_page()
+    await page.emulate_media(color_scheme=scheme)
+    await page.goto(site)
     assert (await page.evaluate(FAINT))["faint"] == []
     await page.get_by_label("As spoken").check()
-    await drop(page, wave_file("airplane.mp3"))
+    await drop(page, said("grey words turn black"))
     await expect(page.locator("#partial .word.open").first).to_be_visible(timeout=60_000)
     assert (await page.evaluate(FAINT))["faint"] == []
     await doing(page, "nothing")
@@ -86,7 +93,7 @@ async def test_a_phone(open_page: OpenPage) -> None:
         await page.set_viewport_size({"width": width, "height": 740})
         await fits(page, width)
     await page.set_viewport_size({"width": 360, "height": 740})
-    await transcribed(page)
+    await write(page, "words.wav", "these are a few words", "and more")
     await fits(page, 360)
     await page.locator("#finals .word").nth(5).tap()
     await expect(page.locator(".word.heard")).to_be_visible()
@@ -105,9 +112,11 @@ async def test_a_phone(open_page: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("height", [256, 640])
-async def test_a_small_window(open_page: OpenPage, exact_service: Service, height: int) -> None:
+async def test_a_small_window(open_page: OpenPage, site: str, height: int) -> None:
     """At 320 pixels (400 % zoom), header and transcript stay visible, even at the end of a long transcript."""
-    page = await open_page(f"http://{urlsplit(exact_service.url).netloc}/", viewport={"width": 320, "height": height})
+    page = await open_page()
+    await page.set_viewport_size({"width": 320, "height": height})
+    await page.goto(site)
     words = reference("talk.flac").split()
     await drop(page, said(*(" ".join(words[start : start + 20]) for start in range(0, len(words), 20))))
     await expect(page.locator("#finals .word")).to_have_count(len(words), timeout=60_000)
@@ -148,7 +157,7 @@ async def test_every_control_by_keyboard(open_page: OpenPage) -> None:
     reached = await tabbed(page)
     assert [name for name in reached if name in CONTROLS] == list(CONTROLS)
     assert "pace" in reached
-    await transcribed(page)
+    await write(page, "words.wav", "these are a few words", "and more")
     await page.evaluate("document.activeElement.blur()")
     reached = await tabbed(page)
     expected = [
@@ -195,7 +204,7 @@ async def tabbed(page: Page) -> list[str]:
 async def test_a_screen_reader(open_page: OpenPage) -> None:
     """Finals are a polite live region without the partial; landmarks, states and pictures have names."""
     page = await open_page("/")
-    await transcribed(page)
+    await write(page, "words.wav", "these are a few words", "and more")
     log = page.get_by_role("log", name="What was said")
     assert await log.get_attribute("aria-live") == "polite"
     assert await log.locator("#partial").count() == 0
@@ -212,9 +221,11 @@ async def test_a_screen_reader(open_page: OpenPage) -> None:
     assert await page.locator("svg:not([aria-hidden=true])").count() == 0
 
 
-async def test_less_movement(open_page: OpenPage) -> None:
+async def test_less_movement(open_page: OpenPage, site: str) -> None:
     """With reduced motion there are no animations, and the waveform is drawn at most four times a second."""
-    page = await open_page("/", reduced_motion="reduce")
+    page = await open_page()
+    await page.emulate_media(reduced_motion="reduce")
+    await page.goto(site)
     await page.evaluate(
         """() => {
             globalThis.drawn = 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -14,14 +15,16 @@ from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
-from streamer.client import transcribe
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import serving, session
 from tests.samples import pcm
 from tests.serve_process import RestartableService
 from tests.web.conftest import OpenBrowser, OpenPage
-from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, listened, transcribed, wave_file, written
+from tests.web.expected_words import undisturbed
+from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, listened, said, write, written
 
+# What the microphone hears, after a moment of silence.
+SPOKEN: dict[str, Any] = {"recording": "quilter.ogg", "lead_s": 0.5}
 NO_CONSENT = ["--use-fake-device-for-media-stream", "--deny-permission-prompts"]
 # Every text and class that the partial had, and everything that the live region got.
 RECORDER = """() => {
@@ -43,9 +46,27 @@ RECORDER = """() => {
 }"""
 
 
-async def understood(service: Service, name: str) -> list[str]:
-    """The words that the command line gets for a recording."""
-    events = [event async for event in transcribe([pcm(name)], service.url, options={"written": True})]
+@pytest.fixture(scope="session")
+def triton(exact_triton: TritonServer) -> TritonServer:
+    """An exact model, where nobody speaks into the microphone."""
+    return exact_triton
+
+
+@pytest.fixture(scope="session")
+def service(exact_service: Service) -> Service:
+    """A service with it."""
+    return exact_service
+
+
+@pytest.fixture(scope="session")
+def shipped_site(shipped_service: Service) -> str:
+    """The page of a service with the shipped model, for what is spoken."""
+    return shipped_service.url.replace("ws", "http", 1).partition("/v1")[0]
+
+
+async def understood(service: Service) -> list[str]:
+    """The words that the command line gets for the recording."""
+    events = await undisturbed(service.url, pcm(SPOKEN["recording"]), written=True)
     return " ".join(event["text"] for event in events if event["type"] == "final").split()
 
 
@@ -62,9 +83,11 @@ async def speak(page: Page) -> None:
     await expect(page.locator("#state")).to_have_text("Listening", timeout=PATIENCE_MS)
 
 
-async def test_speaking(open_browser: OpenBrowser, open_page: OpenPage, service: Service) -> None:
+async def test_speaking(
+    open_browser: OpenBrowser, open_page: OpenPage, shipped_site: str, shipped_service: Service
+) -> None:
     """Words appear in grey and turn black, with level, waveform and delay; nearly those of the recording itself."""
-    page = await open_page("/", browser=await open_browser("quilter.ogg", lead_s=0.5))
+    page = await open_page(shipped_site, browser=await open_browser(**SPOKEN))
     await page.evaluate(RECORDER)
     await speak(page)
     await expect(page.get_by_role("meter")).to_be_visible()
@@ -74,7 +97,7 @@ async def test_speaking(open_browser: OpenBrowser, open_page: OpenPage, service:
     await page.get_by_role("button", name="Stop listening").click()
     await doing(page, "nothing")
     await expect(page.locator("#state")).to_have_text("Ready")
-    found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
+    found, expected = (await written(page)).split(), await understood(shipped_service)
     # The browser's microphone filters the sound, and begins at another sample.
     assert nearly(found, expected), (found, expected)
     seen = await page.evaluate("() => ({...seen, drawings: seen.drawings.size})")
@@ -88,9 +111,9 @@ async def test_speaking(open_browser: OpenBrowser, open_page: OpenPage, service:
     await expect(page.get_by_role("meter")).to_be_hidden()
 
 
-async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: OpenPage) -> None:
+async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: OpenPage, shipped_site: str) -> None:
     """Space begins and ends; then the sound can be played, and speaking again continues below."""
-    page = await open_page("/", browser=await open_browser("airplane.mp3", lead_s=0.3))
+    page = await open_page(shipped_site, browser=await open_browser(**SPOKEN))
     await page.keyboard.press("Space")
     await doing(page, "listening")
     await expect(page.locator("#partial .word").nth(2)).to_be_visible(timeout=PATIENCE_MS)
@@ -109,16 +132,15 @@ async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: O
     assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_service_that_is_restarted(
-    open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service, how: signal.Signals
+    open_browser: OpenBrowser, open_page: OpenPage, served_as_shipped: RestartableService, shipped_service: Service
 ) -> None:
     """If the service is restarted in the middle of a sentence, the page says so, goes on, and has every word once."""
-    browser = await open_browser("quilter.ogg", lead_s=0.5)
-    page = await open_page(served.site, browser=browser, expected=NOBODY)
+    served = served_as_shipped
+    page = await open_page(served.site, browser=await open_browser(**SPOKEN), expected=NOBODY)
     await speak(page)
     await expect(page.locator("#partial .word").nth(4)).to_be_visible(timeout=PATIENCE_MS)
-    await served.stop(how)
+    await served.stop(signal.SIGTERM)  # the next test kills it
     await expect(page.locator("#state")).to_have_attribute("data-state", "resuming", timeout=PATIENCE_MS)
     await expect(page.locator("#state")).to_have_text("Reconnecting")
     await expect(page.locator("#notice")).to_contain_text("is kept until it is back")
@@ -128,15 +150,16 @@ async def test_a_service_that_is_restarted(
     await expect(page.locator("#finals .word").last).to_be_visible(timeout=PATIENCE_MS)
     await page.click("#speak")
     await doing(page, "nothing")
-    found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
+    found, expected = (await written(page)).split(), await understood(shipped_service)
     assert nearly(found, expected), (found, expected)
 
 
 async def test_a_service_that_stays_away(
-    open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service
+    open_browser: OpenBrowser, open_page: OpenPage, served_as_shipped: RestartableService, shipped_service: Service
 ) -> None:
     """The page gives up after a minute, but keeps the sound; trying again brings the missing words."""
-    page = await open_page(browser=await open_browser("quilter.ogg", lead_s=0.5), expected=NOBODY)
+    served = served_as_shipped
+    page = await open_page(browser=await open_browser(**SPOKEN), alone=True, expected=NOBODY)
     await page.clock.install()
     await page.goto(served.site)
     await speak(page)
@@ -152,7 +175,7 @@ async def test_a_service_that_stays_away(
     await page.get_by_role("button", name="Try again").click()
     await expect(page.locator("#finals .word").nth(8)).to_be_visible(timeout=PATIENCE_MS)
     await doing(page, "nothing")
-    found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
+    found, expected = (await written(page)).split(), await understood(shipped_service)
     assert nearly(found, expected[: len(found)]), (found, expected)
     await listened(page)
     await page.click("#play")
@@ -164,7 +187,7 @@ async def test_nobody_answers(open_page: OpenPage, served: RestartableService) -
     page = await open_page(served.site, expected=NOBODY)
     await expect(page.locator("#state")).to_have_text("Ready")
     await served.stop()
-    await drop(page, wave_file("airplane.mp3"))
+    await drop(page, said("up in the sky"))
     await expect(page.locator("#notice h2")).to_have_text("The service cannot be reached", timeout=PATIENCE_MS)
     await expect(page.locator("#state")).to_have_text("Not reachable")
     await served.start()
@@ -196,15 +219,12 @@ async def test_no_microphone(open_page: OpenPage) -> None:
         await page.get_by_role("button", name="Choose a recording").click()
 
 
-async def test_an_insecure_page(open_browser: OpenBrowser, site: str) -> None:
+async def test_an_insecure_page(open_page: OpenPage, site: str) -> None:
     """On a page without https from another machine, the message says why there is no microphone."""
-    rules = "--host-resolver-rules=MAP speech.test 127.0.0.1"
-    browser = await open_browser(flags=[rules])
-    page = await browser.new_page()
-    await page.goto(site.replace("127.0.0.1", "speech.test"))
+    page = await open_page(site.replace("127.0.0.1", "speech.localtest"), expected=["."])
     await page.click("#speak")
     await expect(page.locator("#notice h2")).to_have_text("A microphone needs a secure page")
-    await drop(page, wave_file("airplane.mp3"))
+    await drop(page, said("up in the sky"))
     await expect(page.locator("#notice h2")).to_have_text("This address may not be used")
     await expect(page.locator("#notice")).to_contain_text("--origin")
 
@@ -214,7 +234,7 @@ async def test_a_full_service(open_page: OpenPage, triton: TritonServer) -> None
     async with serving(triton, sessions=1) as service:
         page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
         async with session(service.url):
-            await drop(page, wave_file("airplane.mp3"))
+            await drop(page, said("up in the sky"))
             await expect(page.locator("#notice h2")).to_have_text("The service is full", timeout=PATIENCE_MS)
             countdown = page.locator("#notice .countdown")
             first = await countdown.inner_text()
@@ -233,7 +253,7 @@ async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) 
     (tmp_path / "keys").write_text(f"{key.line}\n")
     async with serving(triton, policy=PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))) as service:
         page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
-        await drop(page, wave_file("airplane.mp3"))
+        await drop(page, said("up in the sky"))
         await expect(page.locator("#notice h2")).to_have_text("A key is needed", timeout=PATIENCE_MS)
         field = page.locator("#notice").get_by_label("Key", exact=True)
         await expect(field).to_be_focused()
@@ -248,7 +268,7 @@ async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) 
         kept = "[sessionStorage, localStorage].map((store) => store.getItem('streamer.key'))"
         assert await page.evaluate(kept) == [key.secret, None]
         await page.reload()
-        assert "sky" in await transcribed(page, "airplane.mp3")
+        assert "sky" in await write(page, "again.wav", "up in the sky")
         await page.click("#options-open")
         await page.get_by_label("Keep the key in this browser").check()
         assert await page.evaluate(kept) == [key.secret, key.secret]
@@ -256,9 +276,9 @@ async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) 
         assert await page.evaluate(kept) == [key.secret, None]
 
 
-async def test_nothing_was_said(open_page: OpenPage) -> None:
+async def test_nothing_was_said(open_page: OpenPage, shipped_site: str) -> None:
     """Beeps are not words, and the page says that it recognised none."""
-    page = await open_page("/")
+    page = await open_page(shipped_site)
     await speak(page)
     await page.wait_for_timeout(1200)
     await page.click("#speak")

@@ -69,6 +69,14 @@ async def transcribed(page: Page, name: str = "quilter.ogg", seconds: float | No
     return await written(page)
 
 
+async def write(page: Page, name: str, *sentences: str) -> str:
+    """Drop a recording with these sentences for an exact model, and return its words when all are there."""
+    await drop(page, said(*sentences), name)
+    await expect(page.locator("#finals")).to_contain_text(sentences[-1], ignore_case=True, timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    return await written(page)
+
+
 async def written(page: Page) -> str:
     """All final words."""
     return " ".join(await page.locator("#finals .word").all_inner_texts())

@@ -71,7 +71,7 @@ function show() {
     for (const id of ["copy", "save"]) at(id).disabled = empty;
     at("clear").disabled = doing !== "nothing" || blank;
     at("speak").ariaLabel = BUTTON[doing];
-    at("length").textContent = shortClock(wave.durationMs);
+    showClock("length", wave.durationMs);
     if (document.activeElement !== at("name")) at("name").value = sheet.name;
     const named = blank || doing === "opening" ? "Streamer" : `${sheet.name} · Streamer`;
     document.title = doing === "listening" ? "Listening · Streamer" : named;
@@ -79,12 +79,21 @@ function show() {
     progress.show();
 }
 
+/** Shows a time. It is told many times a second, but changes once. @param {string} id @param {number} ms */
+function showClock(id, ms) {
+    const told = shortClock(ms);
+    if (at(id).textContent !== told) at(id).textContent = told;
+}
+
 function showLevel({rms, peak}) {
     // Decibels from -60 to 0, because that is how loudness is perceived.
     const level = Math.max(0, Math.min(1, 1 + Math.log10(Math.max(rms, 1e-6)) / 3));
-    document.documentElement.style.setProperty("--level", level.toFixed(3));
+    const told = peak >= 0.99 ? "too loud" : `${Math.round(level * 100)} %`;
+    if (at("level").ariaValueText === told) return;
+    // Not for the whole page: the style of every word would be computed again, many times a second.
+    at("dock").style.setProperty("--level", level.toFixed(2));
     at("level").ariaValueNow = String(Math.round(level * 100));
-    at("level").ariaValueText = peak >= 0.99 ? "too loud" : `${Math.round(level * 100)} %`;
+    at("level").ariaValueText = told;
 }
 
 /** Keeps new words visible, but not if the user has scrolled up to read. */
@@ -170,7 +179,7 @@ desk.addEventListener("begin", () => notice.clear());
 desk.addEventListener("change", show);
 desk.addEventListener("progress", () => progress.show());
 desk.addEventListener("level", ({detail}) => showLevel(detail));
-desk.addEventListener("sound", ({detail}) => (at("length").textContent = shortClock(detail)));
+desk.addEventListener("sound", ({detail}) => showClock("length", detail));
 desk.addEventListener("trouble", ({detail}) => {
     notice.explain(detail, settings.key !== "");
     at("welcome").hidden = true;
@@ -229,7 +238,7 @@ words.addEventListener("seek", seek);
 wave.addEventListener("seek", seek);
 player.addEventListener("place", ({detail: {ms}}) => {
     wave.placeMs = ms;
-    at("place").textContent = shortClock(ms);
+    showClock("place", ms);
     words.follow(player.loaded && ms > 0 ? ms : null);
 });
 player.addEventListener("change", () => {

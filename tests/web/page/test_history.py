@@ -7,14 +7,7 @@ import re
 from playwright.async_api import Page, expect
 
 from tests.web.conftest import OpenPage
-from tests.web.visitor import PATIENCE_MS, doing, drop, said, written
-
-
-async def write(page: Page, name: str, *sentences: str) -> None:
-    """Drop a recording with these sentences, and wait for the words."""
-    await drop(page, said(*sentences), name)
-    await expect(page.locator("#finals")).to_contain_text(sentences[-1].capitalize(), timeout=PATIENCE_MS)
-    await doing(page, "nothing")
+from tests.web.visitor import PATIENCE_MS, drop, said, write, written
 
 
 async def reload(page: Page) -> None:
@@ -120,7 +113,7 @@ async def test_a_second_file_and_back(open_page: OpenPage) -> None:
     """A second file replaces the first one, which one click brings back with its sound."""
     page = await open_page("/")
     await write(page, "first.wav", "the first")
-    await write(page, "second.wav", "the second")
+    assert await write(page, "second.wav", "the second") == "The second"
     await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("The first"))
     await expect(page.locator("#play")).to_be_visible()

@@ -1,10 +1,12 @@
 // Plays the sound, and says where it is while it plays.
 
+const TELL_EVERY_MS = 25; // with the next frame of the screen, that is 30 times a second
+
 /** Events: "place" with the time, many times a second while playing; "change" when it begins, pauses or ends. */
 export class Player extends EventTarget {
     #sound = new Audio();
     #url = "";
-    #frame = 0;
+    #following = false;
 
     constructor() {
         super();
@@ -64,13 +66,16 @@ export class Player extends EventTarget {
     #changed() {
         this.dispatchEvent(new Event("change"));
         this.#tell();
-        if (this.playing && !this.#frame) this.#frame = requestAnimationFrame(() => this.#follow());
+        if (this.playing && !this.#following) this.#follow();
     }
 
     #follow() {
-        this.#frame = 0;
-        this.#tell();
-        if (this.playing) this.#frame = requestAnimationFrame(() => this.#follow());
+        this.#following = this.playing;
+        if (!this.#following) return;
+        setTimeout(() => requestAnimationFrame(() => {
+            this.#tell();
+            this.#follow();
+        }), TELL_EVERY_MS);
     }
 
     #tell() {

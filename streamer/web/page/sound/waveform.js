@@ -9,7 +9,8 @@ const FINEST_MS = 20;
 const SHOWN_MS = 12000; // how much is visible while it is recorded
 const BAR = 3; // pixels of a bar and the gap after it
 const BENEATH = 14; // pixels for the segments
-const STILL_EVERY_MS = 250; // how often it is drawn for users who do not want to see movement
+const MOVING_EVERY_MS = 25; // a moving picture; with the next frame of the screen, that is 30 times a second
+const STILL_EVERY_MS = 250; // the same for users who do not want to see movement
 
 /** Draws on a canvas. The element around it is a slider if the sound can be played. Event: "seek" with the time. */
 export class Waveform extends EventTarget {
@@ -22,8 +23,8 @@ export class Waveform extends EventTarget {
     #segments = []; // {startMs, endMs, open}
     #pushedAt = 0;
     #rolling = false;
-    #drawing = 0;
-    #drawnAt = 0;
+    #drawing = false;
+    #waiting = 0; // the timer until the moving picture is drawn again
     #still = matchMedia("(prefers-reduced-motion: reduce)");
     #seekable = false;
     #durationMs = 0;
@@ -109,6 +110,8 @@ export class Waveform extends EventTarget {
     /** Whether the picture scrolls with the time. If not, all of it is shown. */
     roll(rolling) {
         this.#rolling = rolling;
+        clearTimeout(this.#waiting);
+        this.#waiting = 0;
         this.#draw();
     }
 
@@ -144,10 +147,12 @@ export class Waveform extends EventTarget {
     #announce() {
         if (!this.#seekable) return;
         const seconds = (ms) => Math.round(ms / 100) / 10;
+        const text = `${seconds(this.#placeMs)} of ${seconds(this.#durationMs)} seconds`;
+        if (this.#place.ariaValueText === text) return;
         this.#place.ariaValueMin = "0";
         this.#place.ariaValueMax = String(seconds(this.#durationMs));
         this.#place.ariaValueNow = String(seconds(this.#placeMs));
-        this.#place.ariaValueText = `${seconds(this.#placeMs)} of ${seconds(this.#durationMs)} seconds`;
+        this.#place.ariaValueText = text;
     }
 
     #grab(event) {
@@ -183,15 +188,21 @@ export class Waveform extends EventTarget {
     }
 
     #draw() {
-        if (this.#drawing) return;
-        this.#drawing = requestAnimationFrame((now) => {
-            this.#drawing = 0;
-            if (!this.#still.matches || now - this.#drawnAt >= STILL_EVERY_MS || !this.#rolling) {
-                this.#drawnAt = now;
-                this.#paint();
-            }
-            if (this.#rolling) this.#draw();
+        if (this.#drawing || this.#waiting) return;
+        this.#drawing = true;
+        requestAnimationFrame(() => {
+            this.#drawing = false;
+            this.#paint();
+            if (this.#rolling && !this.#waiting) this.#drawLater();
         });
+    }
+
+    /** Draws the moving picture again. Until then the browser need not make a frame for it. */
+    #drawLater() {
+        this.#waiting = setTimeout(() => {
+            this.#waiting = 0;
+            this.#draw();
+        }, this.#still.matches ? STILL_EVERY_MS : MOVING_EVERY_MS);
     }
 
     /** The times at the left and the right edge. */
@@ -232,21 +243,27 @@ export class Waveform extends EventTarget {
         const first = Math.floor(start / stepMs);
         const last = Math.ceil((start + width / scale) / stepMs);
         const known = Math.ceil((this.#peaks.length * this.#bucketMs) / stepMs);
+        let colour = "";
         for (let bar = first; bar < last; bar++) {
-            const from = Math.floor((bar * stepMs) / this.#bucketMs);
+            const from = Math.max(0, Math.floor((bar * stepMs) / this.#bucketMs));
             const to = Math.max(from + 1, Math.floor(((bar + 1) * stepMs) / this.#bucketMs));
-            const peaks = this.#peaks.slice(Math.max(0, from), Math.max(0, to));
-            const peak = peaks.reduce((most, each) => Math.max(most, each), 0);
+            let peak = 0;
+            for (let at = from; at < to && bar >= 0; at++) peak = Math.max(peak, this.#peaks[at] ?? 0);
             // Quiet speech is enlarged, so that it is visible too.
             const half = Math.max(1, Math.min(1, peak) ** 0.6 * middle);
             const ms = bar * stepMs;
             const played = this.#seekable && ms < this.#placeMs;
-            const colour = bar < 0 || bar >= known ? "line" : played ? "accent" : ms < this.#heardMs ? "soft" : "wave";
-            pen.fillStyle = this.#colours[colour];
-            pen.beginPath();
+            const next = bar < 0 || bar >= known ? "line" : played ? "accent" : ms < this.#heardMs ? "soft" : "wave";
+            if (next !== colour) {
+                // Neighbours of the same colour are filled at once: hundreds of small fills take longer than all else.
+                if (colour) pen.fill();
+                colour = next;
+                pen.fillStyle = this.#colours[colour];
+                pen.beginPath();
+            }
             pen.roundRect((ms - start) * scale, middle - half, Math.max(1.5, stepMs * scale * 0.62), 2 * half, 1.5);
-            pen.fill();
         }
+        if (colour) pen.fill();
     }
 
     #paintSegments(pen, start, scale, width, height) {
