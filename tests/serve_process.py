@@ -121,6 +121,11 @@ class RestartableService:
         self._stack = ExitStack()
         self._served: Serving | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return self._served is not None
+
     async def start(self) -> None:
         """Start it, and wait until it is ready."""
         service = serving(*self._arguments, port=self._port)

@@ -19,7 +19,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Playwright, async_playwright, expect
 
 from streamer.bridge.service import Service
-from streamer.testing import ExactService, say
+from streamer.testing import say
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, WORDS
 from tests.samples import FILES, pcm
@@ -139,6 +139,18 @@ async def forget(page: Page, site: str) -> None:
     await client.detach()
 
 
+@pytest.fixture(scope="session")
+def triton(exact_triton: TritonServer) -> TritonServer:
+    """An exact model, because few tests here are about the words: those in which somebody really speaks."""
+    return exact_triton
+
+
+@pytest.fixture(scope="session")
+def service(exact_service: Service) -> Service:
+    """A service with it."""
+    return exact_service
+
+
 @pytest.fixture
 def site(service: Service) -> str:
     """The address of the service's pages."""
@@ -146,10 +158,9 @@ def site(service: Service) -> str:
 
 
 @pytest.fixture(scope="session")
-def exact() -> Iterator[ExactService]:
-    """A service that recognises exactly what it is given, for tests of what happens with the words."""
-    with ExactService() as running:
-        yield running
+def shipped_site(shipped_service: Service) -> str:
+    """The same of a service with the shipped model."""
+    return f"http://{urlsplit(shipped_service.url).netloc}"
 
 
 @pytest.fixture
@@ -203,13 +214,13 @@ async def bench(open_bench: OpenPage) -> Page:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shared_bench(browser: Browser, exact_service: Service) -> AsyncIterator[Page]:
+async def shared_bench(browser: Browser, service: Service) -> AsyncIterator[Page]:
     """An empty page with the tools of `bench.js`, shared by all tests of a file: for modules that keep nothing."""
     context = await browser.new_context()
     context.set_default_timeout(60_000)
     watch = Watch(context)
     page = await context.new_page()
-    await page.evaluate(f"globalThis.site = 'http://{urlsplit(exact_service.url).netloc}'")
+    await page.evaluate(f"globalThis.site = 'http://{urlsplit(service.url).netloc}'")
     await page.add_script_tag(path=HERE / "bench.js")
     yield page
     await context.close()
@@ -226,11 +237,19 @@ async def restartable(triton: TritonServer) -> AsyncIterator[RestartableService]
     print(*process.lines, sep="\n")  # shown if the test fails
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def served(triton: TritonServer) -> AsyncIterator[RestartableService]:
-    """A service for one test that can be stopped and started."""
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def served_for_all(triton: TritonServer) -> AsyncIterator[RestartableService]:
+    """A service for the tests of a file that stop and start it: each start takes a second of processor time."""
     async with restartable(triton) as process:
         yield process
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def served(served_for_all: RestartableService) -> RestartableService:
+    """The same, and it runs."""
+    if not served_for_all.running:
+        await served_for_all.start()
+    return served_for_all
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -10,7 +10,6 @@ import soundfile
 import soxr
 
 from streamer.audio.audio_file import SAMPLE_RATE
-from streamer.testing import ExactService
 from tests.project import SAMPLES
 from tests.samples import pcm
 from tests.web.conftest import OpenPage
@@ -40,12 +39,6 @@ COMPARE = """async ([name, reader, open]) => {
     }
     return [most, pieces.length / 16, samples.length / 16, source.durationMs];
 }"""
-
-
-@pytest.fixture(scope="session")
-def site(exact: ExactService) -> str:
-    """The origin of the modules. Nothing is recognised here."""
-    return exact.url.replace("ws://", "http://").partition("/v1")[0]
 
 
 @pytest.mark.parametrize(

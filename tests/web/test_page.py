@@ -6,10 +6,8 @@ import json
 import random
 from typing import Any
 
-import pytest
 from playwright.async_api import Locator, Page, expect
 
-from streamer.bridge.service import Service
 from streamer.transcript import Transcript
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, write, written
@@ -21,15 +19,9 @@ SPACELESS = (*"今日は東京にいる", "他。", "“你", "好”，", "「�
 TEXTS = ["ab cd", "今日は", "今日は、 OK 東京2024年", "今日は東京 OK", "我 A 是的"]
 
 
-@pytest.fixture(scope="session")
-def service(exact_service: Service) -> Service:
-    """An exact model: these tests are about the page, not about the words."""
-    return exact_service
-
-
-async def test_options_are_remembered(open_page: OpenPage, shipped_service: Service) -> None:
+async def test_options_are_remembered(open_page: OpenPage, shipped_site: str) -> None:
     """Options are still set after a reload, are sent to the service, and can be reset."""
-    page = await open_page(shipped_service.url.replace("ws", "http", 1).partition("/v1")[0])
+    page = await open_page(shipped_site)
     sent: list[str] = []
     page.on("websocket", lambda websocket: websocket.on("framesent", lambda frame: sent.append(str(frame))))
     await page.click("#options-open")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from streamer.bridge.service import Service
 from tests.samples import reference
 from tests.web.conftest import OpenPage
 from tests.web.visitor import doing, drop, said, write
@@ -47,12 +46,6 @@ FAINT = """() => {
     }
     return found;
 }"""
-
-
-@pytest.fixture(scope="session")
-def service(exact_service: Service) -> Service:
-    """An exact model: these tests are about the page, not about the words."""
-    return exact_service
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -39,12 +38,6 @@ from tests.web.visitor import (
 )
 
 
-@pytest.fixture(scope="session")
-def service(exact_service: Service) -> Service:
-    """An exact model, where the words are not the subject."""
-    return exact_service
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def told(shipped_service: Service) -> list[Event]:
     """The events that the command line gets for the talk."""
@@ -54,13 +47,13 @@ async def told(shipped_service: Service) -> list[Event]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def talk_page(browser: Browser, shipped_service: Service) -> AsyncIterator[Page]:
+async def talk_page(browser: Browser, shipped_site: str) -> AsyncIterator[Page]:
     """A page on which the shipped model has transcribed the talk, for tests that look at the words and play them."""
     context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     context.set_default_timeout(60_000)
     watch = Watch(context)
     page = await context.new_page()
-    await page.goto(f"http://{urlsplit(shipped_service.url).netloc}/")
+    await page.goto(shipped_site)
     await expect(page.locator("#copy")).to_be_disabled()
     await expect(page.locator("#save")).to_be_disabled()
     assert await drop(page, wave_file("talk.flac", TWO_SEGMENTS_S)) == [True, True, False]
@@ -98,9 +91,9 @@ async def test_a_dropped_file_is_written_down(talk_sheet: Page, told: list[Event
     assert await talk_sheet.locator("#finals > p").count() == 2
 
 
-async def test_a_chosen_file(open_page: OpenPage, shipped_service: Service) -> None:
+async def test_a_chosen_file(open_page: OpenPage, shipped_site: str) -> None:
     """The button opens the dialog for files, and an Opus file is transcribed like any other."""
-    page = await open_page(f"http://{urlsplit(shipped_service.url).netloc}/")
+    page = await open_page(shipped_site)
     async with page.expect_file_chooser() as choosing:
         await page.get_by_text("Open file").click()
     await (await choosing.value).set_files(SAMPLES / "quilter.ogg")

@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.async_api import Page, expect
 from rapidfuzz.distance import Levenshtein
 
@@ -44,24 +43,6 @@ RECORDER = """() => {
         seen.drawings.add(document.querySelector("#wave canvas").toDataURL());
     }, 100);
 }"""
-
-
-@pytest.fixture(scope="session")
-def triton(exact_triton: TritonServer) -> TritonServer:
-    """An exact model, where nobody speaks into the microphone."""
-    return exact_triton
-
-
-@pytest.fixture(scope="session")
-def service(exact_service: Service) -> Service:
-    """A service with it."""
-    return exact_service
-
-
-@pytest.fixture(scope="session")
-def shipped_site(shipped_service: Service) -> str:
-    """The page of a service with the shipped model, for what is spoken."""
-    return shipped_service.url.replace("ws", "http", 1).partition("/v1")[0]
 
 
 async def understood(service: Service) -> list[str]:

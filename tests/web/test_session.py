@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Page
 
 from streamer.bridge.access.keys import KeyFile, make_key
@@ -15,21 +14,8 @@ from streamer.bridge.service import Service
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, lasting, serving
-from tests.serve_process import RestartableService
 from tests.web.conftest import CONNECTIONS, OpenPage
 from tests.web.expected_words import of, undisturbed, words
-
-
-@pytest.fixture(scope="session")
-def triton(exact_triton: TritonServer) -> TritonServer:
-    """An exact model: most of these tests are about events and connections."""
-    return exact_triton
-
-
-@pytest.fixture(scope="session")
-def service(exact_service: Service) -> Service:
-    """A service with it."""
-    return exact_service
 
 
 async def test_a_recording_is_written_down(bench: Page, service: Service) -> None:
@@ -156,14 +142,14 @@ async def test_closing_is_for_good(bench: Page) -> None:
     assert of(result["told"], "state")[-1]["state"] == "closed"
 
 
-async def test_a_recording_does_not_overfill(bench: Page, served_as_shipped: RestartableService) -> None:
+async def test_a_recording_does_not_overfill(bench: Page) -> None:
     """`room` holds back a sender at full speed; the waiting audio is limited, and everything is recognised."""
     result = await bench.evaluate(
-        """async (url) => {
-            const session = await begin({url});
-            const sound = await pcm("talk");
+        """async () => {
+            const session = await begin();
+            const sound = await pcm("spoken");
             let most = 0, buffered = 0, given = 0;
-            for (let turn = 0; turn < 2; turn++) {
+            for (let turn = 0; turn < 4; turn++) {
                 for (let at = 0; at < sound.length; at += 8000) {
                     await session.room();
                     const piece = sound.subarray(at, at + 8000);
@@ -176,8 +162,7 @@ async def test_a_recording_does_not_overfill(bench: Page, served_as_shipped: Res
             }
             const done = await session.stop();
             return {most, buffered, given, done: done.audio_ms, overflowed: session.overflowedMs};
-        }""",
-        served_as_shipped.site,
+        }"""
     )
     assert result["done"] == int(result["given"])
     assert 5_000 < result["most"] < 35_000
@@ -206,15 +191,15 @@ async def test_what_cannot_be_kept_is_counted(open_bench: OpenPage) -> None:
     assert of(result["told"], "overflow")[-1]["totalMs"] == 10_000
 
 
-async def test_a_live_session_is_not_too_fast_after_a_loss(shipped_triton: TritonServer, open_bench: OpenPage) -> None:
+async def test_a_live_session_is_not_too_fast_after_a_loss(triton: TritonServer, open_bench: OpenPage) -> None:
     """Audio that was spoken during a loss is sent as fast as a live session allows, and no faster."""
-    async with serving(shipped_triton) as service, proxy(service.url.split("/")[2]) as (address, _):
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, _):
         bench = await open_bench()
         told = await bench.evaluate(
             """async (url) => {
                 const session = await begin({url, options: {live: true}});
-                const sound = await pcm("talk");
-                for (let turn = 0; turn < 2; turn++) session.send(sound);
+                const sound = await pcm("spoken");
+                for (let turn = 0; turn < 4; turn++) session.send(sound);
                 await session.stop();
                 return session.told;
             }""",

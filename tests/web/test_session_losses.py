@@ -18,13 +18,7 @@ from tests.serve_process import RestartableService
 from tests.web.conftest import CONNECTIONS, SAID, OpenPage
 from tests.web.expected_words import of, undisturbed, words
 
-TALK_S = 12.5  # two sentences of the talk
-
-
-@pytest.fixture(scope="session")
-def triton(exact_triton: TritonServer) -> TritonServer:
-    """An exact model: most of these tests are about events and connections."""
-    return exact_triton
+TALK_S = 7.3
 
 
 @pytest.mark.parametrize("faster", [2, 50])
@@ -70,7 +64,7 @@ async def test_a_service_that_is_ended(served: RestartableService, open_bench: O
 async def test_a_service_that_is_killed(served_as_shipped: RestartableService, open_bench: OpenPage) -> None:
     """The same with the shipped model: marks and capitals are those of the words before the restart."""
     talk = pcm("talk.flac", TALK_S)
-    await restarted(served_as_shipped, open_bench, signal.SIGKILL, talk, pause_s=9.0, heard_ms=8_000, written=True)
+    await restarted(served_as_shipped, open_bench, signal.SIGKILL, talk, pause_s=6.5, heard_ms=5_600, written=True)
 
 
 async def restarted(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+from urllib.parse import urlsplit
 
 import numpy as np
 import soundfile
 from playwright.async_api import expect
 
-from streamer.testing import ExactService, silence
+from streamer.bridge.service import Service
+from streamer.testing import silence
+from streamer.testing.faulty_proxy import proxy
 from tests.web.conftest import OpenPage
 from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, said
 
@@ -71,13 +74,11 @@ async def test_two_hours(open_page: OpenPage) -> None:
     await expect(page.locator("#finals")).to_contain_text("On and on")
 
 
-async def test_the_service_is_gone(open_page: OpenPage, exact: ExactService) -> None:
+async def test_the_service_is_gone(open_page: OpenPage, service: Service) -> None:
     """A user who wants to speak learns that the service cannot be reached; the microphone is not blamed."""
-    page = await open_page("/", expected=[*NOBODY, "worklet"])
-    exact.refuse()
-    exact.cut()
-    try:
+    async with proxy(urlsplit(service.url).netloc) as (address, cut):
+        page = await open_page(f"http://{address}/", expected=[*NOBODY, "worklet"])
+        await page.locator("body[data-ready]").wait_for()
+        await cut(for_good=True)
         await page.click("#speak")
         await expect(page.locator("#notice h2")).to_have_text("The service cannot be reached", timeout=PATIENCE_MS)
-    finally:
-        exact.refuse(False)
