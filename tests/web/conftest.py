@@ -105,7 +105,8 @@ async def open_page(browser: Browser, contexts: dict[Browser, BrowserContext], s
         ) -> Page:
             used, own = browser or shared, alone or bool(settings)
             if not own and used not in contexts:
-                contexts[used] = await used.new_context()
+                # Movement costs more than all else on the page. Tests of movement ask for it with `emulate_media`.
+                contexts[used] = await used.new_context(reduced_motion="reduce")
                 await contexts[used].new_page()  # stays, and with it the process that has the scripts
             context = await used.new_context(**settings) if own else contexts[used]
             context.set_default_timeout(60_000)

@@ -69,6 +69,7 @@ async def test_speaking(
 ) -> None:
     """Words appear in grey and turn black, with level, waveform and delay; nearly those of the recording itself."""
     page = await open_page(shipped_site, browser=await open_browser(**SPOKEN))
+    await page.emulate_media(reduced_motion="no-preference")
     await page.evaluate(RECORDER)
     await speak(page)
     await expect(page.get_by_role("meter")).to_be_visible()
