@@ -13,12 +13,10 @@ from streamer.client import transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, lasting, serving
-from tests.samples import pcm
+from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.serve_process import RestartableService
 from tests.web.conftest import CONNECTIONS, SAID, OpenPage
 from tests.web.expected_words import of, undisturbed, words
-
-TALK_S = 7.3
 
 
 @pytest.mark.parametrize("faster", [2, 50])
@@ -63,7 +61,7 @@ async def test_a_service_that_is_ended(served: RestartableService, open_bench: O
 
 async def test_a_service_that_is_killed(served_as_shipped: RestartableService, open_bench: OpenPage) -> None:
     """The same with the shipped model: marks and capitals are those of the words before the restart."""
-    talk = pcm("talk.flac", TALK_S)
+    talk = pcm("talk.flac", TWO_SEGMENTS_S)
     await restarted(served_as_shipped, open_bench, signal.SIGKILL, talk, pause_s=6.5, heard_ms=5_600, written=True)
 
 
