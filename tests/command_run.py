@@ -1,17 +1,22 @@
-"""Runs the command to its end; the recordings for it, and their right words."""
+"""Runs the command to its end, in a process or in this one; the recordings for it, and their right words."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 import soundfile
 
 from streamer.bridge.service import Service
+from streamer.cli import run
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.service_client import SPOKEN, WORDS
 from tests.project import SAMPLES
@@ -47,6 +52,20 @@ def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) ->
     )
     assert b"Traceback" not in done.stderr
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def streamer_here(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same in this process, for command lines that are refused: a process of its own would import for longer."""
+    status: int | str | None
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err, contextlib.ExitStack() as stack:
+        if folder:
+            stack.enter_context(pytest.MonkeyPatch.context()).chdir(folder)
+        try:
+            status = run(arguments)
+        except SystemExit as end:
+            status = end.code
+    assert isinstance(status, int)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def finals(service: Service, recording: str) -> list[str]:

@@ -18,7 +18,9 @@ import pytest
 from streamer import __version__
 from streamer.bridge.service import Service
 from streamer.cli import COMMANDS, run
-from tests.command_run import SHORT, TALK, Said, finals, streamer
+from streamer.testing.exact_repository import exact_repository
+from streamer.triton import MODEL
+from tests.command_run import SHORT, Said, finals, streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 
 
@@ -40,17 +42,34 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_each_command_teaches(name: str) -> None:
-    """--help has examples of command lines, fits a usual terminal, and loads no slow modules."""
-    program = (
-        f"import sys; from streamer.cli import run; run(['{name}', '--help']); print(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"asyncio", "grpc", "numpy", "soundfile", "torch", "websockets"}.isdisjoint(done.stderr.split())
-    shown = done.stdout
+    """--help has examples of command lines, and fits a usual terminal."""
+    shown = streamer_here(name, "--help").stdout
     assert f"streamer {name} " in shown.partition("options:")[2]
     assert "example" in shown or name == "completion"
     assert max(map(len, shown.splitlines())) <= 120
-    assert COMMANDS[name].summary in " ".join(streamer("--help").stdout.split())
+    assert COMMANDS[name].summary in " ".join(streamer_here("--help").stdout.split())
+
+
+def test_help_comes_quickly() -> None:
+    """The help of no command loads slow modules."""
+    done = subprocess.run([sys.executable, "-c", MODULES_FOR_HELP], capture_output=True, text=True, check=True)
+    loaded: dict[str, list[str]] = json.loads(done.stderr)
+    assert all("argparse" in modules for modules in loaded.values())
+    slow = {"asyncio", "grpc", "numpy", "soundfile", "torch", "websockets"}
+    assert {name: slow.intersection(modules) for name, modules in loaded.items()} == dict.fromkeys(COMMANDS, set())
+
+
+MODULES_FOR_HELP = """
+import json, sys
+from contextlib import suppress
+from streamer.cli import COMMANDS, run
+loaded = {}
+for name in COMMANDS:
+    with suppress(SystemExit):
+        run([name, "--help"])
+    loaded[name] = list(sys.modules)
+json.dump(loaded, sys.stderr)
+"""
 
 
 @pytest.mark.parametrize(
@@ -97,12 +116,19 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
 )
 def test_a_wrong_command_line_is_one_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
     """A wrong command line gives one sentence and the status 2, before anything is done."""
-    done = streamer(*arguments, folder=tmp_path)
+    done = streamer_here(*arguments, folder=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("streamer: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
+
+
+def test_a_wrong_command_line_of_a_process() -> None:
+    """The sentence goes to standard error, and the process has the status."""
+    done = streamer("--bad", "a.wav")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "streamer: unknown option --bad; see streamer --help.\n"
 
 
 def test_a_file_named_like_a_command(service: Service, said: Said, tmp_path: Path) -> None:
@@ -197,15 +223,22 @@ def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def exact_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with an exact model, for commands that start a Triton."""
+    return exact_repository(tmp_path_factory.mktemp("models"))
+
+
+def test_serve_runs_until_it_is_told_to_stop(exact_models: Path, said: Said, tmp_path: Path) -> None:
     """It reports its address, other commands find it, and after SIGTERM nothing of it is left."""
-    command = [*COMMAND, "serve", "--port", "0", "--instances", "1", "--slots", "3"]
+    arguments = ("--port", "0", "--repository", str(exact_models), "--instances", "1", "--slots", "3")
+    command = [*COMMAND, "serve", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, text=True) as process:
         assert process.stderr is not None
         ready = process.stderr.readline()
         assert ready.startswith("streamer: ready: ws://127.0.0.1:"), ready
         url = ready.split()[2]
-        assert streamer(SHORT, "--server", url).returncode == 0
+        assert streamer(said.short, "--server", url).returncode == 0
         family = psutil.Process(process.pid).children(recursive=True)
         assert "tritonserver" in [each.name() for each in family]
         process.terminate()
@@ -214,7 +247,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-def test_without_a_service_one_is_started_and_ended() -> None:
+def test_without_a_service_one_is_started_and_ended(exact_models: Path, said: Said) -> None:
     """Without a service, one command starts a real Triton, which is gone afterwards, also after Ctrl-C."""
     done = streamer("--server", "embedded", SHORT, "--timing", "--format", "json")
     assert done.returncode == 0
@@ -222,7 +255,8 @@ def test_without_a_service_one_is_started_and_ended() -> None:
     names = [line.split(maxsplit=2)[2] for line in done.stderr.splitlines()[1:]]
     assert names.index("Triton spawned") < names.index("client imported") < names.index("service ready")
 
-    terminal = Terminal("--server", "embedded", "--paced", TALK)
+    model = str(exact_models / MODEL)
+    terminal = Terminal("--server", "embedded", "--model", model, "--paced", said.talk)
     terminal.watch("[0:0")
     family = terminal.process.children(recursive=True)
     assert "tritonserver" in [each.name() for each in family]

@@ -12,7 +12,6 @@ from streamer import __version__
 from streamer.commands.arguments.key import add_key_argument
 from streamer.commands.arguments.model import public_folder
 from streamer.commands.arguments.parser import server
-from streamer.doctor.examination import Examination, usable
 from streamer.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
@@ -47,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check everything. Returns 1 if there is a problem, else 0."""
+    from streamer.doctor.examination import Examination, usable  # --help does not need it
+
     colour = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     examination = Examination(options.server, options.model, quick=options.quick)

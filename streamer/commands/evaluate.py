@@ -18,7 +18,6 @@ from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_s
 from streamer.commands.arguments.key import said_of
 from streamer.commands.arguments.model import asked_model
 from streamer.commands.arguments.parser import Parser, number
-from streamer.commands.interrupt import AGAIN, run_until_signal
 from streamer.distribution import install_command
 from streamer.terminal.status_lines import StatusLines, is_terminal
 from streamer.timing import Timing
@@ -97,6 +96,8 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
     try:
         if setup.engine:
             return hear_through_engine(utterances, setup, progress)
+        from streamer.commands.interrupt import run_until_signal  # --help does not need it
+
         where = chosen(server, setup.bundle)
         runs: list[EvaluationRun] = []
         with chosen_service(where, Timing(), setup.bundle) as ready_service:
@@ -200,6 +201,8 @@ class _Progress:
 
     def stop(self) -> None:
         """Ctrl-C or SIGTERM came: tell the user what the program waits for."""
+        from streamer.commands.interrupt import AGAIN
+
         self.clear()
         print(
             f"streamer: stopping: ending the sessions and what this command started. {AGAIN}",

@@ -56,6 +56,12 @@ def sent(samples: NDArray[Any], rate: int, encoding: str) -> bytes:
     return file.getvalue()
 
 
+@pytest.fixture(scope="module")
+def expected() -> list[str]:
+    """The words at 16 kHz, as soon as a test has recognised them."""
+    return []
+
+
 @pytest.mark.parametrize(
     ("encoding", "rate", "most"),
     [
@@ -67,10 +73,13 @@ def sent(samples: NDArray[Any], rate: int, encoding: str) -> bytes:
         ("pcm_s16le", 22_050, 0.1),
     ],
 )
-async def test_another_rate_gives_the_words(service: Service, encoding: str, rate: int, most: float) -> None:
+async def test_another_rate_gives_the_words(
+    service: Service, expected: list[str], encoding: str, rate: int, most: float
+) -> None:
     """At most so many words differ from those at 16 kHz; the times are the same, and no sample is missing."""
     samples = speech("talk.flac")
-    expected = text(await recognise(service.url, sent(samples, 16_000, "pcm_s16le"))).split()
+    if not expected:
+        expected += text(await recognise(service.url, sent(samples, 16_000, "pcm_s16le"))).split()
     audio = sent(samples, rate, encoding)
     events = await recognise(service.url, audio, [39_997] * 40, encoding=encoding, sample_rate=rate)
     assert Levenshtein.distance(expected, text(events).split()) <= most * len(expected)
@@ -90,7 +99,7 @@ async def test_any_pieces(service: Service) -> None:
 
 def call() -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a call with one speaker on each side, who take turns."""
-    left, right = speech("quilter.ogg"), speech("talk.flac")
+    left, right = speech("quilter.ogg", seconds=4), speech("talk.flac", seconds=4)
     silence = np.zeros(len(left) + 16_000, np.float32)
     length = len(silence) + len(right)
     return np.resize(np.concatenate([left, np.zeros(length, np.float32)]), length), np.concatenate([silence, right])

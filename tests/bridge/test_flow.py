@@ -33,7 +33,6 @@ from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE
 from tests.bridge.service_client import SPOKEN, Event, receive, recognise, rest, said, serving, session, text
-from tests.samples import pcm
 from tests.triton_processes import no_streams
 
 FRAME = 16 * 1024
@@ -44,21 +43,14 @@ ON_THE_WAY = 2 * RECEIVE_BUFFER + 2 * SMALL + 128 * 1024
 FLUSH = '{"type":"flush"}'
 
 
-@asynccontextmanager
-async def on_the_way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
-    """A proxy in front of a Triton."""
+@pytest.fixture
+async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
+    """Provide a proxy in front of the Triton."""
     way = FaultyProxy(lambda: triton.grpc_address)
     await way.open()
     yield way
     await way.close()
     await no_streams(triton)
-
-
-@pytest.fixture
-async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
-    """Provide the proxy in front of the Triton."""
-    async with on_the_way(triton) as way:
-        yield way
 
 
 def figure(service: Service, sample: str) -> float:
@@ -68,9 +60,9 @@ def figure(service: Service, sample: str) -> float:
     return float(found[1])
 
 
-async def test_a_file_is_read_as_fast_as_it_is_computed(shipped_triton: TritonServer) -> None:
+async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton: TritonServer) -> None:
     """While nothing is computed, marks stop a client that sends at full speed; then no byte is missing."""
-    audio = (2 * pcm("talk.flac"))[: 37 * BYTES_PER_S]  # more than all marks and buffers on the way hold
+    audio = (3 * SPOKEN)[: 37 * BYTES_PER_S]  # more than all marks and buffers on the way hold
     sent = 0
 
     async def send(websocket: ClientConnection) -> None:
@@ -80,11 +72,7 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(shipped_triton: TritonSe
             sent += FRAME
         await websocket.send('{"type":"stop"}')
 
-    async with (
-        on_the_way(shipped_triton) as way,
-        Service(way.address, port=0) as service,
-        narrow(service.url) as websocket,
-    ):
+    async with Service(way.address, port=0) as service, narrow(service.url) as websocket:
         assert (await receive(websocket))["type"] == "ready"
         way.stall()
         sending, before = asyncio.create_task(send(websocket)), -1
@@ -102,7 +90,7 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(shipped_triton: TritonSe
         # It was always behind, so that several steps went into one request.
         assert figure(service, "streamer_answer_seconds_count") < 0.5 * len(audio) / STEP
     assert events[-1] == {**events[-1], "type": "done", "audio_ms": len(audio) // 32}
-    async with serving(shipped_triton) as service:
+    async with serving(triton) as service:
         assert lasting(events) == lasting(await recognise(service.url, audio, [STEP] * (len(audio) // STEP)))
 
 

@@ -63,6 +63,7 @@ def check(events: list[Event], whole: list[Event]) -> None:
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 @pytest.mark.parametrize("guard", ["", "kill", "suspend"])
 async def test_killed(repository: Path, guard: str) -> None:
     """An embedded tritonserver that is killed is started again; nothing is left of it, whatever its guard's state."""
@@ -104,6 +105,7 @@ async def test_stub_killed(repository: Path) -> None:
         assert triton.pid != first
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 async def test_marks_and_capitals_after_a_replay(tmp_path: Path) -> None:
     """A sequence that begins at a cut in the middle of a sentence goes on with the same marks and capitals."""
     written: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
@@ -137,6 +139,7 @@ async def test_stopped(repository: Path) -> None:
         assert not psutil.pid_exists(first)
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 async def test_link_cut(triton: TritonServer) -> None:
     """When only the connection to a Triton breaks, the session goes on over another connection."""
     async with proxy(triton.grpc_address) as (address, cut), Service(address, port=0) as service:
@@ -144,6 +147,7 @@ async def test_link_cut(triton: TritonServer) -> None:
         check(await disturbed(service.url, cut, SPEECH), whole)
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 async def test_two_tritons(repository: Path) -> None:
     """With two Tritons, the sessions of one that dies go on at the other at once."""
     with TritonServer(repository, slots=4) as one, TritonServer(repository, slots=4) as other:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from streamer.bridge.service import Service
 from streamer.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.cli import run
 from streamer.shipped import shipped
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton.repository import asr_repository, parts_of
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import recognise, text
+from tests.bridge.service_client import SPOKEN, recognise, text
 from tests.bridge.upstreams.opened_models import opened
-from tests.samples import pcm
 from tests.serve_process import serving
 
 MODEL = "streaming_asr"
@@ -100,12 +101,19 @@ def test_circumstances_of_an_ensemble(tmp_path: Path) -> None:
         known.append(found)
 
 
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """An exact model with few slots, so that measuring is short."""
+    with TritonServer(exact_repository(tmp_path_factory.mktemp("exact")), slots=4) as server:
+        yield server
+
+
 async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:
     """The second start uses the number of the first, and the service admits no more sessions."""
     capacities.put({"model": "a"}, 1)
     async with Service(triton.grpc_address, port=0, sessions=Finding({"model": "a"}, capacities)) as service:
         assert b"streamer_sessions_limit 1.0" in service.metrics.exposition()
-        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert text(await recognise(service.url, SPOKEN[:200_000]))
 
 
 async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from streamer.bridge.service import Service
 from streamer.evaluate.manifest import half
+from tests.command_run import streamer_here
 from tests.project import SAMPLES
 from tests.samples import FILES, reference
 
@@ -181,7 +182,7 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:
     """The exit status is 2 for a wrong command line and 1 for wrong files; nothing is written."""
     (tmp_path / "empty.tsv").write_text("file\ttext\n")
-    done = evaluate(*arguments, folder=tmp_path)
+    done = streamer_here("evaluate", *arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("streamer: ")
     assert done.stderr.count("\n") == 1
@@ -212,6 +213,6 @@ def sessions(service: Service) -> int:
 
 def test_help_teaches() -> None:
     """--help explains manifests, and has examples and every option."""
-    shown = evaluate("--help").stdout
+    shown = streamer_here("evaluate", "--help").stdout
     for words in ("MANIFEST", "examples:", "--engine", "--alignment", "--hypotheses", "exit status"):
         assert words in shown

@@ -162,20 +162,14 @@ def test_a_public_model(studio: Room, sentence: Path, tmp_path: Path) -> None:
     assert any(event["type"] == "final" for event in events)
 
 
-@pytest.mark.timeout(300)  # five at once, on a machine that may have much else to do
 def test_every_format_while_somebody_speaks(
     studio: Room, service: Service, sentence: Path, expected: str, tmp_path: Path
 ) -> None:
     """Text, subtitles and events grow as words become final; the json document comes at the end."""
     formats = {"text": "txt", "srt": "srt", "vtt": "vtt", "jsonl": "jsonl", "json": "json"}
-    for name in formats:
-        (tmp_path / name).mkdir()
-    all_of_them = [
-        Listening(studio, "--server", service.url, "--format", name, "-o", name, folder=tmp_path) for name in formats
-    ]
-    for each in all_of_them:
-        each.wait_until_ready()
-    files = {name: tmp_path / name / f"microphone.{ending}" for name, ending in formats.items()}
+    arguments = ("--server", service.url, "--format", ",".join(formats), "-o", str(tmp_path))
+    listening = Listening(studio, *arguments).wait_until_ready()
+    files = {name: tmp_path / f"microphone.{ending}" for name, ending in formats.items()}
     studio.play(sentence).wait()
     deadline = time.monotonic() + PATIENCE_S
     while not all("together" in _content(files[name]) for name in ("text", "srt", "vtt")):
@@ -185,8 +179,7 @@ def test_every_format_while_somebody_speaks(
     assert early["json"] == ""
     assert {json.loads(line)["type"] for line in early["jsonl"].splitlines()} >= {"ready", "partial", "final"}
     studio.play(sentence).wait()
-    for each, number in zip(all_of_them, (signal.SIGTERM, *[signal.SIGINT] * 4), strict=True):
-        each.end(number)
+    listening.end(signal.SIGTERM)
     whole = {name: _content(path) for name, path in files.items()}
     for name in ("text", "srt", "vtt", "jsonl"):
         assert whole[name].startswith(early[name])

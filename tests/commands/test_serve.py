@@ -31,7 +31,7 @@ from streamer.engine.recogniser import Chunk
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
 from streamer.library.model_library import ModelLibrary
-from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_repository import add_exact_model, exact_repository
 from streamer.testing.exact_speech import say
 from streamer.testing.graphs.exact_nemo import make_nemotron_folder
 from streamer.testing.graphs.exact_t_one import make_t_one_folder
@@ -39,9 +39,8 @@ from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.testing.graphs.sounds import random_sound
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, disturbed, recognise, rest, session, text
-from tests.command_run import streamer
+from tests.command_run import streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, Terminal
-from tests.samples import pcm
 from tests.serve_process import Serving, serving
 from tests.triton_processes import stubs
 
@@ -126,10 +125,10 @@ async def test_a_supervisor_is_told(triton: TritonServer, tmp_path: Path) -> Non
 
 def test_the_settings_are_printed(tmp_path: Path) -> None:
     """The settings go to standard output, and nothing is started, even with contradictions or a missing file."""
-    done = streamer("serve", "--print-config", "--keys", "missing", "--tls-key", "key", folder=tmp_path)
+    done = streamer_here("serve", "--print-config", "--keys", "missing", "--tls-key", "key", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     (tmp_path / "streamer.toml").write_text(done.stdout)
-    again = streamer("serve", "--print-config", "--config", "streamer.toml", folder=tmp_path)
+    again = streamer_here("serve", "--print-config", "--config", "streamer.toml", folder=tmp_path)
     values = [line for line in done.stdout.splitlines() if not line.startswith("#")]
     assert f'keys = "{tmp_path}/missing"' in values
     assert [line for line in again.stdout.splitlines() if not line.startswith("#")] == values
@@ -138,7 +137,7 @@ def test_the_settings_are_printed(tmp_path: Path) -> None:
 def test_mistakes_are_lines(tmp_path: Path) -> None:
     """Each mistake has its line, and nothing is started."""
     (tmp_path / "streamer.toml").write_text('prot = 9000\nopen = "yes"\n')
-    done = streamer("serve", "--config", "streamer.toml", "--port", "70000", folder=tmp_path)
+    done = streamer_here("serve", "--config", "streamer.toml", "--port", "70000", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "streamer: unknown setting 'prot' in streamer.toml, line 1; did you mean 'port'?",
@@ -161,7 +160,7 @@ def test_a_contradiction_names_the_source(tmp_path: Path, capsys: pytest.Capture
 )
 def test_wrong_options(wrong: tuple[str, str], right: str) -> None:
     """A wrong format or level is named together with the possible ones."""
-    done = streamer("serve", *wrong)
+    done = streamer_here("serve", *wrong)
     assert done.returncode == 2
     assert done.stderr == f"streamer: {wrong[0]} must be {right}, not '{wrong[1]}'.\n"
 
@@ -251,7 +250,7 @@ async def _kill_model(served: Serving) -> None:
 )
 def test_models_that_cannot_be(models: str, words: str) -> None:
     """Impossible models are refused before anything is started."""
-    done = streamer("serve", "--model", models)
+    done = streamer_here("serve", "--model", models)
     assert done.returncode == 2
     assert words in done.stderr
 
@@ -303,7 +302,7 @@ def test_a_model_without_room() -> None:
 
 def test_a_range_that_cannot_be() -> None:
     """A range of instances is only for the embedded Triton, and not for an ensemble; nothing is started."""
-    done = streamer("serve", "--instances", "1-2", "--triton", "localhost:1")
+    done = streamer_here("serve", "--instances", "1-2", "--triton", "localhost:1")
     assert done.returncode == 2
     assert done.stderr == "streamer: --instances can be a range only for the embedded Triton, not with --triton.\n"
     done = streamer("serve", "--instances", "1-2", "--model", "asr_heads", "--port", "0")
@@ -339,10 +338,10 @@ def started(command: list[str], log: int | None = None) -> Iterator[subprocess.P
             process.kill()
 
 
-async def serves(process: subprocess.Popen[bytes], port: int, audio: bytes = SPOKEN[:100_000]) -> None:
+async def serves(process: subprocess.Popen[bytes], port: int) -> None:
     """Check that it serves a session and ends in order."""
     await asyncio.to_thread(wait_ready, port)
-    assert text(await recognise(f"ws://127.0.0.1:{port}/v1/stream", audio))
+    assert text(await recognise(f"ws://127.0.0.1:{port}/v1/stream", SPOKEN[:100_000]))
     process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(process.wait, 60) == 0
 
@@ -359,13 +358,14 @@ async def test_nobody_reads_the_log(triton: TritonServer) -> None:
     os.close(writable)
 
 
-async def test_no_standard_descriptors() -> None:
+async def test_no_standard_descriptors(tmp_path: Path) -> None:
     """A daemon without standard descriptors starts its own Triton and serves."""
     port = free_port()
-    arguments = ["serve", "--port", str(port), "--instances", "1", "--slots", "2"]
+    models = str(exact_repository(tmp_path))
+    arguments = ["serve", "--port", str(port), "--repository", models, "--instances", "1", "--slots", "2"]
     closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, *arguments]
     with started(closed) as process:
-        await serves(process, port, pcm("airplane.mp3"))
+        await serves(process, port)
 
 
 async def test_a_hangup_ends_nothing(triton: TritonServer, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import soundfile
 
 from streamer.bridge.service import Service
 from tests.bridge.service_client import SPOKEN
-from tests.command_run import PHRASE, SHORT, Said, finals, streamer
+from tests.command_run import PHRASE, SHORT, Said, finals, streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
 
 AWAY = "127.0.0.1:1"
@@ -55,7 +55,7 @@ def recordings(tmp_path: Path) -> Path:
 )
 def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, words: str) -> None:
     """One sentence names the missing file, and no server is started or asked."""
-    done = streamer("--timing", "--server", AWAY, "--", name, folder=recordings)
+    done = streamer_here("--timing", "--server", AWAY, "--", name, folder=recordings)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"streamer: {name}")
     assert words in done.stderr
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, wo
 @pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no audio")])
 def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -> None:
     """A file without audio is reported as such, even if the service is away."""
-    done = streamer("--server", AWAY, name, folder=recordings)
+    done = streamer_here("--server", AWAY, name, folder=recordings)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{name} " in done.stderr
     assert words in done.stderr

@@ -89,6 +89,7 @@ async def test_rolling_one_of_them(served: tuple[Service, TritonServer]) -> None
     assert await asyncio.wait_for(leaving, 60) == [""]
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 async def test_one_of_them_dies(served: tuple[Service, TritonServer]) -> None:
     """Its sessions recover, and those of the other model are not disturbed."""
     service, triton = served
@@ -106,6 +107,7 @@ async def test_one_of_them_dies(served: tuple[Service, TritonServer]) -> None:
     assert other_process.is_running()
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 async def test_the_server_of_both_dies(served: tuple[Service, TritonServer]) -> None:
     """The server is started again once with both models, and sessions of both go on."""
     service, triton = served

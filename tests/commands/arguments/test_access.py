@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,10 @@ import trustme
 from streamer.bridge.access.keys import KeyFile
 from streamer.cli import run
 from streamer.commands.arguments.access import is_local
+from streamer.triton.server import TritonServer
+from tests.command_run import Said
 from tests.project import ROOT
-
-COMMAND = [sys.executable, "-m", "streamer"]
-TALK = str(ROOT / "audio_samples" / "talk.flac")
+from tests.pseudo_terminal import COMMAND
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_a_key_is_shown_once_and_its_line_can_be_appended(tmp_path: Path, capsys
     assert run(["key", "a b"]) == 2
 
 
-def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
+def test_a_recording_over_tls_with_a_key(exact_triton: TritonServer, said: Said, tmp_path: Path) -> None:
     """A client without a key is told what to do, and one with a key is served."""
     keys, chain, key, root = (tmp_path / name for name in ("keys", "chain.pem", "key.pem", "root.pem"))
     made = subprocess.run([*COMMAND, "key", "alice"], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -105,23 +104,23 @@ def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
     key.write_bytes(issued.private_key_pem.bytes())
     guarded = ["--keys", str(keys), "--tls-cert", str(chain), "--tls-key", str(key)]
     serving = subprocess.Popen(
-        [*COMMAND, "serve", "--port", "0", "--instances", "1", "--slots", "2", *guarded],
+        [*COMMAND, "serve", "--port", "0", "--triton", exact_triton.grpc_address, *guarded],
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
     )
     assert serving.stderr is not None
     try:
-        said = ""
-        while "ready: " not in said:
+        log = ""
+        while "ready: " not in log:
             line = serving.stderr.readline()
-            assert line, said
-            said += line
+            assert line, log
+            log += line
         found = re.search(
-            r"ready: wss://127\.0\.0\.1:(\d+)/v1/stream \(page and probes: https://127\.0\.0\.1:\1/\)", said
+            r"ready: wss://127\.0\.0\.1:(\d+)/v1/stream \(page and probes: https://127\.0\.0\.1:\1/\)", log
         )
-        assert found, said
-        command = [*COMMAND, "--server", f"wss://localhost:{found[1]}", TALK]
+        assert found, log
+        command = [*COMMAND, "--server", f"wss://localhost:{found[1]}", said.talk]
         environment = {**os.environ, "SSL_CERT_FILE": str(root)}
         environment.pop("STREAMER_KEY", None)
         without = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
@@ -140,7 +139,7 @@ def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
         assert len(with_key.stdout.split()) > 10
     finally:
         serving.send_signal(signal.SIGTERM)
-        said += serving.communicate(timeout=60)[1]
+        log += serving.communicate(timeout=60)[1]
     assert serving.returncode == 0
-    assert secret not in said
-    assert "key=alice" in said
+    assert secret not in log
+    assert "key=alice" in log
