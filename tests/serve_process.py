@@ -25,6 +25,19 @@ import psutil
 
 PATIENCE_S = 60.0
 
+# The command, which ends when its standard input does: that is a pipe, whose other end only the test's process has. A
+# test run that is killed leaves no services behind.
+TIED = """
+import os, runpy, signal, threading
+
+def end():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=end, daemon=True).start()
+runpy.run_module("streamer", run_name="__main__")
+"""
+
 
 @dataclass
 class Serving:
@@ -151,9 +164,10 @@ def serving(*arguments: str, port: int = 0, environment: Mapping[str, str] | Non
     with tempfile.TemporaryDirectory(prefix="streamer-test-") as folder:
         control = Path(folder) / "control"
         arguments = ("--port", str(port), "--control", str(control), *arguments)
-        command = [sys.executable, "-m", "streamer", "serve", *arguments]
+        command = [sys.executable, "-c", TIED, "serve", *arguments]
         variables = {**os.environ, **(environment or {})}
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables) as process:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True, env=variables) as process:
             served = Serving(process, control)
             try:
                 served.wait()

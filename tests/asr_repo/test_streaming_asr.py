@@ -61,17 +61,18 @@ async def test_speech_is_recognised(link: Link) -> None:
     """Most words of the recordings are recognised, and are shown before they are final."""
     wrong = spoken = 0
     for name in FILES:
-        events = await recognise(link, pcm(name))
+        events = await recognise(link, pcm(name, TWO_SEGMENTS_S))
+        right = reference(name).partition(" the night")[0].split()  # of the longest one, what is said in this time
         assert any(event["type"] == "partial" for event in events)
-        wrong += Levenshtein.distance(reference(name).split(), text(events).split())
-        spoken += len(reference(name).split())
+        wrong += Levenshtein.distance(right, text(events).split())
+        spoken += len(right)
     assert wrong < 0.45 * spoken
 
 
 async def test_streams_choose_their_search(link: Link) -> None:
     """Streams of both searches share batches; the greedy search gives words that are not in the lexicon."""
     audio = pcm("quilter.ogg")
-    searches = ["lexicon", "greedy"] * 3
+    searches = ["lexicon", "greedy"] * 2
     found = [text(events) for events in await asyncio.gather(*(recognise(link, audio, search=s) for s in searches))]
     assert len(set(found[::2])) == len(set(found[1::2])) == 1
     assert Levenshtein.distance(reference("quilter.ogg").split(), found[0].split()) < Levenshtein.distance(
@@ -90,7 +91,7 @@ async def test_any_chunking_gives_the_same_events(link: Link) -> None:
 
 async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
     """Sessions of different ages that share a link and batches get the same as each alone."""
-    clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 96_000] for offset in range(8)]
+    clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 64_000] for offset in range(8)]
     alone = [said(await recognise(link, clip)) for clip in clips]
 
     async def one(number: int) -> Events:
@@ -199,8 +200,8 @@ async def test_too_much_audio_in_one_request_is_refused(link: Link) -> None:
 
 async def test_silence_says_nothing(link: Link) -> None:
     """Exact digital silence and faint noise give no words."""
-    assert text(await recognise(link, bytes(2 * 16_000 * 8))) == ""
-    noise = np.random.default_rng(3).integers(-3, 4, 16_000 * 8, dtype=np.int16)
+    assert text(await recognise(link, bytes(2 * 16_000 * 5))) == ""
+    noise = np.random.default_rng(3).integers(-3, 4, 16_000 * 5, dtype=np.int16)
     assert text(await recognise(link, noise.tobytes())) == ""
 
 

@@ -90,6 +90,7 @@ async def test_killed(repository: Path, guard: str) -> None:
         assert "streamer_ready 1.0" in service.metrics.exposition().decode()
 
 
+@pytest.mark.usefixtures("no_answer_is_overdue")
 async def test_stub_killed(repository: Path) -> None:
     """The death of a model's process is noticed although Triton says that the model is ready."""
     triton = TritonServer(repository, slots=4)

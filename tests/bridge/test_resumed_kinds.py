@@ -44,7 +44,7 @@ def triton(shipped_triton: TritonServer) -> TritonServer:
 def recording(kind: str) -> tuple[bytes, int]:
     """Return some seconds of speech, later on the second channel than on the first, and the bytes of a short time."""
     form, options = KINDS[kind]
-    samples = np.frombuffer(pcm("talk.flac"), np.int16)[: 9 * 16_000].astype(np.float32) / 32768
+    samples = np.frombuffer(pcm("talk.flac"), np.int16)[: 15 * 8000].astype(np.float32) / 32768
     samples = soxr.resample(samples, 16_000, options.get("sample_rate", 16_000))
     late = np.roll(samples, len(samples) // 3)
     channels = np.stack([samples, late], axis=1)[:, : options.get("channels", 1)]

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -18,16 +18,26 @@ import pytest
 
 from streamer.bridge.service import Service
 from streamer.client import Session, connect, transcribe
+from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_speech import say, silence
 from streamer.transcript import Transcript
 from streamer.triton.server import TritonServer
-from tests.project import SAMPLES
-from tests.samples import pcm
+from tests.bridge.service_client import WORDS
+from tests.command_run import Said
+from tests.conftest import serving
 from tests.serve_process import RestartableService
 
 Event = dict[str, Any]
 SECOND = 32_000  # bytes
 PATIENCE_S = 60.0
-TALK, SHORT = pcm("talk.flac", 12.5), SAMPLES / "airplane.mp3"
+# For an exact model: the pause ends a segment, and every third second ends with a letter.
+TALK = np.concatenate(
+    [
+        say("this change came about from"),
+        silence(1560),
+        say("an adventure of mine we had together there had been another black frost the night before"),
+    ]
+).tobytes()[: 12 * SECOND + SECOND // 2]
 # This much audio is given before the service is killed. The recognised part ends within a segment.
 BEFORE_S, HEARD_MS = 9, 8_000
 STEREO = {"channels": 2, "multichannel": True}
@@ -42,7 +52,7 @@ def beside(first: bytes, second: bytes) -> bytes:
     return np.stack([left, np.resize(late, len(left))], 1).tobytes()
 
 
-BOTH = beside(TALK, pcm("quilter.ogg") + bytes(2 * SECOND) + pcm("airplane.mp3"))
+BOTH = beside(TALK, np.concatenate([say(WORDS[0]), silence(2000), say("the rest of it")]).tobytes())
 
 
 @dataclass
@@ -120,9 +130,9 @@ def speak_blocking(url: str, at_gate: Callable[[], None]) -> list[Event]:
         return events + [dict(event) for event in session]
 
 
-async def command_line(url: str, gate: Gate) -> list[Event]:
+async def command_line(url: str, recording: str, gate: Gate) -> list[Event]:
     """The output of `streamer FILE`, with its exit status as the last event."""
-    command = ["-m", "streamer", str(SHORT), "--server", url, "--format", "jsonl", "--paced"]
+    command = ["-m", "streamer", recording, "--server", url, "--format", "jsonl", "--paced"]
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE)
     assert process.stdout is not None
     events: list[Event] = []
@@ -140,8 +150,8 @@ async def all_there(gate: Gate, clients: Iterable[asyncio.Task[list[Event]]]) ->
     waiting.cancel()
 
 
-async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
-    """The events of all clients of one service that is killed while all of them speak."""
+async def all_disturbed(triton: TritonServer, recording: str) -> dict[str, list[Event]]:
+    """The events of all clients of one service that is killed while all of them speak, one of them a recording."""
     served = RestartableService("--triton", triton.grpc_address)
     await served.start()
     gate, last_gate, loop = Gate(5), Gate(1), asyncio.get_running_loop()
@@ -159,7 +169,7 @@ async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
         }
         await all_there(gate, clients.values())
         # Last, because it does not wait for the others.
-        clients["command line"] = asyncio.create_task(command_line(served.site, last_gate))
+        clients["command line"] = asyncio.create_task(command_line(served.site, recording, last_gate))
         await all_there(last_gate, clients.values())
         served.send(signal.SIGSTOP)
         gate.opened.set()
@@ -174,9 +184,23 @@ async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def disturbed(triton: TritonServer) -> dict[str, list[Event]]:
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """An exact model with marks and capitals."""
+    with TritonServer(exact_repository(tmp_path_factory.mktemp("exact"), punctuation=True)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service(triton: TritonServer) -> Iterator[Service]:
+    """A service that is not killed."""
+    with serving(triton) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def disturbed(triton: TritonServer, said: Said) -> dict[str, list[Event]]:
     """The events of each client."""
-    return asyncio.run(all_disturbed(triton))
+    return asyncio.run(all_disturbed(triton, said.short))
 
 
 def undisturbed(service: Service, audio: bytes | Path, **options: Any) -> list[Event]:
@@ -229,11 +253,11 @@ def test_marks_and_capitals_are_the_same(service: Service, disturbed: dict[str, 
     assert any(mark in event["text"] for event in right if event["type"] == "final" for mark in ",.?")
 
 
-def test_the_command_line_does_not_notice(service: Service, disturbed: dict[str, list[Event]]) -> None:
+def test_the_command_line_does_not_notice(service: Service, said: Said, disturbed: dict[str, list[Event]]) -> None:
     """`streamer FILE` writes the same as without the failure, and succeeds."""
     *events, last = disturbed["command line"]
     assert last == {"type": "exit", "status": 0}
-    assert lasting(events) == lasting(undisturbed(service, SHORT, written=True))
+    assert lasting(events) == lasting(undisturbed(service, Path(said.short), written=True))
     assert [event["type"] for event in events].count("restarted") == 1
     transcript = Transcript("")
     for event in events:

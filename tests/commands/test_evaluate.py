@@ -134,7 +134,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
     name = str(SAMPLES / FILES[2])
     (tmp_path / "a.tsv").write_text(f"file\ttext\n{name}\t{reference(FILES[2])}\n")
     command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
-    done = evaluate(*command, folder=tmp_path)
+    done = streamer_here("evaluate", *command, folder=tmp_path)  # torch may have been imported here already
     assert done.returncode == 0, done.stderr
     table = [line for line in done.stdout.splitlines() if line.startswith(("setting", "step-ms"))]
     assert [line.split("  ")[0] for line in table] == ["setting", "step-ms 320", "step-ms 640"]

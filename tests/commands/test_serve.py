@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ from streamer.testing.graphs.sounds import random_sound
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, disturbed, recognise, rest, session, text
 from tests.command_run import streamer, streamer_here
+from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
 from tests.serve_process import Serving, serving
 from tests.triton_processes import stubs
@@ -121,6 +123,26 @@ async def test_a_supervisor_is_told(triton: TritonServer, tmp_path: Path) -> Non
         while told[-1] != b"STOPPING=1":
             told.append(supervisor.recv(100))
         assert set(told[:-1]) == {b"WATCHDOG=1"}
+
+
+def test_a_service_of_a_test_ends_with_its_process(triton: TritonServer) -> None:
+    """If the process of the tests is killed, no service is left behind."""
+    command = [sys.executable, "-c", KILLED, triton.grpc_address]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tests:
+        assert tests.stdout is not None
+        service = psutil.Process(int(tests.stdout.readline()))
+        assert service.is_running()
+        tests.kill()
+    service.wait(60)
+
+
+KILLED = """
+import sys
+from tests.serve_process import serving
+with serving("--triton", sys.argv[1]) as served:
+    print(served.process.pid, flush=True)
+    served.ended(60)
+"""
 
 
 def test_the_settings_are_printed(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_marks_are_the_same_in_any_chunking(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_stream_goes_on_from_a_cut_with_the_same_marks(seed: int) -> None:
     """A new stream that begins at a cut, with what the cut tells, gives the texts that the first one gives there."""
-    _, audio = talk(seed, words=40)
+    _, audio = talk(seed, words=30)
     options = written(seed)
     events = hear(make(), np.array_split(audio, 8), options)
     for place, cut in enumerate(events):

@@ -92,7 +92,7 @@ def alone(name: str) -> list[str]:
 
 
 def recording(name: str) -> NDArray[np.int16]:
-    return np.frombuffer(pcm(name), dtype=np.int16)
+    return np.frombuffer(pcm(name, 3.0), dtype=np.int16)
 
 
 @pytest.mark.parametrize("faint", [False, True], ids=["zeros", "noise"])

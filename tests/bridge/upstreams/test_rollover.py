@@ -27,7 +27,6 @@ from tests.bridge.upstreams.speaking_sessions import PIECE, speak, talk, value
 from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.triton_processes import stubs
 
-
 pytestmark = pytest.mark.usefixtures("no_answer_is_overdue")
 
 
