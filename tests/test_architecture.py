@@ -180,6 +180,8 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/uploads/test_deepgram.py",
     "tests/bridge/uploads/test_other_site.py",
     "tests/bridge/uploads/test_shutdown.py",
+    "tests/bridge/upstreams/test_failed_rollover.py",
+    "tests/bridge/upstreams/test_rollover_elsewhere.py",
     "tests/client/test_restart.py",
     "tests/clients/test_deepgram_clients.py",
     "tests/clients/test_openai_clients.py",

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from streamer.capacity.plan import Part
 from streamer.capacity.session_limit import SLOTS, Capacities, circumstances
 from streamer.cli import run
 from streamer.settings.configuration import configure
+from streamer.testing.exact_repository import exact_repository
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import MODEL
 from streamer.triton.model_config import model_config
@@ -34,7 +36,7 @@ FEW, MANY = 16, 272
 def measured() -> tuple[ModelMemory, list[Part]]:
     """The real sizes, measured once for all tests."""
     folder = asr_repository()
-    return model_memory(version_folder(folder / MODEL), 32, "KIND_CPU"), server_parts(folder)
+    return model_memory(version_folder(folder / MODEL), 8, "KIND_CPU"), server_parts(folder)
 
 
 @pytest.fixture
@@ -140,12 +142,13 @@ def test_what_was_measured_before(planned: Planned) -> None:
     assert any("carry only 40 sessions" in reason for reason in found["why"])
 
 
-def test_the_sessions_are_measured(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sessions_are_measured(planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise they are measured with the real Triton, and remembered."""
     monkeypatch.setattr("streamer.commands.plan.SLOTS", 2)  # a single session, so the measurement is short
-    found = planned("--instances", "1")
+    repository = exact_repository(tmp_path / "exact")
+    found = planned("--instances", "1", "--repository", str(repository))
     assert found["carried"] == found["recommended"]["sessions"] == 1
-    assert Capacities().get(circumstances(asr_repository() / MODEL, 1, 2)) == 1
+    assert Capacities().get(circumstances(repository / MODEL, 1, 2)) == 1
 
 
 def test_the_steps_of_an_ensemble(
@@ -197,7 +200,7 @@ def test_a_public_model(
 ) -> None:
     """It is measured like any other, in a folder or by its name on this machine."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(measuring, "model_memory", model_memory)
+    monkeypatch.setattr(measuring, "model_memory", cache(model_memory))
     folder = tmp_path / "streamer" / "models" / "mine"
     folder.mkdir(parents=True)
     make_ctc_folder(folder)

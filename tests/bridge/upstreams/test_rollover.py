@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
-import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
-from streamer.bridge.upstreams import probe as prober
-from streamer.bridge.upstreams.rollover import RollError
-from streamer.testing.exact_repository import FAULTS, add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.repository import asr_repository, linked_model
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, session, text
+from tests.bridge.upstreams.rolled_models import check, gone, serving, states, two_models
 from tests.bridge.upstreams.speaking_sessions import PIECE, speak, talk, value
 from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.triton_processes import stubs
@@ -33,52 +25,17 @@ pytestmark = pytest.mark.usefixtures("no_answer_is_overdue")
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide two exact models."""
-    folder = tmp_path_factory.mktemp("repository")
-    for name in ("one", "two"):
-        add_exact_model(folder, name)
-    return folder
+    return two_models(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture
 def marked(tmp_path: Path) -> Path:
     """Provide two exact models with marks and capitals, which load slowly, as they need torch."""
-    for name in ("one", "two"):
-        add_exact_model(tmp_path, name, punctuation=True)
-    return tmp_path
+    return two_models(tmp_path, punctuation=True)
 
 
 def spoken(events: list[Event]) -> str:
     return " ".join(str(event.get("spoken") or event["text"]) for event in events if event["type"] == "final")
-
-
-def states(triton: TritonServer) -> dict[str, str]:
-    """Return the state of each model in Triton's repository index."""
-    url = f"http://{triton.http_address}/v2/repository/index"
-    with urllib.request.urlopen(urllib.request.Request(url, data=b"{}", method="POST"), timeout=60) as answer:
-        return {model["name"]: model.get("state", "") for model in json.load(answer)}
-
-
-async def gone(triton: TritonServer, model: str) -> None:
-    """Wait until Triton has unloaded the model."""
-    for _ in range(600):
-        if (await asyncio.to_thread(states, triton)).get(model, "") not in ("READY", "UNLOADING", "LOADING"):
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(states(triton))
-
-
-@asynccontextmanager
-async def serving(repository: Path, **settings: Any) -> AsyncIterator[tuple[Service, TritonServer]]:
-    triton = TritonServer(repository, models=["one"], slots=24)
-    async with Service(triton, port=0, models={"default": "one"}, **settings) as service:
-        yield service, triton
-
-
-def check(events: list[Event], whole: list[Event]) -> None:
-    """Check that there is only what an undisturbed session gets, and no recovery."""
-    assert "recovered" not in {event["type"] for event in events}
-    assert lasting(copy.deepcopy(events)) == lasting(copy.deepcopy(whole))
-    assert [event["n"] for event in events] == list(range(2, len(events) + 2))
 
 
 async def test_no_word_is_lost(marked: Path) -> None:
@@ -215,47 +172,6 @@ async def test_after_the_limit(repository: Path) -> None:
         assert [event["type"] for event in events].count("recovered") == 1
 
 
-async def test_a_model_that_cannot_work(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The failed model is unloaded, the reason reported, and sessions do not notice."""
-    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 8.0)  # the wait for a model that hangs
-    words, audio = talk(1)
-    async with serving(repository) as (service, triton):
-        whole = await recognise(service.url, audio)
-        assert text(whole).split() == words.split()
-        for fault in FAULTS.keys() - {"hangs later"}:
-            name = fault.replace(" ", "_")
-            add_exact_model(repository, name, fault=fault)
-            speaking = asyncio.create_task(speak(service.url, audio, 8.0))
-            await asyncio.sleep(0.3)
-            with pytest.raises(RollError, match=f"^{name} cannot be used. own: "):
-                await service.models.default.roll(name)
-            assert service.models.default.model == "one"
-            check(await speaking, whole)
-            assert value(service, "streamer_moves_total") == 0
-            await gone(triton, name)
-            assert states(triton)["one"] == "READY"
-
-
-async def test_what_cannot_be_rolled_to(repository: Path) -> None:
-    """A model that does not exist, or is in use, is named."""
-    async with serving(repository) as (service, _):
-        with pytest.raises(RollError, match="there is no model three in "):
-            await service.models.default.roll("three")
-        with pytest.raises(RollError, match="one is already in use"):
-            await service.models.default.roll("one")
-
-
-async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
-    """If not all sessions would have a slot, they stay where they are."""
-    add_exact_model(tmp_path, "one", slots=8)
-    add_exact_model(tmp_path, "small", slots=2)
-    async with Service(TritonServer(tmp_path, models=["one"]), port=0, models={"default": "one"}) as service:
-        async with session(service.url), session(service.url):
-            with pytest.raises(RollError, match="It has slots for 1 sequences, but sessions hold 2"):
-                await service.models.default.roll("small")
-        assert await recognise(service.url, say("abc").tobytes())
-
-
 async def test_triton_dies_after_it(repository: Path) -> None:
     """An embedded server that is restarted loads only the new model."""
     words, audio = talk(2)
@@ -266,64 +182,3 @@ async def test_triton_dies_after_it(repository: Path) -> None:
         await asyncio.to_thread(triton.kill)
         assert text(await speaking).split() == words.split()
         assert {name for name, state in states(triton).items() if state == "READY"} == {"two"}
-
-
-@pytest.fixture(scope="module")
-def tritons(repository: Path) -> Iterator[list[TritonServer]]:
-    """Provide two remote Tritons, each with one model of the repository."""
-    with (
-        TritonServer(repository, models=["one"]) as first,
-        TritonServer(repository, models=["one"]) as second,
-    ):
-        yield [first, second]
-
-
-async def test_tritons_of_somebody_else(
-    repository: Path, tritons: list[TritonServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of them load the new model; the former one is unloaded only when no other bridge uses it."""
-    monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 6.0)
-    monkeypatch.setattr(prober, "EVERY_S", 1.0)
-    addresses = [triton.grpc_address for triton in tritons]
-    spoken = [talk(seed) for seed in range(4)]
-    async with Service(addresses, port=0, models={"default": "one"}) as service:
-        async with Service(addresses[0], port=0, models={"default": "one"}) as other:
-            wholes = [await recognise(other.url, audio) for _, audio in spoken]
-            speaking = [asyncio.create_task(speak(service.url, audio, 2.5)) for _, audio in spoken]
-            elsewhere = asyncio.create_task(speak(other.url, spoken[0][1], 2.5))
-            await asyncio.sleep(0.4)
-            leaving = await service.models.default.roll("two")
-            for events, whole in zip(await asyncio.gather(*speaking), wholes, strict=True):
-                check(events, whole)
-            assert service.models.tritons_ready == 2
-            check(await elsewhere, wholes[0])
-            await gone(tritons[1], "one")
-            # The other bridge probes its model there every second, and has sessions.
-            assert states(tritons[0])["one"] == "READY"
-            assert text(await recognise(other.url, spoken[1][1])).split() == spoken[1][0].split()
-        assert await asyncio.wait_for(leaving, 60) == ["", ""]
-        await gone(tritons[0], "one")
-        assert text(await recognise(service.url, spoken[2][1])).split() == spoken[2][0].split()
-
-
-async def test_one_of_several_lacks_it(
-    repository: Path, tritons: list[TritonServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If one Triton cannot load the model, the others unload it again, and nothing changes."""
-    monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 1.0)
-    add_exact_model(tmp_path, "one")
-    words, audio = talk(3)
-    with TritonServer(tmp_path, models=["one"]) as poor:
-        addresses = [tritons[1].grpc_address, poor.grpc_address]
-        if states(tritons[1])["one"] != "READY":
-            await asyncio.to_thread(tritons[1].load, "one")
-        if states(tritons[1])["two"] == "READY":
-            await asyncio.to_thread(tritons[1].unload, "two")
-            await gone(tritons[1], "two")
-        async with Service(addresses, port=0, models={"default": "one"}) as service:
-            with pytest.raises(RollError, match=f"^two cannot be used. {poor.grpc_address}: .*did not load it"):
-                await service.models.default.roll("two")
-            assert service.models.default.model == "one"
-            assert service.models.tritons_ready == 2
-            await gone(tritons[1], "two")
-            assert text(await recognise(service.url, audio)).split() == words.split()
