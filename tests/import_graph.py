@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -73,11 +73,22 @@ def _ours(path: Path) -> Iterator[str]:
             yield (known or names[-1:])[0]
 
 
-def _imports(path: Path) -> Iterator[list[str]]:
+@cache
+def _imports(path: Path) -> list[list[str]]:
     """For each imported name: the module that it may be, and otherwise the module that contains it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ([alias.name] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports have full names"
-            yield from ([f"{node.module}.{alias.name}", str(node.module)] for alias in node.names)
+    found = []
+    for statement in _statements(ast.parse(path.read_text(encoding="utf-8")).body):
+        if isinstance(statement, ast.Import):
+            found += [[alias.name] for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            assert statement.level == 0, f"{path}: imports have full names"
+            found += [[f"{statement.module}.{alias.name}", str(statement.module)] for alias in statement.names]
+    return found
+
+
+def _statements(block: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """All statements, also those inside others. An expression has none, so most of the tree is not looked at."""
+    for statement in block:
+        yield statement
+        for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(statement, inner, ()))
