@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import socket
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -23,6 +24,18 @@ from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
 
 TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.mp3", "quilter.ogg"))
+
+
+def _away() -> str:
+    """An address that no service can have: the port is taken, but nobody listens."""
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    address = f"127.0.0.1:{taken.getsockname()[1]}"
+    taken.detach()  # it stays taken until this process ends
+    return address
+
+
+AWAY = _away()
 
 
 class Said(NamedTuple):

@@ -15,14 +15,13 @@ import pytest
 
 from streamer.bridge.service import Service
 from streamer.evaluate.manifest import half
-from tests.command_run import streamer_here
+from tests.command_run import AWAY, streamer_here
 from tests.project import SAMPLES
 from tests.samples import FILES, reference
 
 MANIFEST = str(SAMPLES / "samples.tsv")
 # What is said in the cut recording.
 TALK = reference(FILES[0]).partition(" the night")[0]
-AWAY = "127.0.0.1:1"
 LIMIT_S = 100
 
 

@@ -13,10 +13,8 @@ import soundfile
 
 from streamer.bridge.service import Service
 from tests.bridge.service_client import SPOKEN
-from tests.command_run import PHRASE, SHORT, Said, finals, streamer, streamer_here
+from tests.command_run import AWAY, PHRASE, SHORT, Said, finals, streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
-
-AWAY = "127.0.0.1:1"
 
 
 @pytest.fixture(scope="session")
