@@ -21,7 +21,7 @@ async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
     """Two sessions end normally beside four clients that ask for hotwords again and again, and get them."""
     policy = PortPolicy(AccessRules(proxies=Proxies(number=1)))
     async with Service(triton.grpc_address, port=0, policy=policy) as service:
-        counts = {"number": 2, "attackers": 4, "seconds": 5.0, "rounds": 1}
+        counts = {"number": 2, "attackers": 4, "seconds": 10.0, "rounds": 1}
         seen = await costly_sessions.run(service.url, pcm("talk.flac"), attacks=["hotwords"], **counts)  # type: ignore[arg-type]
     await no_streams(triton)
     assert seen.ended == Counter(done=2)
