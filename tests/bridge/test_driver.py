@@ -135,6 +135,7 @@ async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCa
     # The second connection briefly had its own session.
     assert changes.pop("session") == ["streaming", "closed", "finishing", "closed"]
     assert changes.pop("client") == ["parked", "connected", "left", "left"]
+    assert changes.pop("load") == ["loading", "loaded"]
     assert sorted(changes.pop("driver")) == ["ended", "ended", "passed on", "ready"]
     assert changes == {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamer.engine.graphs.fbank import Fbank
+from streamer.graphs.layout import Features
 from streamer.testing.graphs.sounds import random_sound
 from streamer.training.zipformer2.ctc_training import BATCH_FRAMES, Spoken, batches, features, tokens_of
 
@@ -35,5 +36,5 @@ def test_features_are_those_of_the_recogniser() -> None:
     learnt = features(sound).numpy()
     # The training has 10 frames of silence first, and its frames are 15 ms around a multiple of 10 ms.
     start = 160 * 5 - 120
-    [heard] = Fbank(80, 3)(sound[None, start : start + 160 * 5])
+    [heard] = Fbank(Features.KALDI, 80, 3)(sound[None, start : start + 160 * 5])
     assert np.allclose(learnt[15:18], heard, atol=1e-3)
