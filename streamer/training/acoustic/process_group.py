@@ -14,8 +14,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, distributed
 
-# A member that waits longer than this for the others ends with an error.
-PATIENCE = datetime.timedelta(minutes=10)
+# A member that waits longer than this for the others ends with an error. A run may be paused for hours; a member that
+# has died is noticed at once, because its connection is closed.
+PATIENCE = datetime.timedelta(days=1)
 
 Item = TypeVar("Item")
 
