@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -39,7 +40,7 @@ def public_models(library: ModelLibrary | None = None, room: int | None = None) 
         return
     usual = "the shipped model is the default" if default == SHIPPED else f"{default} is the default"
     listed = f"{len(here)} in {library.folder}: {', '.join(here)}" if here else "none is here"
-    if not packages.is_light():
+    if sys.platform == "linux" and not packages.is_light():  # elsewhere no model is served
         yield from _without_room({name: here[name] for name in here if _is_usable(library, name)}, room)
     yield Finding(_SUBJECT, FINE, f"{listed}; {usual}")
 
