@@ -22,6 +22,7 @@ from streamer.wire.events import (
     ServerMessage,
     Speech,
     SpeechState,
+    Starting,
     Word,
     render,
 )
@@ -53,6 +54,7 @@ from streamer.wire.text_context import ContextWord, TextContext
             '"context":{"begins":false,"words":[{"word":"so","pause_ms":40}]}}',
         ),
         (Speech(SpeechState.START, 40, 1), '{"type":"speech","n":7,"state":"start","at_ms":40,"channel":1}'),
+        (Starting("chinese"), '{"type":"starting","n":7,"model":"chinese"}'),
         (Heard(320), '{"type":"heard","n":7,"audio_ms":320}'),
         (Flushed(320), '{"type":"flushed","n":7,"audio_ms":320}'),
         (Recovered(1500), '{"type":"recovered","n":7,"gap_ms":1500}'),
@@ -69,9 +71,9 @@ def test_a_message_as_text(message: ServerMessage, text: str) -> None:
     assert json.loads(text)["type"] == message.type
 
 
-@pytest.mark.parametrize("kind", get_args(ServerMessage))
+@pytest.mark.parametrize("kind", [kind for kind in get_args(ServerMessage) if kind is not Starting])
 def test_a_client_knows_the_fields(kind: type) -> None:
-    """The Python client has a type with the same name and fields for every message."""
+    """The Python client has a type with the same name and fields for every message, but for the one before `ready`."""
     known = set(get_type_hints(getattr(told, kind.__name__)))
     said = {field.name for field in fields(kind)} | {"type", "n"}
     # The client handles these itself: it reports the first two in another way, and the third is for another session.
