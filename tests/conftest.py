@@ -58,6 +58,7 @@ LONGEST = (
     "commands/test_evaluate.py",
     "web/test_recording.py",
     "commands/test_serve.py",
+    "commands/test_serve_models.py",
     "test_long_session.py",
     "scripts/service/test_attack.py",
     "commands/test_plan.py",

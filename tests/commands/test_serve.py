@@ -15,36 +15,21 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import psutil
 import pytest
-from websockets.asyncio.client import connect
 
 from streamer.bridge.access.keys import make_key
 from streamer.cli import run
-from streamer.engine.graphs.loading import load_public_model
-from streamer.engine.recogniser import Chunk
-from streamer.engine.stream_events import Final
-from streamer.engine.stream_options import StreamOptions
-from streamer.library.model_library import ModelLibrary
-from streamer.testing.exact_repository import add_exact_model, exact_repository
-from streamer.testing.exact_speech import say
-from streamer.testing.graphs.exact_nemo import make_nemotron_folder
-from streamer.testing.graphs.exact_t_one import make_t_one_folder
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
-from streamer.testing.graphs.sounds import random_sound
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import SPOKEN, disturbed, recognise, rest, session, text
-from tests.command_run import streamer, streamer_here
+from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
+from tests.command_run import streamer_here
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
-from tests.serve_process import Serving, serving
-from tests.triton_processes import stubs
+from tests.serve_process import serving
 
 # A port on which nobody listens.
 DEAD = "http://127.0.0.1:9"
@@ -185,151 +170,6 @@ def test_wrong_options(wrong: tuple[str, str], right: str) -> None:
     done = streamer_here("serve", *wrong)
     assert done.returncode == 2
     assert done.stderr == f"streamer: {wrong[0]} must be {right}, not '{wrong[1]}'.\n"
-
-
-async def test_models(tmp_path: Path) -> None:
-    """Models come from the repository and from another folder, under public names; one of them can be replaced."""
-    repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
-    for folder, name in ((repository, "one"), (repository, "three"), (elsewhere, "two")):
-        add_exact_model(folder, name, slots=8)
-    models = f"one,fast={elsewhere / 'two'}"
-    with serving("--repository", str(repository), "--model", models, "--slots", "4") as served:
-        assert {name: state["model"] for name, state in served.state["models"].items()} == {
-            "default": "one",
-            "fast": "two",
-        }
-        audio = say("hello").tobytes()
-        asked: list[dict[str, Any]] = [{}, {"model": "fast"}]
-        for options in asked:
-            assert text(await recognise(served.url, audio, **options)) == "hello"
-        assert served.roll("three", "--name", "slow").returncode == 1
-        assert served.roll("three", "--name", "fast").returncode == 0
-        assert served.state["models"]["fast"]["model"] == "three"
-        assert served.end() == 0
-
-
-async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One service has several of them; each session gets the words of the model that it asks for."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    library = ModelLibrary()
-    audio = random_sound(np.random.default_rng(1), 4.0)
-    expected = {}
-    for name, make in (("first", make_ctc_folder), ("second", make_t_one_folder)):
-        (library.folder / name).mkdir(parents=True)
-        recogniser = load_public_model(make(library.folder / name), name=name, slots=1)
-        recogniser.open(1, StreamOptions(search="greedy", step_ms=recogniser.model.step_ms[0]))
-        [(_, events)] = recogniser.step([Chunk(1, audio, end=True)])
-        assert not isinstance(events, Exception)
-        expected[name] = " ".join(event.text for event in events if isinstance(event, Final))
-    assert expected["first"] != expected["second"] != ""
-    with serving("--model", "first,other=second", "--slots", "2") as served:
-        for public, name in (("default", "first"), ("other", "second")):
-            assert text(await recognise(served.url, audio.tobytes(), model=public)) == expected[name]
-        assert served.end() == 0
-
-
-async def test_a_model_of_several_languages(tmp_path: Path) -> None:
-    """Each session gets the words of its language, even if the process of the model is killed; others are refused."""
-    folder = tmp_path / "nemotron"
-    folder.mkdir()
-    recogniser = load_public_model(make_nemotron_folder(folder), name="nemotron", slots=1)
-    [step_ms] = recogniser.model.step_ms
-    audio = random_sound(np.random.default_rng(1), 3.0)
-    expected = {}
-    for language in ("auto", "ja-JP"):
-        recogniser.open(1, StreamOptions(step_ms=step_ms, search="greedy", language=language))
-        [(_, events)] = recogniser.step([Chunk(1, audio, end=True)])
-        assert not isinstance(events, Exception)
-        expected[language] = " ".join(event.text for event in events if isinstance(event, Final))
-    assert expected["auto"] != expected["ja-JP"] != ""
-    with serving("--model", str(folder), "--slots", "2") as served:
-        assert text(await recognise(served.url, audio.tobytes())) == expected["auto"]
-        found = await disturbed(served.url, partial(_kill_model, served), audio.tobytes(), language="ja")
-        assert "recovered" in {event["type"] for event in found}
-        assert text(found) == expected["ja-JP"]
-        async with connect(served.url) as websocket:
-            await websocket.send('{"type":"start","language":"nl"}')
-            [refused] = await rest(websocket)
-        assert (refused["code"], websocket.close_code) == ("bad_option", 4000)
-        assert "this model has no language 'nl'; it has auto, de-DE, en-GB" in refused["message"]
-        assert served.end() == 0
-
-
-async def _kill_model(served: Serving) -> None:
-    [stub] = stubs(served.process.pid)
-    stub.kill()
-
-
-@pytest.mark.parametrize(
-    ("models", "words"),
-    [
-        ("nowhere", "which is not in "),
-        ("one,one", "has one twice"),
-        ("no/such/folder", "which is not the folder of a model"),
-        ("../one", "which is not the folder of a model"),
-        ("a b", "must be the name or folder of a model"),
-    ],
-)
-def test_models_that_cannot_be(models: str, words: str) -> None:
-    """Impossible models are refused before anything is started."""
-    done = streamer_here("serve", "--model", models)
-    assert done.returncode == 2
-    assert words in done.stderr
-
-
-async def test_models_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all models of this machine, the first is loaded at the start, and another one when a session asks for it."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    library = ModelLibrary()
-    for name in ("first", "second"):
-        (library.folder / name).mkdir(parents=True)
-        make_ctc_folder(library.folder / name)
-    with serving("--model", "first,library", "--load", "on-demand", "--slots", "4") as served:
-
-        def states() -> dict[str, str]:
-            return {name: model["state"] for name, model in served.state["models"].items()}
-
-        assert states() == {"default": "loaded", "streaming_asr": "unloaded", "second": "unloaded"}
-        async with connect(served.url) as websocket:
-            await websocket.send('{"type":"start","model":"second"}')
-            await websocket.send(bytes(32_000))
-            await websocket.send('{"type":"stop"}')
-            events = await rest(websocket)
-        assert [event["type"] for event in events[:2]] == ["starting", "ready"]
-        assert (events[1]["triton_model"], events[-1]["type"]) == ("second", "done")
-        assert states() == {"default": "loaded", "streaming_asr": "unloaded", "second": "loaded"}
-        assert served.end() == 0
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (["--load", "on-demand", "--triton", "localhost:1"], "--load on-demand is only for the embedded Triton"),
-        (["--load", "on-demand", "--instances", "1-2"], "--load on-demand cannot be combined with a range"),
-        (["--models-memory", "3"], "--models-memory is only for --load on-demand."),
-    ],
-)
-def test_loading_that_cannot_be(given: list[str], words: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """It is refused before anything is started."""
-    assert run(["serve", "--port", "0", *given]) == 2
-    assert words in capfd.readouterr().err
-
-
-def test_a_model_without_room() -> None:
-    """A model that does not fit into the memory even alone is refused before anything is started."""
-    done = streamer("serve", "--port", "0", "--load", "on-demand", "--models-memory", "0.2")
-    assert done.returncode == 1
-    assert re.search(r"default needs about 0\.\d GB, and models may hold 0\.2 GB: give more with --models", done.stderr)
-
-
-def test_a_range_that_cannot_be() -> None:
-    """A range of instances is only for the embedded Triton, and not for an ensemble; nothing is started."""
-    done = streamer_here("serve", "--instances", "1-2", "--triton", "localhost:1")
-    assert done.returncode == 2
-    assert done.stderr == "streamer: --instances can be a range only for the embedded Triton, not with --triton.\n"
-    done = streamer("serve", "--instances", "1-2", "--model", "asr_heads", "--port", "0")
-    assert done.returncode == 1
-    assert "asr_heads is an ensemble: the number of its instances cannot follow the load" in done.stderr
 
 
 def free_port() -> int:

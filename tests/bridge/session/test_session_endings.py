@@ -1,10 +1,14 @@
-"""How a session ends for a client that is gone or does not read, and after a fault of the service."""
+"""How a session ends: for a client that is gone or does not read, and where the model or the service fails."""
 
 from __future__ import annotations
 
+import pytest
+
 from streamer.bridge.session.backlog import HIGH_MARK
-from streamer.bridge.session.stream import Request
-from tests.bridge.session.driven_session import START, STEP, STOP, Driven
+from streamer.bridge.session.stream import Request, SequenceState
+from tests.bridge.session.driven_session import START, STEP, STOP, Driven, final
+
+# The client is gone, or does not read.
 
 
 def test_client_vanishes() -> None:
@@ -89,3 +93,100 @@ def test_closed_session_is_read_on() -> None:
     assert driven.session.full
     driven.session.vanish()
     assert not driven.session.full
+
+
+# The model fails, the service ends.
+
+
+def test_model_fails() -> None:
+    """A failure that another sequence would meet too ends the session with 1011; the sequence is ended."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.fail("bad_request")
+    driven.assert_refused("failed", 1011, "the last 640 ms of audio were not recognised")
+    driven.assert_ends()
+
+
+def test_model_is_lost() -> None:
+    """If the connection to a sequence is lost, there is nothing to end."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.fail("bad_request", lost=True)
+    driven.assert_refused("failed", 1011)
+    assert driven.request() is None
+    assert driven.session.streams[0].sequence is SequenceState.ENDED
+    assert driven.session.over
+
+
+def test_model_fails_for_nobody() -> None:
+    """A failure after the client has gone sends no message."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.session.vanish()
+    driven.fail()
+    assert driven.messages() == []
+    driven.assert_ends()
+
+
+@pytest.mark.parametrize("code", ["full", "not_ready", "shutting_down"])
+def test_no_room(code: str) -> None:
+    """If there is no slot now, the refusal says when to try again; a slot that Triton may hold is given back."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.fail(code)
+    driven.assert_refused(code, 1013)
+    assert driven.session.close is not None
+    assert "5 s" in driven.session.close.reason
+    driven.assert_ends()
+
+
+def test_model_refuses_options() -> None:
+    """Options that only the model can judge are refused like a bad message."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.fail("bad_options")
+    driven.assert_refused("bad_option", 4000, "it broke")
+
+
+def test_drain() -> None:
+    """At shutdown everything becomes final, then the client is told when to return."""
+    driven = Driven()
+    driven.audio(bytes(STEP + 100))
+    driven.session.drain()
+    assert driven.exchange(final("so far")) == Request(bytes(STEP + 100), end=True)
+    last, error = driven.messages()
+    assert (last["text"], error["code"], error["fatal"]) == ("so far", "shutting_down", True)
+    assert driven.session.close is not None
+    assert driven.session.close.code == 1013
+
+
+def test_drain_before_start() -> None:
+    """At shutdown a connection without start is refused."""
+    driven = Driven(start=None)
+    driven.session.drain()
+    driven.assert_refused("shutting_down", 1013)
+
+
+def test_drain_after_stop() -> None:
+    """A session that is already finishing ends as usual."""
+    driven = Driven()
+    driven.text(STOP)
+    driven.session.drain()
+    driven.exchange()
+    assert driven.said() == ["done"]
+
+
+def test_refuse() -> None:
+    """A refusal is an error, and a close with the seconds to wait."""
+    driven = Driven(start=None)
+    driven.session.refuse("full", "All 4 sessions are taken.")
+    driven.assert_refused("full", 1013, "All 4")
+    assert driven.session.close is not None
+    assert driven.session.close.reason == "full: try again in 5 s"
