@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
+
+from streamer.machine.processes import find_process
 
 
 class Timing:
@@ -31,10 +31,5 @@ class Timing:
 
 def process_age() -> float:
     """Seconds since this process started, including the start of the interpreter. 0 if unknown."""
-    try:
-        # The name of the command may contain spaces and brackets, so count fields after the last bracket.
-        fields = Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
+    this = find_process()
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - this.started_s) if this else 0.0

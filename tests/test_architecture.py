@@ -14,15 +14,17 @@ from tests.project import ROOT
 
 # A part, and the parts of ours that it may import. A module belongs to the part with the longest fitting name. The
 # package `streamer` itself has only the version, which every part may import.
-# Every part may ask for the paths of our files and the name of our package.
-ANYWHERE = ("streamer.distribution", "streamer.shipped")
+# Every part may ask for the paths of our files, the name of our package, and what the machine gives.
+ANYWHERE = (
+    *("streamer.distribution", "streamer.machine.processes", "streamer.machine.temporary_folder", "streamer.shipped"),
+)
 ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.limits": (),
     "streamer.text": (),
     "streamer.wire": ("streamer.limits", "streamer.text", "streamer.transcript"),
-    "streamer.temporary_folder": (),
+    "streamer.machine": (),
     "streamer.fetching": (),
-    "streamer.audio": ("streamer.fetching", "streamer.limits", "streamer.temporary_folder"),
+    "streamer.audio": ("streamer.fetching", "streamer.limits"),
     "streamer.graphs": (),
     "streamer.engine": ("streamer.graphs", "streamer.limits", "streamer.text"),
     "streamer.distribution": (),
@@ -31,7 +33,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.cues": ("streamer.text",),
     "streamer.transcript": ("streamer.cues", "streamer.text"),
     "streamer.address": ("streamer.wire",),
-    "streamer.triton": ("streamer.graphs", "streamer.temporary_folder", "streamer.wire"),
+    "streamer.triton": ("streamer.graphs", "streamer.wire"),
     "streamer.library": ("streamer.fetching", "streamer.graphs", "streamer.triton"),
     "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
     "streamer.bridge.states": (),
@@ -86,7 +88,6 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *(
             "streamer.graphs",
             "streamer.library",
-            "streamer.temporary_folder",
             "streamer.text",
             "streamer.timing",
             "streamer.triton",

@@ -26,10 +26,11 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from streamer.audio.arriving.process import MODULE
+from streamer.machine.processes import command, descendants
 from streamer.testing import say
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import silence
-from streamer.testing.watched_process import command, descendants, memory_mb, service
+from streamer.testing.watched_process import memory_mb, service
 
 RATE, CHANNELS, WIDTH = 48_000, 2, 3
 CHUNKED = {"Transfer-Encoding": "chunked"}
@@ -96,10 +97,10 @@ def sample(bridge: int, most: dict[str, float], done: threading.Event) -> None:
     while not done.wait(EVERY_S):
         with suppress(OSError):
             most["bridge"] = max(most["bridge"], memory_mb(bridge))
-        for pid in descendants(bridge):
+        for each in descendants(bridge):
             with suppress(OSError):
-                if MODULE in command(pid):
-                    most["decoder"] = max(most["decoder"], memory_mb(pid))
+                if MODULE in command(each.pid):
+                    most["decoder"] = max(most["decoder"], memory_mb(each.pid))
 
 
 if __name__ == "__main__":

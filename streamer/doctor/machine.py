@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
-from streamer.temporary_folder import REMEDY, free_bytes, temporary_folder, wanted_folder
+from streamer.machine.temporary_folder import REMEDY, free_bytes, temporary_folder, wanted_folder
 
 GOOD_TEMPORARY: Final = 64 << 20
 PYTHONS: Final = ((3, 10), (3, 12))

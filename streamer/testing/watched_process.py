@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from streamer.machine.processes import command, descendants, find_process
+
 # The programs behind the bridge, and their names in reports.
 _NAMES = {"tritonserver": "Triton", "triton_python_backend_stub": "model"}
 
@@ -32,7 +34,7 @@ class Watched:
 
     def cpu_s(self) -> float:
         """The processor time of all processes together."""
-        return sum(map(_cpu_s, self._pids.values()))
+        return sum(found.cpu_s for pid in self._pids.values() if (found := find_process(pid)))
 
 
 @contextmanager
@@ -47,9 +49,9 @@ def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]
         try:
             url = wait_ready(process, log)
             pids = {"bridge": process.pid}
-            for pid in descendants(process.pid):
-                if (name := program(pid)) in _NAMES:
-                    pids[_NAMES[name]] = pid
+            for found in descendants(process.pid):
+                if (name := program(found.pid)) in _NAMES:
+                    pids[_NAMES[name]] = found.pid
             yield url, Watched(pids)
         finally:
             process.terminate()
@@ -68,46 +70,12 @@ def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
         time.sleep(0.1)
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that this process started, the processes that those started, and so on."""
-    parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents.setdefault(int(_fields(int(folder.name))[1]), []).append(int(folder.name))
-        except OSError:  # it has ended
-            continue
-    found, waiting = [], [pid]
-    while waiting:
-        children = parents.get(waiting.pop(), [])
-        found += children
-        waiting += children
-    return found
-
-
 def program(pid: int) -> str:
     """The name of the program that this process runs; empty when it has ended."""
     return (command(pid) or [""])[0].rpartition("/")[2]
-
-
-def command(pid: int) -> list[str]:
-    """The command line of this process; empty when it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return []
-
-
-def _fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may contain spaces."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def memory_mb(pid: int) -> float:
     """The memory of this process without mapped files."""
     status = Path(f"/proc/{pid}/status").read_text()
     return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024
-
-
-def _cpu_s(pid: int) -> float:
-    fields = _fields(pid)
-    return (int(fields[11]) + int(fields[12])) / 100

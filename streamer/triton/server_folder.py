@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from streamer.temporary_folder import temporary_folder
+from streamer.machine.temporary_folder import temporary_folder
 from streamer.triton import TritonError
 
 FOLDER_PREFIX = "streamer-triton-"

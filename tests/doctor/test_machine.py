@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer import temporary_folder
+from streamer.machine import temporary_folder
 from streamer.doctor import machine
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 

@@ -26,7 +26,7 @@ from streamer.audio.recording_check import AudioError
 from streamer.audio.recording_end import WaveHeader, wave_header
 from streamer.audio.sample_converter import Int16Samples, SampleConverter
 from streamer.limits import MOST_CHANNELS
-from streamer.temporary_folder import temporary_folder
+from streamer.machine.temporary_folder import temporary_folder
 
 NAME: Final = "The recording"
 CHUNK_S: Final = 0.5

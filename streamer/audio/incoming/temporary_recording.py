@@ -10,7 +10,7 @@ from typing import Final
 
 from streamer.audio.recording_check import AudioError
 from streamer.fetching import is_address
-from streamer.temporary_folder import full, temporary_folder
+from streamer.machine.temporary_folder import full, temporary_folder
 
 MOST_BYTES: Final = 4 << 30
 

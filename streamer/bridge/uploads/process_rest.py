@@ -14,10 +14,11 @@ import termios
 from pathlib import Path
 from typing import Final
 
+from streamer.machine.processes import processes
+
 _WAITS: Final = "S"
 _STATE: Final = re.compile(r"^State:\s+(\S)", re.MULTILINE)
 _SWITCHES: Final = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.MULTILINE)
-_PROCESSES: Final = Path("/proc")
 
 # For each thread, how often it was given the processor or gave it up.
 Look = dict[int, tuple[int, ...]]
@@ -26,11 +27,11 @@ Look = dict[int, tuple[int, ...]]
 def look_at_session(leader: int) -> Look | None:
     """Look at all processes of the session that this process leads. None if one of their threads does not wait."""
     found: Look = {}
-    for process in _PROCESSES.glob("[0-9]*"):
+    for process in processes():
+        if process.session != leader:
+            continue
         try:
-            if int(_fields(process)[3]) != leader:
-                continue
-            for thread in (process / "task").iterdir():
+            for thread in Path(f"/proc/{process.pid}/task").iterdir():
                 status = (thread / "status").read_text()
                 if (state := _STATE.search(status)) is None or state[1] != _WAITS:
                     return None
@@ -44,8 +45,3 @@ def unread(descriptor: int) -> int:
     """Return how many bytes the other end has not read yet. This end is that of a pipe or of a local socket."""
     request = termios.FIONREAD if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else termios.TIOCOUTQ
     return int(struct.unpack("i", fcntl.ioctl(descriptor, request, bytes(4)))[0])
-
-
-def _fields(process: Path) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may contain spaces."""
-    return (process / "stat").read_text().rpartition(")")[2].split()

@@ -7,7 +7,6 @@ import json
 import random
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import soundfile  # type: ignore[import-untyped]
 
 from streamer.audio.arriving.process import MODULE
 from streamer.limits import MOST_UPLOADS
+from streamer.machine.processes import command, processes
 from streamer.testing.attack.attack import PromiseBroken, Strike, at_once
 from streamer.testing.attack.hostile_data import mutated
 from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
@@ -153,14 +153,8 @@ def check_decoders(target: Target) -> None:
 
 def decoders(target: Target) -> int:
     """The number of decoder processes of the service."""
-    bridge, found = target.bridge(), 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            found += parent == bridge and MODULE in (folder / "cmdline").read_text()
-        except OSError:
-            continue
-    return found
+    bridge = target.bridge()
+    return sum(each.parent == bridge and MODULE in command(each.pid) for each in processes())
 
 
 async def _answered(connection: RawConnection, sent: bytes) -> str:

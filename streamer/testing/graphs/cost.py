@@ -30,6 +30,7 @@ from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.evaluate.cpu_time import descendants_cpu_s
 from streamer.limits import DEFAULT_MODEL
+from streamer.machine.processes import processes
 from streamer.testing.graphs.reference import reference_recogniser
 from streamer.triton import model_name
 from streamer.triton.repository import asr_repository
@@ -85,7 +86,9 @@ async def _served(triton: TritonServer, name: str, speech: Speech, streams: int)
         await asyncio.gather(*(_session(service.url, speech) for _ in range(streams)))
         audio_s = streams * len(speech) / SAMPLE_RATE
         used, own = _below() - began, time.process_time() - own
-        return Cost(used / audio_s, own / audio_s, max(_peak(pid) for pid in _instances(triton)))
+        return Cost(
+            used / audio_s, own / audio_s, max(_peak(each.pid) for each in processes() if each.parent == triton.pid)
+        )
 
 
 async def _session(url: str, speech: Speech) -> None:
@@ -112,19 +115,6 @@ def _below() -> float:
     found = descendants_cpu_s(os.getpid())
     if found is None:
         raise RuntimeError("processor time is known only on Linux")
-    return found
-
-
-def _instances(triton: TritonServer) -> list[int]:
-    """The processes of the model."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue  # the process has just ended
-        if int(fields[1]) == triton.pid:
-            found.append(int(path.parent.name))
     return found
 
 

@@ -22,9 +22,10 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+from streamer.machine.processes import command, descendants
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.testing.soak.session_plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
-from streamer.testing.watched_process import command, descendants, memory_mb, program, wait_ready
+from streamer.testing.watched_process import memory_mb, program, wait_ready
 from streamer.triton import MODEL, TritonError
 from streamer.triton.server import TritonServer
 from streamer.triton.server_process import Endpoint
@@ -70,7 +71,7 @@ class TritonUnderTest:
     def stubs(self) -> list[int]:
         """The ids of the processes of its model."""
         pid = self.pid
-        return [] if pid is None else [child for child in descendants(pid) if program(child) == STUB]
+        return [] if pid is None else [each.pid for each in descendants(pid) if program(each.pid) == STUB]
 
     def endpoint(self, kind: str) -> Endpoint | None:
         """Return its address for grpc, http or metrics (a loopback port or a socket); None if it does not run."""
@@ -133,7 +134,9 @@ class ServiceUnderTest:
         for task in self._keeping:
             task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)
-        processes = {pid: program(pid) for pid in descendants(os.getpid()) if program(pid) in (SERVER, STUB)}
+        processes = {
+            each.pid: name for each in descendants(os.getpid()) if (name := program(each.pid)) in (SERVER, STUB)
+        }
         for triton in self.tritons:
             _ = triton.pid  # notes its shared memory
         if self._bridge is not None:
@@ -260,7 +263,7 @@ class ServiceUnderTest:
     def _embedded(self) -> int | None:
         if not self.alive:
             return None
-        return next((pid for pid in descendants(self.bridge) if program(pid) == SERVER), None)
+        return next((each.pid for each in descendants(self.bridge) if program(each.pid) == SERVER), None)
 
 
 def _shared(prefixes: tuple[str, ...]) -> list[str]:

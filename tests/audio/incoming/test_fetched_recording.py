@@ -17,7 +17,7 @@ from streamer.audio.incoming.fetched_recording import fetch
 from streamer.audio.incoming.temporary_recording import TemporaryRecording
 from streamer.audio.recording_check import AudioError, must_be_fetched
 from streamer.fetching.web_address import MOST_REDIRECTS
-from streamer.temporary_folder import REMEDY
+from streamer.machine.temporary_folder import REMEDY
 from tests.file_size_limit import most_bytes
 
 CONTENT = bytes(range(256)) * 1000

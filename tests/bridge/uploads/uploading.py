@@ -8,7 +8,6 @@ import json
 import os
 import socket
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ import numpy as np
 import soundfile
 
 from streamer.audio.arriving.process import MODULE
+from streamer.machine.processes import command, processes
 from streamer.testing.exact_speech import Audio, silence
 
 PATIENCE_S = 60.0
@@ -71,16 +71,8 @@ def decoders(parent: int | None = None) -> int:
 
 def decoder_processes(parent: int | None = None) -> list[int]:
     """The decoder processes of this process, or of another one."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            command = (folder / "cmdline").read_text()
-        except OSError:
-            continue
-        if MODULE in command and int(parents) == (parent or os.getpid()):
-            found.append(int(folder.name))
-    return found
+    parent = parent or os.getpid()
+    return [each.pid for each in processes() if each.parent == parent and MODULE in command(each.pid)]
 
 
 class Wire:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer import temporary_folder
-from streamer.temporary_folder import REMEDY, free_bytes, wanted_folder
+from streamer.machine import temporary_folder
+from streamer.machine.temporary_folder import REMEDY, free_bytes, wanted_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer

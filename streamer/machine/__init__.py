@@ -1,0 +1,1 @@
+"""What the machine gives to the others: its processes, and its folder for temporary files."""
