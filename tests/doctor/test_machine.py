@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.machine import temporary_folder
 from streamer.doctor import machine
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+from streamer.machine import temporary_folder
 
 
 def only(check: Callable[[], Iterable[Finding]]) -> Finding:
