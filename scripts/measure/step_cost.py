@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from streamer.audio.audio_file import read_audio
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.compiled.compiled_activity import CompiledActivity
 from streamer.engine.models.speech_detector import SpeechDetector
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.beam_search import BeamSearch
@@ -40,7 +40,7 @@ PAUSES_MS = (0, 300, 600)
 MS = 16  # samples
 PARTS = {
     "encoder": (AcousticModel, "encode"),
-    "activity": (ActivityNetwork, "step"),  # also that of the pieces
+    "activity": (CompiledActivity, "step"),  # also that of the pieces
     "pieces": (SpeechDetector, "compute"),
     "search": (BeamSearch, "advance"),
     "end of segment": (BeamSearch, "alternatives"),

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import torch
@@ -26,7 +27,9 @@ from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, AcousticModel, BundleError, read_activity
 from streamer.engine.models.acoustics import Acoustics
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.speech_detector import SpeechDetector
+from streamer.engine.models.streaming_model import SlotNetwork
 from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_options import BeamOptions
@@ -55,7 +58,9 @@ def load_recogniser(
     `precision` is the number format of the encoder; by default the best one for this machine.
     """
     folder = Path(folder)
-    model = _acoustic_model(folder, device, precision)
+    model = _acoustic_model(folder, device, precision or best_precision(device))
+    if computes_graphs(device) and precision != "bfloat16":
+        _compile(model)
     detector = model.detector(slots)
     return _recogniser(folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
@@ -64,8 +69,10 @@ def load_speech_encoder(
     folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
 ) -> SpeechEncoder:
     """The encoder alone. BundleError says what is wrong."""
-    model = _acoustic_model(Path(folder), device, None)
+    model = _acoustic_model(Path(folder), device, best_precision(device))
     model.set_activity(None)
+    if computes_graphs(device):
+        _compile(model)
     return SpeechEncoder(model, slots=slots, idle_limit_s=idle_limit_s)
 
 
@@ -76,8 +83,9 @@ def load_activity_head(
     network = read_activity(Path(folder))
     if network is None:
         raise BundleError(f"{Path(folder) / ACTIVITY_FILE} is missing: there is no activity network")
-    network = network.to(device).eval().requires_grad_(False)
-    return ActivityHead(network, slots=slots, idle_limit_s=idle_limit_s)
+    mels = len(network.mean)
+    steps = _compiled(network) if computes_graphs(device) else network.to(device).eval().requires_grad_(False)
+    return ActivityHead(steps, mels=mels, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
 def load_transcript_head(
@@ -85,17 +93,32 @@ def load_transcript_head(
 ) -> Recogniser:
     """A recogniser that reads the frames of an encoder. BundleError says what is wrong."""
     folder = Path(folder)
-    heads = FrameHeads(_acoustic_model(folder, device, None))
+    heads = FrameHeads(_acoustic_model(folder, device, best_precision(device)))
     acoustics = EncodedAcoustics(heads)
     return _recogniser(folder, heads, acoustics, None, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
-def _acoustic_model(folder: Path, device: torch.device | str, precision: str | None) -> AcousticModel:
-    model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision or best_precision(device)])
+def _acoustic_model(folder: Path, device: torch.device | str, precision: str) -> AcousticModel:
+    model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision])
     for output in model.description.encoder.outputs:
         if output.name in SEARCHED and output.layer < model.description.encoder.layers:
             raise BundleError(f"{folder / MODEL_FILE}: the head {output.name} does not read the last layer")
     return model
+
+
+def _compile(model: AcousticModel) -> None:
+    """Let graphs compute the steps of a model."""
+    from streamer.engine.compiled.compiled_encoder import CompiledEncoder  # not needed on a GPU
+
+    activity = model.activity
+    compiled = _compiled(activity) if isinstance(activity, ActivityNetwork) else None
+    model.compute_steps_with(CompiledEncoder(model.encoder), compiled)
+
+
+def _compiled(network: ActivityNetwork) -> SlotNetwork:
+    from streamer.engine.compiled.compiled_activity import CompiledActivity
+
+    return CompiledActivity(network)
 
 
 def _recogniser(
@@ -143,9 +166,17 @@ def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | 
     return Rescorer(NeuralModel.load(path, device), language) if path.exists() else None
 
 
+def computes_graphs(device: torch.device | str) -> bool:
+    """Whether networks are computed on this device as graphs: on a CPU, if there is onnxruntime."""
+    return torch.device(device).type == "cpu" and importlib.util.find_spec("onnxruntime") is not None
+
+
 def best_precision(device: torch.device | str) -> str:
-    """bfloat16 on processors that support it, where it is faster and as good; otherwise float32."""
-    if torch.device(device).type != "cpu":
+    """The number format of the encoder. Graphs have only one.
+
+    Without them, it is bfloat16 on processors that support it, where it is faster and as good.
+    """
+    if torch.device(device).type != "cpu" or computes_graphs(device):
         return "float32"
     able = torch.cpu.get_capabilities()
     return "bfloat16" if able.get("avx512_bf16") or able.get("amx_bf16") else "float32"

@@ -7,7 +7,11 @@ message. Bytes are not copied: a value says where they begin and end.
 from __future__ import annotations
 
 import mmap
+import struct
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+_LONGEST: Final = (1 << 64) - 1
 
 Content = mmap.mmap | bytes
 Value = int | tuple[int, int]
@@ -84,11 +88,13 @@ def viewed(content: memoryview, value: Value) -> memoryview | int:
     return value if isinstance(value, int) else content[slice(*value)]
 
 
-def written(values: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
-    """A message with these fields: their numbers, and their numbers or bytes."""
+def written(values: Iterable[tuple[int, int | float | bytes | memoryview]]) -> bytes:
+    """A message with these fields: their numbers, and their numbers or bytes. A fraction is written in 32 bits."""
     parts: list[bytes | memoryview] = []
     for field, value in values:
-        if isinstance(value, int):
+        if isinstance(value, float):
+            parts += [_as_varint(field << 3 | 5), struct.pack("<f", value)]
+        elif isinstance(value, int):
             parts += [_as_varint(field << 3), _as_varint(value)]
         else:
             parts += [_as_varint(field << 3 | 2), _as_varint(len(value)), value]
@@ -96,6 +102,7 @@ def written(values: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
 
 
 def _as_varint(value: int) -> bytes:
+    value &= _LONGEST  # a negative number is written as one of 64 bits
     found = bytearray()
     while value >= 0x80:
         found.append(value & 0x7F | 0x80)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from streamer.engine.heads.passage import Followed, Passage, Place
 from streamer.engine.models.acoustics import SlotActivity
-from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.activity_tracker import ActivityReading
 from streamer.engine.models.encoder import SUBSAMPLING
 from streamer.engine.models.speech_detector import PieceActivity
+from streamer.engine.models.streaming_model import SlotNetwork
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import StreamError
@@ -55,14 +55,16 @@ class ActivityHead:
 
     def __init__(
         self,
-        network: ActivityNetwork,
+        network: SlotNetwork,
         *,
+        mels: int,
         slots: int,
+        device: torch.device | str = "cpu",
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._network = network
-        self.mels = len(network.mean)
+        self._network, self._device = network, device
+        self.mels = mels
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = network.make_state(slots)
         self._activity = SlotActivity()
@@ -100,7 +102,7 @@ class ActivityHead:
         if stream.place.take(passage):
             self._reset(stream.lease.slot)
         hops, mels = SUBSAMPLING * passage.step, part.energies.shape[-1]
-        energies = torch.from_numpy(part.energies).to(self._network.mean.device)
+        energies = torch.from_numpy(part.energies).to(self._device)
         steps = energies[: hops * passage.steps].reshape(passage.steps, max(1, hops), mels)
         hops = SUBSAMPLING * passage.piece
         pieces = energies[len(energies) - hops * passage.pieces :].reshape(passage.pieces, max(1, hops), mels)

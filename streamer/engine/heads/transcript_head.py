@@ -133,10 +133,9 @@ class FrameHeads:
         """The rest of the model is not kept."""
         self.name, self.units, self.step_ms = model.name, model.units, model.step_ms
         self.sample_rate, self.frame_samples = model.sample_rate, model.frame_samples
-        self.device, self._dtype = model.device, model.encoder.stem.first.weight.dtype
+        self.device, self._dtype = model.device, model.encoder.dtype
         self._encoder = model.encoder
-        for part in ("stem", "blocks", "rotation"):
-            delattr(model.encoder, part)
+        self._encoder.keep_heads()
 
     def make_state(self, slots: int) -> ModelState:
         """Nothing."""

@@ -23,7 +23,7 @@ from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.encoder import SUBSAMPLING, Encoder, EncoderConfig
 from streamer.engine.models.features import CONTEXT, HOP, SAMPLE_RATE, LogMel
 from streamer.engine.models.speech_detector import SpeechDetector
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState, SlotNetwork
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.pt"
@@ -86,8 +86,10 @@ class AcousticModel(nn.Module):
         self.step_ms = description.step_ms
         self.features = LogMel(description.encoder.mels)
         self.encoder = Encoder(description.encoder)
-        # In a tuple, so that torch does not make it a part of this module: it has its own file and its own training.
-        self._activity: tuple[ActivityNetwork, ...] = ()
+        # In tuples, so that torch does not make them parts of this module. The activity network has its own file and
+        # its own training.
+        self._activity: tuple[SlotNetwork, ...] = ()
+        self._steps: tuple[SlotNetwork] = (self.encoder,)
 
     @classmethod
     def load(
@@ -126,6 +128,19 @@ class AcousticModel(nn.Module):
         """Use this network for the activity head, or none."""
         self._activity = () if activity is None else (activity.to(self.device).eval().requires_grad_(False),)
 
+    @property
+    def activity(self) -> SlotNetwork | None:
+        """The network of the activity head; None without this head."""
+        return next(iter(self._activity), None)
+
+    def compute_steps_with(self, encoder: SlotNetwork, activity: SlotNetwork | None) -> None:
+        """Compute steps with other networks that give the same, and forget the blocks of its own encoder.
+
+        Afterwards the model stays on its device, and computes no whole utterances.
+        """
+        self._steps, self._activity = (encoder,), () if activity is None else (activity,)
+        self.encoder.keep_heads()
+
     def detector(self, slots: int) -> SpeechDetector | None:
         """What detects speech in the pieces of so many streams; None without an activity network."""
         for activity in self._activity:
@@ -153,7 +168,7 @@ class AcousticModel(nn.Module):
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
-        state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}
+        state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self._steps[0].make_state(slots)}
         for activity in self._activity:
             state |= activity.make_state(slots)
         return state
@@ -193,18 +208,19 @@ class AcousticModel(nn.Module):
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
         energies = self.features.energies(recent)
-        return self.encoder.step(state, slots, self.features.normalised(energies).to(self._dtype)), energies
+        return self._steps[0].step(state, slots, self.features.normalised(energies).to(self._dtype)), energies
 
     def _audio(self, samples: NDArray[np.int16]) -> Tensor:
         return torch.from_numpy(samples).to(self.device).float() / 32768
 
     @property
     def _dtype(self) -> torch.dtype:
-        return self.encoder.stem.first.weight.dtype
+        return self.encoder.dtype
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AcousticModel:
         for activity in self._activity:
-            activity._apply(fn, recurse)
+            if isinstance(activity, ActivityNetwork):
+                activity._apply(fn, recurse)
         return super()._apply(fn, recurse)
 
 

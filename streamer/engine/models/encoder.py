@@ -57,6 +57,13 @@ class EncoderConfig:
         if wrong:
             raise ValueError(f"heads {', '.join(wrong)} must read a layer from 1 to {self.layers}")
 
+    def chunk_of(self, mel: Tensor) -> int:
+        """How many frames a step has. ValueError if there can be no such step."""
+        hops, longest = mel.shape[1], self.largest_chunk * SUBSAMPLING
+        if hops % SUBSAMPLING or not SUBSAMPLING <= hops <= longest:
+            raise ValueError(f"a step must have 4 to {longest} feature frames, and a multiple of 4, not {hops}")
+        return hops // SUBSAMPLING
+
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values."""
         return asdict(self)
@@ -109,6 +116,17 @@ class Encoder(nn.Module):
             frames = block(frames, context)
         return frames
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number format in which it computes."""
+        return next(self.parameters()).dtype
+
+    def keep_heads(self) -> None:
+        """Forget all but the heads. Then only `emissions` can be computed."""
+        for part in ("stem", "blocks", "rotation"):
+            if hasattr(self, part):
+                delattr(self, part)
+
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
         config = self.config
@@ -126,10 +144,7 @@ class Encoder(nn.Module):
 
     def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
         """The next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        chunk = mel.shape[1] // SUBSAMPLING
-        if mel.shape[1] % SUBSAMPLING or not 1 <= chunk <= self.config.largest_chunk:
-            longest = self.config.largest_chunk * SUBSAMPLING
-            raise ValueError(f"a step must have 4 to {longest} feature frames, and a multiple of 4, not {mel.shape[1]}")
+        chunk = self.config.chunk_of(mel)
         recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
         state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
         frames, context = self.stem(recent), StepContext(self, state, slots, chunk)

@@ -14,9 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
-from streamer.engine.models.streaming_model import ModelState
+from streamer.engine.models.streaming_model import ModelState, SlotNetwork
 
 
 class PieceEnergies:
@@ -43,7 +42,7 @@ class PieceEnergies:
 class PieceActivity:
     """Computes the probability of speech in the pieces of each slot, from their energies."""
 
-    def __init__(self, network: ActivityNetwork, slots: int) -> None:
+    def __init__(self, network: SlotNetwork, slots: int) -> None:
         self._network = network
         self.state: ModelState = network.make_state(slots)
 
@@ -68,7 +67,7 @@ class SpeechDetector:
     activity: PieceActivity
 
     @classmethod
-    def make(cls, features: LogMel, network: ActivityNetwork, slots: int) -> SpeechDetector:
+    def make(cls, features: LogMel, network: SlotNetwork, slots: int) -> SpeechDetector:
         """A detector with fresh states."""
         return cls(PieceEnergies(features, slots), PieceActivity(network, slots))
 

@@ -54,6 +54,18 @@ class StreamingModel(Protocol):
         ...
 
 
+class SlotNetwork(Protocol):
+    """A network that a model is made of. It keeps what it needs of the past of each stream in a slot."""
+
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for this many slots."""
+        ...
+
+    def step(self, state: ModelState, slots: Array, inputs: Array, /) -> Array:
+        """What follows for each of these slots from its next inputs: [batch, ...]."""
+        ...
+
+
 @runtime_checkable
 class Multilingual(Protocol):
     """What a streaming model of several languages offers as well: each stream may choose one of these.

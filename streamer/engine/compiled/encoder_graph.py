@@ -1,0 +1,152 @@
+"""Writes a step of the encoder as a graph: for batches of any size, and for chunks of any length.
+
+What the graph reads of a slot's past comes in as inputs, and what the next step needs goes out. So the graph has no
+state, and the slots stay with their owner.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import torch
+from torch import Tensor
+
+from streamer.engine.compiled.network_writer import BATCH, NetworkWriter, behind
+from streamer.engine.models.encoder import (
+    ROTATION_PERIOD, ConformerBlock, ConvolutionModule, Encoder, FeedForward, SelfAttention, SubsamplingStem,
+)  # fmt: skip
+from streamer.graphs.graph_writer import CONTRIBUTED
+from streamer.graphs.onnx_file import ElementType
+
+CHUNK: Final = "chunk"
+_UNSEEN: Final = -1e9  # what softmax turns into zero
+_END: Final = 2**62  # where a slice ends that goes to the end
+
+
+def windows(layers: int) -> list[str]:
+    """The inputs for the past keys and values, in the order in which the slots have them."""
+    return [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
+
+
+class EncoderGraph:
+    """The graph of one encoder.
+
+    Its inputs: `mel`, `frames` (how many a slot has computed), `conv` (the past of the convolutions, layer by layer) and
+    those of `windows`. Its outputs: the frames, the new keys and values of all windows, and the new past of the
+    convolutions.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self._config = encoder, encoder.config
+        self._graph = NetworkWriter()
+        self._new_windows: list[str] = []
+        self._new_pasts: list[str] = []
+
+    def written(self) -> bytes:
+        """The content of its file."""
+        graph, config = self._graph, self._config
+        width, size = config.width, config.width // config.heads
+        self._past = graph.input("conv", [config.layers, BATCH, config.kernel - 1, width])
+        self._rotation = [graph.tensor(table) for table in (self._encoder.rotation.cosine, self._encoder.rotation.sine)]
+        self._as_rows = graph.numbers(-1, width)
+        frames = self._stem(self._encoder.stem)
+        self._as_batch = graph.node("Shape", frames)  # [batch, chunk, width]
+        self._places(graph.input("frames", [BATCH, 1], ElementType.INT64))
+        rows = graph.norm(self._rows(frames), self._encoder.stem.norm)
+        for layer, block in enumerate(self._encoder.blocks):
+            rows = self._block(rows, cast("ConformerBlock", block), layer)
+        graph.output(self._batch(rows), [BATCH, CHUNK, width])
+        count = 2 * config.layers
+        graph.output(graph.node("Concat", *self._new_windows, axis=0), [f"{count}*{BATCH}", config.heads, CHUNK, size])
+        shape = [f"{config.layers}*{BATCH}", config.kernel - 1, width]
+        graph.output(graph.node("Concat", *self._new_pasts, axis=0), shape)
+        return graph.written()
+
+    def _stem(self, stem: SubsamplingStem) -> str:
+        graph = self._graph
+        mel = graph.input("mel", [BATCH, "hops", self._config.mels])
+        hidden = graph.silu(graph.convolution(graph.node("Transpose", mel, perm=[0, 2, 1]), stem.first))
+        return graph.node("Transpose", graph.convolution(hidden, stem.second), perm=[0, 2, 1])
+
+    def _places(self, frames: str) -> None:
+        """The positions of the chunk, and the mask: what of the window is from this stream, and all of the chunk."""
+        graph, left = self._graph, self._config.left_frames
+        streams, chunk = (graph.node("Slice", self._as_batch, graph.numbers(at), graph.numbers(at + 1)) for at in (0, 1))
+        end = graph.node("Squeeze", chunk)
+        positions = graph.node("Add", frames, graph.node("Range", graph.number(0), end, graph.number(1)))
+        self._positions = graph.node("Mod", positions, graph.number(ROTATION_PERIOD))
+        held = graph.node("Less", graph.tensor(torch.arange(left).unsqueeze(0)), frames)
+        seen, unseen = graph.tensor(torch.zeros(1)), graph.tensor(torch.full((1,), _UNSEEN))
+        window = graph.node("Unsqueeze", graph.node("Where", held, seen, unseen), graph.numbers(1, 2))
+        one, every = graph.numbers(1), graph.numbers(left)
+        window = graph.node("Expand", window, graph.node("Concat", streams, one, chunk, every, axis=0))
+        within = graph.node("Expand", seen, graph.node("Concat", streams, one, chunk, chunk, axis=0))
+        self._mask = graph.node("Concat", window, within, axis=3)
+
+    def _block(self, rows: str, block: ConformerBlock, layer: int) -> str:
+        graph = self._graph
+        rows = graph.node("Add", rows, self._feed_forward(rows, block.before))
+        rows = graph.node("Add", rows, self._attention(rows, block.attention, layer))
+        rows = graph.node("Add", rows, self._convolution(rows, block.convolution, layer))
+        rows = graph.node("Add", rows, self._feed_forward(rows, block.after))
+        return graph.norm(rows, block.norm)
+
+    def _feed_forward(self, rows: str, network: FeedForward) -> str:
+        """Half of what the network gives."""
+        graph, (norm, first, _, second) = self._graph, network
+        hidden = graph.silu(graph.linear(graph.plain_norm(rows, norm), *behind(norm, first)))
+        return graph.linear(hidden, second.weight / 2, second.bias / 2)
+
+    def _attention(self, rows: str, attention: SelfAttention, layer: int) -> str:
+        graph, heads = self._graph, self._config.heads
+        normed = graph.plain_norm(rows, attention.norm)
+        parts = zip(*(part.chunk(3) for part in behind(attention.norm, attention.project)), strict=True)
+        query, key, value = (self._batch(graph.linear(normed, *part)) for part in parts)
+        query, key = (self._rotated(vectors) for vectors in (query, key))
+        left, size = self._config.left_frames, self._config.width // heads
+        past = [graph.input(f"{kind}_{layer}", [BATCH, heads, left, size]) for kind in ("keys", "values")]
+        # The operation has a mask of its own and a bias of the key, which are left out.
+        given = (query, key, value, "", "", self._mask, *past)
+        merged, *joined = graph.nodes("MultiHeadAttention", *given, results=3, domain=CONTRIBUTED, num_heads=heads)
+        self._new_windows += [self._tail(window, left, axis=2) for window in joined]
+        return graph.linear(self._rows(merged), attention.merge.weight, attention.merge.bias)
+
+    def _rotated(self, vectors: str) -> str:
+        given = (vectors, self._positions, *self._rotation)
+        return self._graph.node("RotaryEmbedding", *given, domain=CONTRIBUTED, num_heads=self._config.heads)
+
+    def _convolution(self, rows: str, module: ConvolutionModule, layer: int) -> str:
+        graph = self._graph
+        normed = graph.plain_norm(rows, module.norm)
+        (weight, gate_weight), (bias, gate_bias) = (part.chunk(2) for part in behind(module.norm, module.gate))
+        gate = graph.node("Sigmoid", graph.linear(normed, gate_weight, gate_bias))
+        gated = self._batch(graph.node("Mul", graph.linear(normed, weight, bias), gate))
+        past = graph.node("Gather", self._past, graph.number(layer), axis=0)
+        joined = graph.node("Concat", past, gated, axis=1)
+        self._new_pasts.append(self._tail(joined, 1 - self._config.kernel, axis=1))
+        causal = self._depthwise(joined, module.causal.weight, 0)
+        inside = self._depthwise(gated, module.inside.weight, module.reach)
+        mixed = graph.node("Squeeze", graph.node("Add", causal, inside), graph.numbers(2))
+        mixed = self._rows(graph.node("Transpose", mixed, perm=[0, 2, 1]))
+        return graph.linear(graph.silu(graph.norm(mixed, module.mixed)), module.merge.weight, module.merge.bias)
+
+    def _depthwise(self, frames: str, weight: Tensor, reach: int) -> str:
+        """A convolution of each channel: [batch, frames, width] to [batch, width, 1, frames].
+
+        As pictures with a height of one, because onnxruntime has no kernel of its own for sounds with many channels.
+        """
+        graph = self._graph
+        pictures = graph.node("Unsqueeze", graph.node("Transpose", frames, perm=[0, 2, 1]), graph.numbers(2))
+        kernel, pads = [1, weight.shape[-1]], [0, reach, 0, reach]
+        return graph.node("Conv", pictures, graph.tensor(weight), group=len(weight), kernel_shape=kernel, pads=pads)
+
+    def _tail(self, value: str, begin: int, axis: int) -> str:
+        numbers = (self._graph.numbers(number) for number in (begin, _END, axis))
+        return self._graph.node("Slice", value, *numbers)
+
+    def _rows(self, value: str) -> str:
+        """[batch, chunk, width] to [batch * chunk, width]: linear layers are fastest on rows."""
+        return self._graph.node("Reshape", value, self._as_rows)
+
+    def _batch(self, rows: str) -> str:
+        return self._graph.node("Reshape", rows, self._as_batch)
