@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.compiled.compiled_activity import CompiledActivity
+from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.models.speech_detector import SpeechDetector
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.beam_search import BeamSearch

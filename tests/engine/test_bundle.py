@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +33,11 @@ def bundle(tmp_path: Path) -> Path:
     return folder
 
 
-def said(words: str, search: str) -> str:
-    """The events that the shipped bundle gives for a recording."""
+def said(words: str, search: str, seconds: float | None = None) -> str:
+    """The words that the shipped bundle gives for a recording."""
     recogniser = load_recogniser(SHIPPED, slots=1)
     recogniser.open(1, StreamOptions(search=search))
-    audio = np.frombuffer(pcm(words), dtype=np.int16)
+    audio = np.frombuffer(pcm(words, seconds), dtype=np.int16)
     finals = []
     for start in range(0, len(audio), 16000):
         [(_, answer)] = recogniser.step([Chunk(1, audio[start : start + 16000], end=start + 16000 >= len(audio))])
@@ -52,6 +53,15 @@ def test_the_shipped_bundle_has_both_searches() -> None:
     assert found
     assert set(found.split()) <= words
     assert said("quilter.ogg", "greedy") not in ("", found)
+
+
+def test_the_words_are_the_same_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no onnxruntime, torch computes the encoder and the activity network, with the same words."""
+    found = said("quilter.ogg", "lexicon", 4.0)
+    monkeypatch.setattr("streamer.engine.bundle.computes_graphs", lambda device: False)
+    monkeypatch.setattr("streamer.engine.bundle.best_precision", lambda device: "float32")
+    monkeypatch.setitem(sys.modules, "streamer.engine.compiled.compiled_encoder", None)  # it cannot be imported
+    assert said("quilter.ogg", "lexicon", 4.0) == found != ""
 
 
 def test_the_shipped_bundle_is_small() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from streamer.engine.compiled.encoder_graph import EncoderGraph, windows
 from streamer.engine.graphs.sessions import open_content
-from streamer.engine.models.encoder import STEM_CONTEXT, SUBSAMPLING, Encoder
+from streamer.engine.models.encoder import STEM_CONTEXT, Encoder
 from streamer.engine.models.streaming_model import ModelState
 
 
@@ -15,12 +15,14 @@ class CompiledEncoder:
     """Computes the same steps as `Encoder`, up to rounding. It keeps nothing of the encoder but the configuration."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._config = encoder.config
+        self._config = config = encoder.config
+        if config.left_frames < config.largest_chunk:
+            raise ValueError(f"left_frames {config.left_frames} is less than the longest step, {config.largest_chunk}")
         content = EncoderGraph(encoder).written()
         self._size = len(content)
         # Where the sums before layer normalisation are a part of it, onnxruntime computes both several times slower.
         self._session = open_content(content, without=["SkipLayerNormFusion"])
-        self._windows = windows(encoder.config.layers)
+        self._windows = windows(config.layers)
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots.

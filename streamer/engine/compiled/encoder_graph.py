@@ -13,7 +13,13 @@ from torch import Tensor
 
 from streamer.engine.compiled.network_writer import BATCH, NetworkWriter, behind
 from streamer.engine.models.encoder import (
-    ROTATION_PERIOD, ConformerBlock, ConvolutionModule, Encoder, FeedForward, SelfAttention, SubsamplingStem,
+    ROTATION_PERIOD,
+    ConformerBlock,
+    ConvolutionModule,
+    Encoder,
+    FeedForward,
+    SelfAttention,
+    SubsamplingStem,
 )  # fmt: skip
 from streamer.graphs.graph_writer import CONTRIBUTED
 from streamer.graphs.onnx_file import ElementType
@@ -71,7 +77,9 @@ class EncoderGraph:
     def _places(self, frames: str) -> None:
         """The positions of the chunk, and the mask: what of the window is from this stream, and all of the chunk."""
         graph, left = self._graph, self._config.left_frames
-        streams, chunk = (graph.node("Slice", self._as_batch, graph.numbers(at), graph.numbers(at + 1)) for at in (0, 1))
+        streams, chunk = (
+            graph.node("Slice", self._as_batch, graph.numbers(at), graph.numbers(at + 1)) for at in (0, 1)
+        )
         end = graph.node("Squeeze", chunk)
         positions = graph.node("Add", frames, graph.node("Range", graph.number(0), end, graph.number(1)))
         self._positions = graph.node("Mod", positions, graph.number(ROTATION_PERIOD))
