@@ -32,5 +32,5 @@ def test_a_written_graph_is_complete_and_computes() -> None:
     rows = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
     found, column = open_content(graph.written()).run(None, {"given": rows})
     scaled_rows = np.array([2, 6, 4, 8], np.float32) * -2
-    np.testing.assert_allclose(found[:, 0], scaled_rows / (1 + np.exp(-1.5 * scaled_rows)), rtol=1e-5)
+    np.testing.assert_allclose(found[:, 0], scaled_rows / (1 + np.exp(-1.5 * scaled_rows)), atol=1e-5)
     assert column.tolist() == [4, 8]

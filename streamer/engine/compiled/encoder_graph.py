@@ -37,8 +37,8 @@ def windows(layers: int) -> list[str]:
 class EncoderGraph:
     """The graph of one encoder.
 
-    Its inputs: `mel`, `frames` (how many a slot has computed), `conv` (the past of the convolutions, layer by layer) and
-    those of `windows`. Its outputs: the frames, the new keys and values of all windows, and the new past of the
+    Its inputs: `mel`, `frames` (how many a slot has computed), `conv` (the past of the convolutions, layer by layer)
+    and those of `windows`. Its outputs: the frames, the new keys and values of all windows, and the new past of the
     convolutions.
     """
 
@@ -77,9 +77,8 @@ class EncoderGraph:
     def _places(self, frames: str) -> None:
         """The positions of the chunk, and the mask: what of the window is from this stream, and all of the chunk."""
         graph, left = self._graph, self._config.left_frames
-        streams, chunk = (
-            graph.node("Slice", self._as_batch, graph.numbers(at), graph.numbers(at + 1)) for at in (0, 1)
-        )
+        streams = graph.node("Slice", self._as_batch, graph.numbers(0), graph.numbers(1))
+        chunk = graph.node("Slice", self._as_batch, graph.numbers(1), graph.numbers(2))
         end = graph.node("Squeeze", chunk)
         positions = graph.node("Add", frames, graph.node("Range", graph.number(0), end, graph.number(1)))
         self._positions = graph.node("Mod", positions, graph.number(ROTATION_PERIOD))
