@@ -85,6 +85,5 @@ def _gates(recall: nn.GRU) -> list[Tensor]:
         reset, update, new = weights.chunk(3)
         return torch.cat((update, reset, new))
 
-    fresh, kept = turned(recall.weight_ih_l0), turned(recall.weight_hh_l0)
-    biases = torch.cat((turned(recall.bias_ih_l0), turned(recall.bias_hh_l0)))
-    return [fresh.unsqueeze(0), kept.unsqueeze(0), biases.unsqueeze(0)]
+    fresh, kept, fresh_bias, kept_bias = map(turned, recall.parameters())
+    return [part.unsqueeze(0) for part in (fresh, kept, torch.cat((fresh_bias, kept_bias)))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from streamer.engine.compiled.network_writer import BATCH, NetworkWriter, behind
 from streamer.engine.models.encoder import (
@@ -62,10 +62,9 @@ class EncoderGraph:
         for layer, block in enumerate(self._encoder.blocks):
             rows = self._block(rows, cast("ConformerBlock", block), layer)
         graph.output(self._batch(rows), [BATCH, CHUNK, width])
-        count = 2 * config.layers
-        graph.output(graph.node("Concat", *self._new_windows, axis=0), [f"{count}*{BATCH}", config.heads, CHUNK, size])
-        shape = [f"{config.layers}*{BATCH}", config.kernel - 1, width]
-        graph.output(graph.node("Concat", *self._new_pasts, axis=0), shape)
+        # The layers of a batch one after another.
+        graph.output(graph.node("Concat", *self._new_windows, axis=0), ["windows", config.heads, CHUNK, size])
+        graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", config.kernel - 1, width])
         return graph.written()
 
     def _stem(self, stem: SubsamplingStem) -> str:
@@ -100,7 +99,8 @@ class EncoderGraph:
 
     def _feed_forward(self, rows: str, network: FeedForward) -> str:
         """Half of what the network gives."""
-        graph, (norm, first, _, second) = self._graph, network
+        graph, layers = self._graph, tuple(network)
+        norm, first, _, second = cast("tuple[nn.LayerNorm, nn.Linear, nn.SiLU, nn.Linear]", layers)
         hidden = graph.silu(graph.linear(graph.plain_norm(rows, norm), *behind(norm, first)))
         return graph.linear(hidden, second.weight / 2, second.bias / 2)
 
