@@ -22,13 +22,13 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
     parts = ("encoder", "activity", "transcript")
     found = {part: measured(BUNDLE, part, heard, 2, "cpu", speech) for part in parts}
     shape = json.loads((BUNDLE / "model.json").read_text())["encoder"]
-    numbers = shape["layers"] * (2 * (shape["left_frames"] + shape["largest_chunk"]) + shape["kernel"] - 1)
+    numbers = shape["layers"] * (2 * shape["left_frames"] + shape["kernel"] - 1)
     slots = {part: told["slot"]["main"] for part, told in found.items()}
-    assert any(0 < slots["encoder"] - size * numbers * shape["width"] < 5000 for size in (2, 4))
+    assert 0 < slots["encoder"] - 4 * numbers * shape["width"] < 5000
     assert 1000 < slots["activity"] < 10_000 < slots["transcript"] < slots["encoder"]
-    # Weights in half precision; the transcript head has none of the encoder's.
+    # Weights in half precision in the file, with which onnxruntime computes in 32 bits.
     weights = (BUNDLE / "weights.pt").stat().st_size
-    assert found["encoder"]["instance"]["model"]["main"] > weights
+    assert found["encoder"]["instance"]["model"]["main"] > 1.9 * weights
     assert found["transcript"]["shared"]["tables"] > 1_000_000
     assert found["transcript"]["hotwords"]["stream"]["main"] > 0
     assert found["transcript"]["stream"]["main"] > 0
