@@ -21,7 +21,8 @@ class CompiledEncoder:
         content = EncoderGraph(encoder).written()
         self._size = len(content)
         # Where the sums before layer normalisation are a part of it, onnxruntime computes both several times slower.
-        self._session = open_content(content, without=["SkipLayerNormFusion"])
+        # And a plan of the memory for each size of a batch would take more memory than it saves time.
+        self._session = open_content(content, without=["SkipLayerNormFusion"], plans=False)
         self._windows = windows(config.layers)
 
     def make_state(self, slots: int) -> ModelState:

@@ -33,13 +33,15 @@ def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
 
 
 def open_content(
-    content: bytes, folder: Path | None = None, without: Sequence[str] = ()
+    content: bytes, folder: Path | None = None, *, without: Sequence[str] = (), plans: bool = True
 ) -> onnxruntime.InferenceSession:
-    """A session with one thread: instances share the cores. `without` names optimisations that make a graph slower.
+    """A session with one thread: instances share the cores.
 
-    `folder` has the weights of a graph whose content is not complete.
+    `folder` has the weights of a graph whose content is not complete. `without` names optimisations that make a graph
+    slower. `plans`: whether the memory of a run is planned ahead, for each shape of the inputs.
     """
     options = onnxruntime.SessionOptions()
+    options.enable_mem_pattern = plans
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
