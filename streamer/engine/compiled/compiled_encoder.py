@@ -53,7 +53,8 @@ class CompiledEncoder:
         found, new, newest = map(torch.from_numpy, outputs)
         past.index_copy_(1, slots, newest.view(len(past), len(slots), *newest.shape[1:]))
         rows = self._rows(slots, frames, chunk)
-        kept.flatten(1, 3).index_copy_(1, rows, new.view(len(kept), len(rows), new.shape[-1]))
+        size = new.shape[-1]
+        kept.view(len(kept), -1, size).index_copy_(1, rows, new.view(len(kept), len(rows), size))
         state["frames"].index_copy_(0, slots, frames + chunk)
         return found
 
