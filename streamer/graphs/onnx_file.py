@@ -13,7 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from streamer.graphs.int8_graph import ROUNDING, Int8Graph, UnknownInt8
-from streamer.graphs.protobuf import Damaged, fields, number_of, part_of, text_of
+from streamer.graphs.protobuf import Content, Damaged, fields, number_of, part_of, text_of
 
 Dimension = int | str
 """A fixed size, or the name of a size that may differ from run to run (empty if it has none)."""
@@ -114,9 +114,9 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
             if beside is not None:
                 ends[beside] = max(end, ends.get(beside, 0))
         elif number == 11:
-            inputs.append(_port(content, part_of(value)))
+            inputs.append(port_of(content, part_of(value)))
         elif number == 12:
-            outputs.append(_port(content, part_of(value)))
+            outputs.append(port_of(content, part_of(value)))
     for beside, end in ends.items():
         _check_beside(path, beside, end)
     # Old exports list their weights among the inputs, too.
@@ -163,7 +163,8 @@ def _check_beside(path: Path, beside: Path, end: int) -> None:
         raise GraphFileError(f"{beside} is cut off: {path.name} has weights beyond its end; copy it again")
 
 
-def _port(content: mmap.mmap, part: tuple[int, int]) -> Port:
+def port_of(content: Content, part: tuple[int, int]) -> Port:
+    """The input or output that is written there."""
     found = dict(fields(content, *part))
     name, kind, shape = text_of(content, found.get(1)), 0, None
     if 2 in found:
@@ -180,7 +181,7 @@ def _port(content: mmap.mmap, part: tuple[int, int]) -> Port:
     return Port(name, ElementType(kind), shape)
 
 
-def _dimension(content: mmap.mmap, part: tuple[int, int]) -> Dimension:
+def _dimension(content: Content, part: tuple[int, int]) -> Dimension:
     for number, value in fields(content, *part):
         if number == 1:
             return number_of(value)

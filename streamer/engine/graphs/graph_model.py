@@ -8,14 +8,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.graphs.batch_graph import Axes, Computes, open_for_batches
+from streamer.engine.graphs.batch_values import ELEMENTS
 from streamer.engine.graphs.fbank import SAMPLE_RATE, Fbank
-from streamer.engine.graphs.sessions import open_graph
 from streamer.engine.graphs.slot_states import SlotStates
 from streamer.engine.graphs.telephone import TelephoneSamples
 from streamer.engine.models.streaming_model import Array, Emissions, ModelState
 from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given
 from streamer.graphs.model_folder import PublicModel
-from streamer.graphs.onnx_file import ElementType
 from streamer.limits import LANGUAGE
 
 FRAMES: Final = "frames"
@@ -24,12 +24,8 @@ FRAMES: Final = "frames"
 _BEFORE: Final = "before"  # the last samples before the next window
 _STEPS: Final = "steps"  # how many a slot has computed since its reset
 _LANGUAGE: Final = "language"  # the number of the language of the stream
-_TYPES: Final = {
-    ElementType.FLOAT: np.float32,
-    ElementType.FLOAT16: np.float16,
-    ElementType.INT32: np.int32,
-    ElementType.INT64: np.int64,
-}
+_TRIED: Final = (1, 2)  # numbers of streams with which a graph is tried when it is opened
+_LOUD: Final = 3000  # of the noise that it hears then
 
 
 class GraphModel:
@@ -47,14 +43,14 @@ class GraphModel:
         self.languages = () if layout.languages is None else tuple(layout.languages.numbers)
         self._layout = layout
         self._features = _features_of(layout)
-        self._session = open_graph(public.encoder)
         self._input = public.encoder.inputs[0].name
         self._outputs = [layout.output, *(port.output for port in layout.states)]
+        self._graph = open_for_batches(public.encoder, self._axes(), self._trial)
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots. States of the graph keep the order of their axes."""
         ports = self._layout.states
-        state = SlotStates(ports, [_TYPES[port.input.type] for port in ports], slots)
+        state = SlotStates(ports, [ELEMENTS[port.input.type] for port in ports], slots)
         state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
         state[_STEPS], state[_LANGUAGE] = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
         return state
@@ -81,20 +77,21 @@ class GraphModel:
         numbers, samples = [slots[place] for place in order], samples[order]
         if len(numbers) == 1 and self._layout.frames == 1:
             # A single row twice: onnxruntime may compute one in another way, so a stream would depend on its company.
-            return {FRAMES: self._computed(state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]}
-        return {FRAMES: self._computed(state, numbers, samples)[np.argsort(order)]}
+            return {FRAMES: self._computed(self._graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]}
+        return {FRAMES: self._computed(self._graph, state, numbers, samples)[np.argsort(order)]}
 
-    def _computed(self, state: ModelState, numbers: list[int], samples: NDArray[np.int16]) -> NDArray[np.float32]:
+    def _computed(
+        self, graph: Computes, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
+    ) -> NDArray[np.float32]:
         """The frames of these slots, from a step of audio for each."""
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
         fresh = steps == 0
         before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
-        features: Array = self._features(np.concatenate((before, samples), axis=1))
-        feeds: dict[str, Array] = {self._input: _turned(features) if self._layout.upright else features}
+        feeds: dict[str, Array] = {self._input: self._heard(np.concatenate((before, samples), axis=1))}
         for port, given in self._layout.given:
-            feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(_TYPES[port.type])
+            feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
         feeds |= _graph_states(state).batch(numbers)
-        frames, *states = self._session.run(self._outputs, feeds)
+        frames, *states = graph.run(self._outputs, feeds)
         frames = _turned(frames) if self._layout.output_upright else frames
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
@@ -103,6 +100,34 @@ class GraphModel:
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
         state[_STEPS][numbers] += 1
         return frames
+
+    def _heard(self, windows: NDArray[np.int16]) -> Array:
+        """What the graph hears of these windows of samples."""
+        features: Array = self._features(windows)
+        return _turned(features) if self._layout.upright else features
+
+    def _axes(self) -> Axes:
+        """The shapes of everything that the graph is fed with."""
+        heard = self._heard(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        given = {port.name: ((1,), 0) for port, _ in self._layout.given}
+        states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
+        return {self._input: (heard.shape, 0), **given, **states}
+
+    def _trial(self, graph: Computes) -> list[Array]:
+        """What the graph gives in two steps of noise, for one stream and for two."""
+        found: list[Array] = []
+        for streams in _TRIED:
+            state, numbers = self.make_state(streams), list(range(streams))
+            noise = np.random.default_rng(streams).integers(-_LOUD, _LOUD, (2, streams, self._samples), np.int16)
+            for samples in noise:
+                frames = self._computed(graph, state, numbers, samples)
+                found += [frames, *_graph_states(state).batch(numbers).values()]
+        return found
+
+    @property
+    def _samples(self) -> int:
+        """Those of a step, and those ahead of it."""
+        return self._layout.step_samples + self.ahead_samples
 
     def _given(self, given: Given, steps: NDArray[np.int64], languages: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each stream gives to the graph, after this many steps."""

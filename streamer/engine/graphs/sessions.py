@@ -15,7 +15,12 @@ from streamer.graphs.rewriting.faster_graph import faster_graph
 
 
 def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
-    """A session for the graph of a public model. ModelFolderError if onnxruntime refuses it.
+    """A session with one thread: instances share the cores. ModelFolderError if onnxruntime refuses the graph."""
+    return open_content(graph, graph_content(graph))
+
+
+def graph_content(graph: GraphFile) -> bytes:
+    """The file as it is computed. ModelFolderError if it cannot be.
 
     A graph in int8 is computed in full numbers, so that a stream does not depend on its company. What onnxruntime
     computes slowly is rewritten.
@@ -26,30 +31,35 @@ def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
             content = Int8Graph(content).rewritten()
         if graph.freed:
             content = with_free_batch(content, graph.freed)
-        return open_content(faster_graph(content), graph.path.parent)
-    except Exception as error:  # its exceptions have no common class
-        reason = str(error).splitlines()[0][:300]
-        raise ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason}") from error
+        return faster_graph(content)
+    except Exception as error:  # each part has its own
+        raise _refused(graph, error) from error
 
 
-def open_content(
-    content: bytes, folder: Path | None = None, *, without: Sequence[str] = (), plans: bool = True
-) -> onnxruntime.InferenceSession:
-    """A session with one thread: instances share the cores.
+def open_content(graph: GraphFile, content: bytes, *, once: bool = False) -> onnxruntime.InferenceSession:
+    """A session for the content of this graph, or of a part of it. ModelFolderError if onnxruntime refuses it.
 
-    `folder` has the weights of a graph whose content is not complete. `without` names optimisations that make a graph
-    slower. `plans`: whether the memory of a run is planned ahead, for each shape of the inputs.
+    A session that computes `once` is open sooner and keeps no memory for the next time.
     """
     options = onnxruntime.SessionOptions()
-    options.enable_mem_pattern = plans
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # so weights become full numbers only once
-    if folder is not None:
-        # Content that was read before does not say where the files with its weights are.
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
-    providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(content, options, providers=providers, disabled_optimizers=list(without))
+    # Content that was read here does not say where the files with its weights are.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.path.parent))
+    if once:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common class
+        raise _refused(graph, error) from error
     vars(session)["_model_bytes"] = None  # it would keep the file, as large as the weights, to open it again elsewhere
     return session
+
+
+def _refused(graph: GraphFile, error: Exception) -> ModelFolderError:
+    reason = str(error).splitlines()[0][:300]
+    return ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason}")

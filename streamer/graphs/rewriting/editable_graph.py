@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streamer.graphs.onnx_file import ElementType
+from streamer.graphs.onnx_file import ElementType, Port, port_of
 from streamer.graphs.protobuf import Content, Damaged, Value, fields, number_of, numbers_of, part_of, text_of, written
 
 _OPSET, _GRAPH = 8, 7  # numbers of fields in a model
-_NODE, _WEIGHT = 1, 5  # in a graph
+_NODE, _WEIGHT, _INPUT, _OUTPUT, _BETWEEN = 1, 5, 11, 12, 13  # in a graph; types of what is between nodes
 _ATTRIBUTE: Final = 5  # in a node
 _NAME, _NUMBER, _NUMBERS, _TYPE = 1, 3, 8, 20  # in an attribute
 _SOME_NUMBERS: Final = 7  # the type of an attribute
@@ -60,8 +60,31 @@ class Node:
         )
 
 
+@dataclass(frozen=True)
+class Tensor:
+    """A constant. Its numbers are written one after the other, with the lowest byte first."""
+
+    type: ElementType
+    shape: tuple[int, ...]
+    numbers: bytes
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[int]) -> Tensor:
+        """A list of whole numbers."""
+        written_numbers = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
+        return cls(ElementType.INT64, (len(numbers),), written_numbers)
+
+    def written(self, name: str) -> bytes:
+        """As it is written in a graph."""
+        sizes = ((1, size) for size in self.shape)
+        return written([*sizes, (2, self.type), (8, name.encode()), (9, self.numbers)])
+
+
 class EditableGraph:
-    """The graph of an ONNX file. Damaged if it is none."""
+    """The graph of an ONNX file. Damaged if it is none.
+
+    `inputs` are those that must be fed, and `outputs` their counterparts; `weights` are the constants beside the nodes.
+    """
 
     def __init__(self, content: Content) -> None:
         self._view = memoryview(content)
@@ -70,31 +93,63 @@ class EditableGraph:
         if graph is None:
             raise Damaged
         self._others: list[tuple[int, Value]] = []  # the fields of the graph that are not nodes
+        self._weights: dict[str, Value] = {}
+        self.weights: dict[str, Port] = {}
         self.nodes: list[Node] = []
+        ports: list[Port] = []
+        self.outputs: list[str] = []
         for number, value in fields(content, *part_of(graph)):
             if number == _NODE:
                 self.nodes.append(_node(content, part_of(value)))
-            else:
-                self._others.append((number, value))
+                continue
+            self._others.append((number, value))
+            if number == _WEIGHT:
+                port = _weight(content, part_of(value))
+                self.weights[port.name], self._weights[port.name] = port, value
+            elif number == _INPUT:
+                ports.append(port_of(content, part_of(value)))
+            elif number == _OUTPUT:
+                self.outputs.append(port_of(content, part_of(value)).name)
+        self.inputs = [port for port in ports if port.name not in self.weights]  # old exports list weights among them
         self.version = _version(content, (part_of(value) for number, value in self._model if number == _OPSET))
         """The version of the operators."""
         self._added: list[bytes] = []
 
     def add_numbers(self, name: str, numbers: Sequence[int]) -> str:
         """Add a list of whole numbers as a constant. Returns its name."""
-        raw = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
-        self._added.append(written([(1, len(numbers)), (2, ElementType.INT64), (8, name.encode()), (9, raw)]))
+        return self.add(name, Tensor.of_numbers(numbers))
+
+    def add(self, name: str, tensor: Tensor) -> str:
+        """Add a constant. Returns its name."""
+        self._added.append(tensor.written(name))
         return name
 
     def written(self) -> bytes:
         """The content of a file with this graph."""
-        graph = written(
+        return self._file(
             [
                 *((_NODE, node.content) for node in self.nodes),
-                *((number, self._kept(value)) for number, value in self._others),
+                *((number, self._kept(value)) for number, value in self._others if number != _BETWEEN),
                 *((_WEIGHT, content) for content in self._added),
             ]
         )
+
+    def part(
+        self, nodes: Iterable[Node], weights: Collection[str], inputs: Iterable[Port], outputs: Iterable[str]
+    ) -> bytes:
+        """The content of a file with only these nodes, weights, inputs and outputs."""
+        return self._file(
+            [
+                *((_NODE, node.content) for node in nodes),
+                (2, b"part"),
+                *((_WEIGHT, self._kept(value)) for name, value in self._weights.items() if name in weights),
+                *((_INPUT, _port_content(port)) for port in inputs),
+                *((_OUTPUT, written([(1, name.encode())])) for name in outputs),
+            ]
+        )
+
+    def _file(self, parts: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
+        graph = written(parts)
         return written((number, graph if number == _GRAPH else self._kept(value)) for number, value in self._model)
 
     def _kept(self, value: Value) -> int | memoryview:
@@ -117,6 +172,25 @@ def _node(content: Content, part: tuple[int, int]) -> Node:
             found = dict(fields(content, begin, end))
             node.attributes[text_of(content, found.get(_NAME))] = bytes(content[begin:end])
     return node
+
+
+def _weight(content: Content, part: tuple[int, int]) -> Port:
+    """The name, type and shape of a constant."""
+    name, type_, shape = "", 0, list[int]()
+    for number, value in fields(content, *part):
+        if number == 1:
+            shape += numbers_of(content, value)
+        elif number == 2:
+            type_ = number_of(value)
+        elif number == 8:
+            name = text_of(content, value)
+    return Port(name, ElementType(type_), tuple(shape))
+
+
+def _port_content(port: Port) -> bytes:
+    sizes = [(1, size) if isinstance(size, int) else (2, size.encode()) for size in port.shape or ()]
+    shape = written((1, written([size])) for size in sizes)
+    return written([(1, port.name.encode()), (2, written([(1, written([(1, port.type), (2, shape)]))]))])
 
 
 def _version(content: Content, parts: Iterable[tuple[int, int]]) -> int:

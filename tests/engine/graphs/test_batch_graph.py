@@ -1,0 +1,139 @@
+"""What follows from the number of streams is not computed in every step."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+from streamer.engine.graphs.batch_graph import BatchGraph, Computes, open_for_batches
+from streamer.engine.graphs.sessions import open_graph
+from streamer.graphs.onnx_file import read_graph_file
+from streamer.testing.graphs.graph_builder import BATCH, GraphBuilder
+
+FRAMES, UNITS = 6, 4
+AXES = {"sound": ((1, FRAMES, UNITS), 0), "kept": ((FRAMES, 1, UNITS), 1)}
+
+Array = NDArray[Any]
+Middle = Callable[[GraphBuilder, str], str]
+
+
+def size(graph: GraphBuilder, value: str, axis: int) -> str:
+    """A size of a tensor, as PyTorch exports it."""
+    return graph.node("Gather", graph.node("Shape", value), graph.constant(axis, np.int64))
+
+
+def same(graph: GraphBuilder, value: str) -> str:
+    """Nothing between the sum and its size."""
+    return value
+
+
+def as_list(graph: GraphBuilder, number: str) -> str:
+    """A list with one number."""
+    return graph.node("Unsqueeze", number, graph.constant([0], np.int64))
+
+
+def positions(graph: GraphBuilder, value: str) -> str:
+    """Numbers of the frames, for the weights of a position."""
+    frames = graph.node("Range", graph.constant(0, np.int64), size(graph, value, 1), graph.constant(1, np.int64))
+    return graph.node("Unsqueeze", graph.node("Cast", frames, to=onnx.TensorProto.FLOAT), graph.constant([1], np.int64))
+
+
+def chance(graph: GraphBuilder, value: str) -> str:
+    """Random numbers between the sum and its size."""
+    return graph.node("RandomUniformLike", value)
+
+
+def dropout(graph: GraphBuilder, value: str) -> str:
+    """What leaves numbers out in training."""
+    return graph.node("Dropout", value)
+
+
+def unknown(graph: GraphBuilder, value: str) -> str:
+    """An operator that is not known."""
+    first = graph.node("Slice", value, graph.constant([0], np.int64), graph.constant([1], np.int64))
+    return graph.node("ScatterND", value, graph.constant([[0]], np.int64), first)
+
+
+def made(folder: Path, middle: Middle = same, most: int | None = None) -> Path:
+    """A graph that adds positions to sums, and shapes both by the sizes of a tensor in the middle."""
+    graph = GraphBuilder(0)
+    sound, kept = graph.input("sound", [BATCH, FRAMES, UNITS]), graph.input("kept", [FRAMES, BATCH, UNITS])
+    total = graph.node("MatMul", sound, graph.constant(graph.signs(UNITS, UNITS)))
+    total = graph.node("Add", total, graph.node("Transpose", kept, perm=[1, 0, 2]))
+    between = middle(graph, total)
+    weighed = graph.node("MatMul", positions(graph, between), graph.constant(graph.signs(1, UNITS)))
+    streams = size(graph, between, 0)
+    if most is not None:  # more streams are not counted
+        streams = graph.node("Min", streams, graph.constant(most, np.int64))
+        total = graph.node("Mul", total, graph.node("Cast", streams, to=onnx.TensorProto.FLOAT))
+        streams = size(graph, between, 0)
+    rest = graph.constant([FRAMES * UNITS], np.int64)
+    shape = graph.node("Concat", as_list(graph, streams), rest, axis=0)
+    graph.output(graph.node("Reshape", graph.node("Add", total, weighed), shape), "frames", [BATCH, FRAMES * UNITS])
+    path = folder / "graph.onnx"
+    graph.save(path, {})
+    return path
+
+
+def feeds(streams: int) -> dict[str, Array]:
+    """Something for so many streams to hear."""
+    random = np.random.default_rng(streams)
+    shapes = {"sound": (streams, FRAMES, UNITS), "kept": (FRAMES, streams, UNITS)}
+    return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def trial(graph: Computes) -> list[Array]:
+    """One stream and two."""
+    return [graph.run(["frames"], feeds(streams))[0] for streams in (1, 2)]
+
+
+def test_values_are_replaced(tmp_path: Path) -> None:
+    """The graph without sizes and positions gives the same bits for any number of streams."""
+    graph = read_graph_file(made(tmp_path))
+    found, whole = open_for_batches(graph, AXES, trial), open_graph(graph)
+    assert isinstance(found, BatchGraph)
+    for streams in (1, 5, 2, 9):
+        assert np.array_equal(found.run(["frames"], feeds(streams))[0], whole.run(["frames"], feeds(streams))[0])
+    assert found.shortened
+
+
+@pytest.mark.parametrize("middle", [chance, dropout, unknown])
+def test_other_graphs_stay(tmp_path: Path, middle: Middle) -> None:
+    """A graph stays as it is if an operator on the way to the sizes is one of chance, or not known."""
+    graph = read_graph_file(made(tmp_path, middle))
+    assert not isinstance(open_for_batches(graph, AXES, trial), BatchGraph)
+
+
+def test_shapes_that_are_not_fed(tmp_path: Path) -> None:
+    """Nothing is replaced that depends on an input of which the shape is not known."""
+    graph = read_graph_file(made(tmp_path))
+    assert not isinstance(open_for_batches(graph, {"sound": AXES["sound"]}, trial), BatchGraph)
+
+
+def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where a value is another one than expected, the whole graph is computed, and the log says so once."""
+    graph = read_graph_file(made(tmp_path, most=4))
+    found, whole = open_for_batches(graph, AXES, trial), open_graph(graph)
+    assert isinstance(found, BatchGraph)
+    for streams, shortened in ((3, True), (4, True), (5, False), (4, False), (7, False)):
+        assert np.array_equal(found.run(["frames"], feeds(streams))[0], whole.run(["frames"], feeds(streams))[0])
+        assert found.shortened is shortened
+    [record] = caplog.records
+    assert "those for 5 streams do not follow" in record.getMessage()
+
+
+def test_a_trial_with_other_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """If the graph gives other numbers in the trial, the whole one is used, and the log says so."""
+    graph, turn = read_graph_file(made(tmp_path)), itertools.count()
+    found = open_for_batches(graph, AXES, lambda computed: [*trial(computed), np.array(next(turn))])
+    assert isinstance(found, BatchGraph)
+    assert not found.shortened
+    assert np.array_equal(found.run(["frames"], feeds(2))[0], open_graph(graph).run(["frames"], feeds(2))[0])
+    assert "it gives other numbers without them" in caplog.text
