@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from struct import unpack
 from typing import Final
 
 from streamer.graphs.onnx_file import ElementType, Port, port_of
@@ -12,7 +13,8 @@ from streamer.graphs.protobuf import Content, Damaged, Value, fields, number_of,
 _OPSET, _GRAPH = 8, 7  # numbers of fields in a model
 _NODE, _WEIGHT, _INPUT, _OUTPUT, _BETWEEN = 1, 5, 11, 12, 13  # in a graph; types of what is between nodes
 _ATTRIBUTE: Final = 5  # in a node
-_NAME, _NUMBER, _NUMBERS, _TYPE = 1, 3, 8, 20  # in an attribute
+_NAME, _NUMBER, _TENSOR, _NUMBERS, _TYPE = 1, 3, 5, 8, 20  # in an attribute
+_FLOAT_BYTES: Final = 4
 _SOME_NUMBERS: Final = 7  # the type of an attribute
 
 
@@ -39,6 +41,20 @@ class Node:
             return None
         values = (value for number, value in fields(content, 0, len(content)) if number == _NUMBERS)
         return [number for value in values for number in numbers_of(content, value)]
+
+    @property
+    def single_float(self) -> float | None:
+        """The value of a constant that is a single number of four bytes; None if it is something else."""
+        content = self.attributes.get("value", b"")
+        parts = [part_of(value) for number, value in fields(content, 0, len(content)) if number == _TENSOR]
+        if not parts:
+            return None
+        found = dict(fields(content, *parts[0]))  # a field with sizes would be a list
+        raw = found.get(9)
+        if 1 in found or found.get(2) != ElementType.FLOAT or raw is None:
+            return None
+        begin, end = part_of(raw)
+        return float(unpack("<f", content[begin:end])[0]) if end - begin == _FLOAT_BYTES else None
 
     def set_numbers(self, name: str, numbers: Sequence[int]) -> None:
         """Change an attribute that is a list of numbers."""
