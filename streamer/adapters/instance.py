@@ -47,11 +47,16 @@ class Instance:
         return self.folder / (given["string_value"] if given else self.version)
 
     @property
+    def gpu(self) -> int | None:
+        """The number of the GPU that Triton has chosen for it; None if that is the CPU."""
+        return int(self._args["model_instance_device_id"]) if self._args["model_instance_kind"] == "GPU" else None
+
+    @property
     def device(self) -> torch.device:
         """Where to compute. On a CPU, torch gets one thread."""
         import torch  # not all models need it, and the import takes seconds
 
-        if self._args["model_instance_kind"] == "GPU" and torch.cuda.is_available():
-            return torch.device("cuda", int(self._args["model_instance_device_id"]))
+        if self.gpu is not None and torch.cuda.is_available():
+            return torch.device("cuda", self.gpu)
         torch.set_num_threads(1)  # instances share the cores, so more threads in each would only wait for others
         return torch.device("cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamer.adapters.event_model import EventModel
 from streamer.adapters.instance import Instance
 from streamer.engine.graphs.loading import load_public_model
+from streamer.engine.graphs.placement import on_gpu
 from streamer.engine.recogniser import Recogniser
 
 
@@ -13,6 +14,11 @@ class TritonPythonModel(EventModel):
 
     def load(self, instance: Instance) -> Recogniser:
         """Load the recogniser. The error says what is wrong with the folder."""
+        gpu = instance.gpu
         return load_public_model(
-            instance.bundle, name=instance.model, slots=instance.slots, idle_limit_s=instance.idle_limit_s
+            instance.bundle,
+            name=instance.model,
+            slots=instance.slots,
+            idle_limit_s=instance.idle_limit_s,
+            placement=None if gpu is None else on_gpu(gpu),
         )

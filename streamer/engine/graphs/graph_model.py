@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.graphs.batch_graph import Axes, Computes, open_for_batches
+from streamer.engine.graphs.batch_graph import Axes, BatchGraph
 from streamer.engine.graphs.batch_values import ELEMENTS
 from streamer.engine.graphs.fbank import SAMPLE_RATE, Fbank
+from streamer.engine.graphs.placement import Placement
 from streamer.engine.graphs.slot_states import SlotStates
 from streamer.engine.graphs.telephone import TelephoneSamples
 from streamer.engine.models.streaming_model import Array, Emissions, ModelState
 from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given
 from streamer.graphs.model_folder import PublicModel
 from streamer.limits import LANGUAGE
+
+if TYPE_CHECKING:
+    from streamer.engine.graphs.bound_states import BoundStates
 
 FRAMES: Final = "frames"
 """The head: what the graph gives for every frame. The search of the family knows what it means."""
@@ -29,12 +33,12 @@ _LOUD: Final = 3000  # of the noise that it hears then
 
 
 class GraphModel:
-    """Computes the encoder of a public model with onnxruntime."""
+    """Computes the encoder of a public model with onnxruntime: on a device, or with numpy if none is given."""
 
     writes = True  # nobody knows its language, so its words stay as it writes them
     sample_rate = SAMPLE_RATE
 
-    def __init__(self, public: PublicModel, name: str) -> None:
+    def __init__(self, public: PublicModel, name: str, placement: Placement | None = None) -> None:
         layout = public.layout
         self.name = name
         self.frame_samples = layout.step_samples // layout.frames
@@ -44,13 +48,22 @@ class GraphModel:
         self._layout = layout
         self._features = _features_of(layout)
         self._input = public.encoder.inputs[0].name
-        self._outputs = [layout.output, *(port.output for port in layout.states)]
-        self._graph = open_for_batches(public.encoder, self._axes(), self._trial)
+        self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement)
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots. States of the graph keep the order of their axes."""
+        return self._state(self._graph.placement, slots)
+
+    def _state(self, placement: Placement | None, slots: int) -> ModelState:
         ports = self._layout.states
-        state = SlotStates(ports, [ELEMENTS[port.input.type] for port in ports], slots)
+        types = [ELEMENTS[port.input.type] for port in ports]
+        state: ModelState
+        if placement is None:
+            state = SlotStates(ports, types, slots)
+        else:
+            from streamer.engine.graphs.bound_states import BoundStates  # it needs torch, and numpy is enough without
+
+            state = BoundStates(ports, types, slots, placement)
         state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
         state[_STEPS], state[_LANGUAGE] = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
         return state
@@ -81,7 +94,7 @@ class GraphModel:
         return {FRAMES: self._computed(self._graph, state, numbers, samples)[np.argsort(order)]}
 
     def _computed(
-        self, graph: Computes, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
+        self, graph: BatchGraph, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
     ) -> NDArray[np.float32]:
         """The frames of these slots, from a step of audio for each."""
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
@@ -90,12 +103,10 @@ class GraphModel:
         feeds: dict[str, Array] = {self._input: self._heard(np.concatenate((before, samples), axis=1))}
         for port, given in self._layout.given:
             feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
-        feeds |= _graph_states(state).batch(numbers)
-        frames, *states = graph.run(self._outputs, feeds)
+        frames = _graph_states(state).computed(graph.session(len(numbers)), numbers, feeds, self._layout.output)
         frames = _turned(frames) if self._layout.output_upright else frames
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
-        _graph_states(state).replace(numbers, states)
         step = self._layout.step * FRAME_SHIFT
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
         state[_STEPS][numbers] += 1
@@ -113,15 +124,16 @@ class GraphModel:
         states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
         return {self._input: (heard.shape, 0), **given, **states}
 
-    def _trial(self, graph: Computes) -> list[Array]:
+    def _trial(self, graph: BatchGraph) -> list[Array]:
         """What the graph gives in two steps of noise, for one stream and for two."""
         found: list[Array] = []
         for streams in _TRIED:
-            state, numbers = self.make_state(streams), list(range(streams))
+            state, numbers = self._state(graph.placement, streams), list(range(streams))
             noise = np.random.default_rng(streams).integers(-_LOUD, _LOUD, (2, streams, self._samples), np.int16)
             for samples in noise:
-                frames = self._computed(graph, state, numbers, samples)
-                found += [frames, *_graph_states(state).batch(numbers).values()]
+                found.append(self._computed(graph, state, numbers, samples))
+            _graph_states(state).settle()
+            found += [np.asarray(state[port.input.name]) for port in self._layout.states]
         return found
 
     @property
@@ -154,6 +166,5 @@ def _turned(frames: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(frames.transpose(0, 2, 1))
 
 
-def _graph_states(state: ModelState) -> SlotStates:
-    assert isinstance(state, SlotStates)
-    return state
+def _graph_states(state: ModelState) -> SlotStates | BoundStates:
+    return cast("SlotStates | BoundStates", state)

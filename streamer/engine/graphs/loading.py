@@ -6,6 +6,7 @@ from pathlib import Path
 
 from streamer.engine.graphs.graph_model import GraphModel
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.placement import Placement
 from streamer.engine.graphs.search.ctc_beam import CtcBeamSearch
 from streamer.engine.graphs.search.ctc_greedy import CtcGreedySearch
 from streamer.engine.graphs.search.recurrent_graphs import RecurrentGraphs
@@ -20,10 +21,16 @@ from streamer.graphs.transducer import RecurrentTransducer
 from streamer.limits import BEAM, GREEDY
 
 
-def load_public_model(folder: Path, *, name: str, slots: int, idle_limit_s: float = 20.0) -> Recogniser:
-    """A recogniser with this many slots and the searches of its family. ModelFolderError if it cannot be used."""
+def load_public_model(
+    folder: Path, *, name: str, slots: int, idle_limit_s: float = 20.0, placement: Placement | None = None
+) -> Recogniser:
+    """A recogniser with this many slots and the searches of its family. ModelFolderError if it cannot be used.
+
+    The encoder is computed where `placement` says, and the searches on the CPU.
+    """
     public = read_model_folder(folder)
-    return Recogniser(GraphModel(public, name), token_searches(public, slots), slots=slots, idle_limit_s=idle_limit_s)
+    model = GraphModel(public, name, placement)
+    return Recogniser(model, token_searches(public, slots), slots=slots, idle_limit_s=idle_limit_s)
 
 
 def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnxruntime
 
+from streamer.engine.graphs.placement import Placement
 from streamer.graphs.free_batch import with_free_batch
 from streamer.graphs.int8_graph import Int8Graph
 from streamer.graphs.model_folder import ModelFolderError
@@ -14,9 +15,9 @@ from streamer.graphs.onnx_file import GraphFile
 from streamer.graphs.rewriting.faster_graph import faster_graph
 
 
-def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
-    """A session with one thread: instances share the cores. ModelFolderError if onnxruntime refuses the graph."""
-    return open_content(graph, graph_content(graph))
+def open_graph(graph: GraphFile, placement: Placement | None = None) -> onnxruntime.InferenceSession:
+    """A session for this graph, on the CPU if no placement is given. ModelFolderError if onnxruntime refuses it."""
+    return open_content(graph, graph_content(graph), placement)
 
 
 def graph_content(graph: GraphFile) -> bytes:
@@ -36,10 +37,13 @@ def graph_content(graph: GraphFile) -> bytes:
         raise _refused(graph, error) from error
 
 
-def open_content(graph: GraphFile, content: bytes, *, once: bool = False) -> onnxruntime.InferenceSession:
+def open_content(
+    graph: GraphFile, content: bytes, placement: Placement | None = None, *, once: bool = False
+) -> onnxruntime.InferenceSession:
     """A session for the content of this graph, or of a part of it. ModelFolderError if onnxruntime refuses it.
 
-    A session that computes `once` is open sooner and keeps no memory for the next time.
+    It has one thread, because instances share the cores. If it computes `once`, it is open sooner and keeps no memory
+    for the next time.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -53,7 +57,8 @@ def open_content(graph: GraphFile, content: bytes, *, once: bool = False) -> onn
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         options.add_session_config_entry("session.disable_prepacking", "1")
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        providers = ["CPUExecutionProvider"] if placement is None else placement.providers()
+        session = onnxruntime.InferenceSession(content, options, providers=providers)
     except Exception as error:  # its exceptions have no common class
         raise _refused(graph, error) from error
     vars(session)["_model_bytes"] = None  # it would keep the file, as large as the weights, to open it again elsewhere

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import DTypeLike, NDArray
 
 from streamer.graphs.layout import StatePort
@@ -28,6 +29,14 @@ class SlotStates(dict[str, State]):
         for port, type_ in zip(ports, types, strict=True):
             shape = (*port.shape[: port.axis], slots, *port.shape[port.axis + 1 :])
             self[port.input.name] = np.zeros(shape, type_)
+
+    def computed(
+        self, session: onnxruntime.InferenceSession, slots: list[int], feeds: Mapping[str, State], output: str
+    ) -> State:
+        """Compute these slots: what the graph gives as `output` for these feeds and their states, which it changes."""
+        frames, *states = session.run([output, *(port.output for port in self._ports)], {**feeds, **self.batch(slots)})
+        self.replace(slots, states)
+        return np.asarray(frames)
 
     def batch(self, slots: list[int]) -> dict[str, State]:
         """The states of these slots, for the inputs of the graph."""

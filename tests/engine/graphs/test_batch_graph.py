@@ -12,9 +12,9 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
-from streamer.engine.graphs.batch_graph import BatchGraph, Computes, open_for_batches
+from streamer.engine.graphs.batch_graph import BatchGraph
 from streamer.engine.graphs.sessions import open_graph
-from streamer.graphs.onnx_file import read_graph_file
+from streamer.graphs.onnx_file import GraphFile, read_graph_file
 from streamer.testing.graphs.graph_builder import BATCH, GraphBuilder
 
 FRAMES, UNITS = 6, 4
@@ -89,51 +89,56 @@ def feeds(streams: int) -> dict[str, Array]:
     return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def trial(graph: Computes) -> list[Array]:
+def frames(graph: BatchGraph, streams: int) -> Array:
+    """What a graph gives for so many streams."""
+    return np.asarray(graph.session(streams).run(["frames"], feeds(streams))[0])
+
+
+def trial(graph: BatchGraph) -> list[Array]:
     """One stream and two."""
-    return [graph.run(["frames"], feeds(streams))[0] for streams in (1, 2)]
+    return [frames(graph, streams) for streams in (1, 2)]
+
+
+def whole(graph: GraphFile, streams: int) -> Array:
+    """What the graph gives as it is."""
+    return np.asarray(open_graph(graph).run(["frames"], feeds(streams))[0])
 
 
 def test_values_are_replaced(tmp_path: Path) -> None:
     """The graph without sizes and positions gives the same bits for any number of streams."""
     graph = read_graph_file(made(tmp_path))
-    found, whole = open_for_batches(graph, AXES, trial), open_graph(graph)
-    assert isinstance(found, BatchGraph)
+    found = BatchGraph(graph, AXES, trial)
     for streams in (1, 5, 2, 9):
-        assert np.array_equal(found.run(["frames"], feeds(streams))[0], whole.run(["frames"], feeds(streams))[0])
+        assert np.array_equal(frames(found, streams), whole(graph, streams))
     assert found.shortened
 
 
 @pytest.mark.parametrize("middle", [chance, dropout, unknown])
 def test_other_graphs_stay(tmp_path: Path, middle: Middle) -> None:
     """A graph stays as it is if an operator on the way to the sizes is one of chance, or not known."""
-    graph = read_graph_file(made(tmp_path, middle))
-    assert not isinstance(open_for_batches(graph, AXES, trial), BatchGraph)
+    assert not BatchGraph(read_graph_file(made(tmp_path, middle)), AXES, trial).shortened
 
 
 def test_shapes_that_are_not_fed(tmp_path: Path) -> None:
     """Nothing is replaced that depends on an input of which the shape is not known."""
-    graph = read_graph_file(made(tmp_path))
-    assert not isinstance(open_for_batches(graph, {"sound": AXES["sound"]}, trial), BatchGraph)
+    assert not BatchGraph(read_graph_file(made(tmp_path)), {"sound": AXES["sound"]}, trial).shortened
 
 
 def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Where a value is another one than expected, the whole graph is computed, and the log says so once."""
     graph = read_graph_file(made(tmp_path, most=4))
-    found, whole = open_for_batches(graph, AXES, trial), open_graph(graph)
-    assert isinstance(found, BatchGraph)
+    found = BatchGraph(graph, AXES, trial)
     for streams, shortened in ((3, True), (4, True), (5, False), (4, False), (7, False)):
-        assert np.array_equal(found.run(["frames"], feeds(streams))[0], whole.run(["frames"], feeds(streams))[0])
+        assert np.array_equal(frames(found, streams), whole(graph, streams))
         assert found.shortened is shortened
     [record] = caplog.records
-    assert "those for 5 streams do not follow" in record.getMessage()
+    assert "those for 5 streams are others than expected" in record.getMessage()
 
 
 def test_a_trial_with_other_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """If the graph gives other numbers in the trial, the whole one is used, and the log says so."""
     graph, turn = read_graph_file(made(tmp_path)), itertools.count()
-    found = open_for_batches(graph, AXES, lambda computed: [*trial(computed), np.array(next(turn))])
-    assert isinstance(found, BatchGraph)
+    found = BatchGraph(graph, AXES, lambda computed: [*trial(computed), np.array(next(turn))])
     assert not found.shortened
-    assert np.array_equal(found.run(["frames"], feeds(2))[0], open_graph(graph).run(["frames"], feeds(2))[0])
+    assert np.array_equal(frames(found, 2), whole(graph, 2))
     assert "it gives other numbers without them" in caplog.text
