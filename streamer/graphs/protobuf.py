@@ -17,6 +17,9 @@ Content = mmap.mmap | bytes
 Value = int | tuple[int, int]
 """A number, or where the bytes of the value begin and end."""
 
+Pieces = list[bytes | memoryview]
+"""A message, one after the other."""
+
 
 class Damaged(Exception):
     """The bytes are no protobuf message, or end too early."""
@@ -88,17 +91,24 @@ def viewed(content: memoryview, value: Value) -> memoryview | int:
     return value if isinstance(value, int) else content[slice(*value)]
 
 
-def written(values: Iterable[tuple[int, int | float | bytes | memoryview]]) -> bytes:
-    """A message with these fields: their numbers, and their numbers or bytes. A fraction is written in 32 bits."""
-    parts: list[bytes | memoryview] = []
+def written(values: Iterable[tuple[int, int | bytes | memoryview | Pieces]]) -> bytes:
+    """A message with these fields: their numbers, and their numbers, bytes, or messages in pieces."""
+    return b"".join(pieces(values))
+
+
+def pieces(values: Iterable[tuple[int, int | bytes | memoryview | Pieces]]) -> Pieces:
+    """The same message in pieces, for a larger one. So what is large is copied only once."""
+    parts: Pieces = []
     for field, value in values:
         if isinstance(value, float):
             parts += [_as_varint(field << 3 | 5), struct.pack("<f", value)]
         elif isinstance(value, int):
             parts += [_as_varint(field << 3), _as_varint(value)]
+        elif isinstance(value, list):
+            parts += [_as_varint(field << 3 | 2), _as_varint(sum(map(len, value))), *value]
         else:
             parts += [_as_varint(field << 3 | 2), _as_varint(len(value)), value]
-    return b"".join(parts)
+    return parts
 
 
 def _as_varint(value: int) -> bytes:

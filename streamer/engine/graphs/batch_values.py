@@ -92,6 +92,8 @@ def _formula(found: Mapping[int, Array]) -> Value | None:
             base = [number - first * more for number, more in zip(low.reshape(-1).tolist(), each, strict=True)]
             formula = Linear(tuple(base), tuple(each), single=low.ndim == 0)
     formula = formula or _tensor(low)
+    if formula is None:
+        return None
     return formula if all(holds(formula, streams, value) for streams, value in found.items()) else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -88,22 +89,25 @@ class GraphModel:
         # In the order of their slots, so that the same streams in another order are the same batch.
         order = np.argsort(slots)
         numbers, samples = [slots[place] for place in order], samples[order]
-        if len(numbers) == 1 and self._layout.frames == 1:
-            # A single row twice: onnxruntime may compute one in another way, so a stream would depend on its company.
-            return {FRAMES: self._computed(self._graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]}
-        return {FRAMES: self._computed(self._graph, state, numbers, samples)[np.argsort(order)]}
+        ends = list(accumulate(self._graph.parts(len(numbers))))
+        parts = [(numbers[begin:end], samples[begin:end]) for begin, end in pairwise((0, *ends))]
+        frames = [self._computed(self._graph, state, *part) for part in parts]
+        return {FRAMES: np.concatenate(frames)[np.argsort(order)]}
 
     def _computed(
         self, graph: BatchGraph, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
     ) -> NDArray[np.float32]:
         """The frames of these slots, from a step of audio for each."""
+        if len(numbers) == 1 and self._layout.frames == 1:
+            # A single row twice: onnxruntime may compute one in another way, so a stream would depend on its company.
+            return self._computed(graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
         fresh = steps == 0
         before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
         feeds: dict[str, Array] = {self._input: self._heard(np.concatenate((before, samples), axis=1))}
         for port, given in self._layout.given:
             feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
-        frames = _graph_states(state).computed(graph.session(len(numbers)), numbers, feeds, self._layout.output)
+        frames = _graph_states(state).computed(graph.session(), numbers, feeds, self._layout.output)
         frames = _turned(frames) if self._layout.output_upright else frames
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")

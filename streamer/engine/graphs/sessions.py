@@ -15,9 +15,9 @@ from streamer.graphs.onnx_file import GraphFile
 from streamer.graphs.rewriting.faster_graph import faster_graph
 
 
-def open_graph(graph: GraphFile, placement: Placement | None = None) -> onnxruntime.InferenceSession:
-    """A session for this graph, on the CPU if no placement is given. ModelFolderError if onnxruntime refuses it."""
-    return open_content(graph, graph_content(graph), placement)
+def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
+    """A session for this graph on the CPU. ModelFolderError if onnxruntime refuses it."""
+    return open_content(graph, graph_content(graph))
 
 
 def graph_content(graph: GraphFile) -> bytes:

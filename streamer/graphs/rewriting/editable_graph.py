@@ -8,7 +8,18 @@ from struct import unpack
 from typing import Final
 
 from streamer.graphs.onnx_file import ElementType, Port, port_of
-from streamer.graphs.protobuf import Content, Damaged, Value, fields, number_of, numbers_of, part_of, text_of, written
+from streamer.graphs.protobuf import (
+    Content,
+    Damaged,
+    Value,
+    fields,
+    number_of,
+    numbers_of,
+    part_of,
+    pieces,
+    text_of,
+    written,
+)
 
 _OPSET, _GRAPH = 8, 7  # numbers of fields in a model
 _NODE, _WEIGHT, _INPUT, _OUTPUT, _BETWEEN = 1, 5, 11, 12, 13  # in a graph; types of what is between nodes
@@ -165,7 +176,7 @@ class EditableGraph:
         )
 
     def _file(self, parts: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
-        graph = written(parts)
+        graph = pieces(parts)
         return written((number, graph if number == _GRAPH else self._kept(value)) for number, value in self._model)
 
     def _kept(self, value: Value) -> int | memoryview:

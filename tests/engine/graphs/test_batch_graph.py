@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,12 +92,20 @@ def feeds(streams: int) -> dict[str, Array]:
 
 def frames(graph: BatchGraph, streams: int) -> Array:
     """What a graph gives for so many streams."""
-    return np.asarray(graph.session(streams).run(["frames"], feeds(streams))[0])
+    return np.asarray(graph.session().run(["frames"], feeds(streams))[0])
 
 
 def trial(graph: BatchGraph) -> list[Array]:
     """One stream and two."""
     return [frames(graph, streams) for streams in (1, 2)]
+
+
+def until(state: Callable[[], bool]) -> None:
+    """Wait until this holds."""
+    end = time.monotonic() + 60
+    while not state():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def whole(graph: GraphFile, streams: int) -> Array:
@@ -124,15 +133,33 @@ def test_shapes_that_are_not_fed(tmp_path: Path) -> None:
     assert not BatchGraph(read_graph_file(made(tmp_path)), {"sound": AXES["sound"]}, trial).shortened
 
 
+def test_many_streams_in_parts(tmp_path: Path) -> None:
+    """A batch is computed in parts until the values for its number of streams are known to be right."""
+    found = BatchGraph(read_graph_file(made(tmp_path)), AXES, trial)
+    assert [found.parts(streams) for streams in (1, 2, 8, 31)] == [[1], [2], [8], [8, 8, 8, 4, 2, 1]]
+    until(lambda: found.parts(31) == [31])
+    assert found.parts(30) == [8, 8, 8, 4, 2]
+
+
 def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where a value is another one than expected, the whole graph is computed, and the log says so once."""
+    """Where a value is another one than expected, the batch stays in parts, and the log says so once."""
+    graph = read_graph_file(made(tmp_path, most=9))
+    found = BatchGraph(graph, AXES, trial)
+    until(lambda: found.parts(9) == [9])
+    until(lambda: found.parts(10) != [9, 1] or bool(caplog.records))
+    assert found.parts(10) == [9, 1]
+    [record] = caplog.records
+    assert "10 streams are computed in parts, because sizes or positions are others" in record.getMessage()
+
+
+def test_numbers_that_soon_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """If a value is another one for few streams, the whole graph is computed, and the log says so."""
     graph = read_graph_file(made(tmp_path, most=4))
     found = BatchGraph(graph, AXES, trial)
-    for streams, shortened in ((3, True), (4, True), (5, False), (4, False), (7, False)):
-        assert np.array_equal(frames(found, streams), whole(graph, streams))
-        assert found.shortened is shortened
-    [record] = caplog.records
-    assert "those for 5 streams are others than expected" in record.getMessage()
+    assert not found.shortened
+    assert found.parts(11) == [11]
+    assert np.array_equal(frames(found, 7), whole(graph, 7))
+    assert "those for 8 streams are others than expected" in caplog.text
 
 
 def test_a_trial_with_other_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
