@@ -30,14 +30,16 @@ class BoundStates(dict[str, Any]):
         self._types = [np.dtype(type_) for type_ in types]
         self._slots: list[int] | None = None  # those of the batch
         self._batch: _Batch | None = None
-        for port, tensor in zip(ports, self._tensors(slots), strict=True):
-            self[port.input.name] = tensor
+        with placement.working():
+            for port, tensor in zip(ports, self._tensors(slots), strict=True):
+                self[port.input.name] = tensor
 
     def computed(
         self, session: onnxruntime.InferenceSession, slots: list[int], feeds: Mapping[str, NDArray[Any]], output: str
     ) -> NDArray[Any]:
         """Compute these slots: what the graph gives as `output` for these feeds and their states, which it changes."""
-        batch = self._gathered(session, slots, output)
+        with self._placement.working():
+            batch = self._gathered(session, slots, output)
         for name, value in feeds.items():
             batch.binding.bind_cpu_input(name, value)
         session.run_with_iobinding(batch.binding)
@@ -49,17 +51,25 @@ class BoundStates(dict[str, Any]):
         """Put the last batch back into its slots."""
         if self._batch is None or self._slots is None:
             return
-        places = self._places(self._slots)
-        for port, tensor in zip(self._ports, self._batch.before, strict=True):
-            self[port.input.name].index_copy_(port.axis, places, tensor)
+        with self._placement.working():
+            places = self._places(self._slots)
+            for port, tensor in zip(self._ports, self._batch.before, strict=True):
+                self[port.input.name].index_copy_(port.axis, places, tensor)
         self._slots = None
 
     def reset(self, slots: list[int]) -> None:
         """Clear the states of the graph in these slots."""
         self.settle()
-        places = self._places(slots)
-        for port in self._ports:
-            self[port.input.name].index_fill_(port.axis, places, 0)
+        with self._placement.working():
+            places = self._places(slots)
+            for port in self._ports:
+                self[port.input.name].index_fill_(port.axis, places, 0)
+
+    def copied(self) -> list[NDArray[Any]]:
+        """Copies of the states of the graph in all slots."""
+        self.settle()
+        with self._placement.working():
+            return [np.array(self[port.input.name].cpu().numpy()) for port in self._ports]
 
     def _gathered(self, session: onnxruntime.InferenceSession, slots: list[int], output: str) -> _Batch:
         """The batch with the states of these slots."""

@@ -136,8 +136,7 @@ class GraphModel:
             noise = np.random.default_rng(streams).integers(-_LOUD, _LOUD, (2, streams, self._samples), np.int16)
             for samples in noise:
                 found.append(self._computed(graph, state, numbers, samples))
-            _graph_states(state).settle()
-            found += [np.asarray(state[port.input.name]) for port in self._layout.states]
+            found += _graph_states(state).copied()
         return found
 
     @property

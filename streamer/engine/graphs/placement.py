@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 import onnxruntime
+
+if TYPE_CHECKING:
+    import torch
 
 _LOG: Final = logging.getLogger(__name__)
 _CUDA: Final = "CUDAExecutionProvider"
@@ -42,16 +47,30 @@ class Placement:
         """What onnxruntime computes with, the first choice first."""
         if self.kind is DeviceKind.CPU:
             return [_CPU]
-        import torch  # not needed elsewhere, and the import takes seconds
-
         # One queue of work for both: torch moves states only after the graph has given them. Numbers are computed in
         # full, because shorter ones are rounded differently in batches of different sizes.
-        queue = torch.cuda.current_stream(torch.device(self.name)).cuda_stream
-        return [(_CUDA, {"device_id": self.number, "user_compute_stream": str(queue), "use_tf32": "0"}), _CPU]
+        queue = str(_queue(self.number).cuda_stream)
+        return [(_CUDA, {"device_id": self.number, "user_compute_stream": queue, "use_tf32": "0"}), _CPU]
+
+    def working(self) -> AbstractContextManager[object]:
+        """What torch does within this comes after what onnxruntime does there, and before what it does next."""
+        if self.kind is DeviceKind.CPU:
+            return nullcontext()
+        import torch
+
+        return torch.cuda.stream(_queue(self.number))
 
     def taken_by(self, session: onnxruntime.InferenceSession) -> bool:
         """Whether this session computes there. onnxruntime takes the CPU if a library of CUDA is missing."""
         return self.kind is DeviceKind.CPU or _CUDA in session.get_providers()
+
+
+@cache
+def _queue(number: int) -> torch.cuda.Stream:
+    """The queue of work for a GPU. The usual one of torch would not do: onnxruntime takes it for none."""
+    import torch  # not needed elsewhere, and the import takes seconds
+
+    return torch.cuda.Stream(torch.device("cuda", number))
 
 
 def on_gpu(number: int) -> Placement | None:

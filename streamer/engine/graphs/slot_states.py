@@ -58,6 +58,11 @@ class SlotStates(dict[str, State]):
         for port, value in zip(self._ports, values, strict=True):
             self[port.input.name][_at(port, slots)] = value
 
+    def copied(self) -> list[State]:
+        """Copies of the states of the graph in all slots."""
+        self.settle()
+        return [self[port.input.name].copy() for port in self._ports]
+
     def reset(self, slots: list[int]) -> None:
         """Clear the states of the graph in these slots."""
         places = () if self._batch is None else [place for place, slot in enumerate(self._batch[0]) if slot in slots]
