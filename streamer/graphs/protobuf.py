@@ -91,12 +91,15 @@ def viewed(content: memoryview, value: Value) -> memoryview | int:
     return value if isinstance(value, int) else content[slice(*value)]
 
 
-def written(values: Iterable[tuple[int, int | bytes | memoryview | Pieces]]) -> bytes:
-    """A message with these fields: their numbers, and their numbers, bytes, or messages in pieces."""
+def written(values: Iterable[tuple[int, int | float | bytes | memoryview | Pieces]]) -> bytes:
+    """A message with these fields: their numbers, and their numbers, bytes, or messages in pieces.
+
+    A fraction is written in 32 bits.
+    """
     return b"".join(pieces(values))
 
 
-def pieces(values: Iterable[tuple[int, int | bytes | memoryview | Pieces]]) -> Pieces:
+def pieces(values: Iterable[tuple[int, int | float | bytes | memoryview | Pieces]]) -> Pieces:
     """The same message in pieces, for a larger one. So what is large is copied only once."""
     parts: Pieces = []
     for field, value in values:

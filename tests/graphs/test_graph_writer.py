@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import onnx
 
-from streamer.engine.graphs.sessions import open_content
+from streamer.engine.graphs.sessions import new_session
 from streamer.graphs.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.graphs.onnx_file import ElementType
 
@@ -30,7 +30,7 @@ def test_a_written_graph_is_complete_and_computes() -> None:
     assert [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == ["batch", 4]
     onnx.checker.check_model(model)
     rows = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
-    found, column = open_content(graph.written()).run(None, {"given": rows})
+    found, column = new_session(graph.written()).run(None, {"given": rows})
     scaled_rows = np.array([2, 6, 4, 8], np.float32) * -2
     np.testing.assert_allclose(found[:, 0], scaled_rows / (1 + np.exp(-1.5 * scaled_rows)), atol=1e-5)
     assert column.tolist() == [4, 8]

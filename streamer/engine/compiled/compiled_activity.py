@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from streamer.engine.compiled.network_writer import BATCH, NetworkWriter
-from streamer.engine.graphs.sessions import open_content
+from streamer.engine.graphs.sessions import new_session
 from streamer.engine.models.activity_network import CONTEXT_FRAMES, ActivityNetwork
 from streamer.engine.models.streaming_model import ModelState
 
@@ -22,7 +22,7 @@ class CompiledActivity:
         self._mels, self._memory = len(network.mean), network.recall.hidden_size
         content = activity_graph(network)
         self._size = len(content)
-        self._session = open_content(content)
+        self._session = new_session(content)
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""

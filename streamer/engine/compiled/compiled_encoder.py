@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from streamer.engine.compiled.encoder_graph import EncoderGraph, windows
-from streamer.engine.graphs.sessions import open_content
+from streamer.engine.graphs.sessions import new_session
 from streamer.engine.models.encoder import STEM_CONTEXT, Encoder
 from streamer.engine.models.streaming_model import ModelState
 
@@ -22,7 +22,7 @@ class CompiledEncoder:
         self._size = len(content)
         # Where the sums before layer normalisation are a part of it, onnxruntime computes both several times slower.
         # And a plan of the memory for each size of a batch would take more memory than it saves time.
-        self._session = open_content(content, without=["SkipLayerNormFusion"], plans=False)
+        self._session = new_session(content, without=["SkipLayerNormFusion"], plans=False)
         self._windows = windows(config.layers)
 
     def make_state(self, slots: int) -> ModelState:

@@ -40,27 +40,43 @@ def graph_content(graph: GraphFile) -> bytes:
 def open_content(
     graph: GraphFile, content: bytes, placement: Placement | None = None, *, once: bool = False
 ) -> onnxruntime.InferenceSession:
-    """A session for the content of this graph, or of a part of it. ModelFolderError if onnxruntime refuses it.
+    """A session for the content of this graph, or of a part of it. ModelFolderError if onnxruntime refuses it."""
+    try:
+        return new_session(content, folder=graph.path.parent, placement=placement, once=once)
+    except Exception as error:  # its exceptions have no common class
+        raise _refused(graph, error) from error
 
-    It has one thread, because instances share the cores. If it computes `once`, it is open sooner and keeps no memory
-    for the next time.
+
+def new_session(
+    content: bytes,
+    *,
+    folder: Path | None = None,
+    placement: Placement | None = None,
+    once: bool = False,
+    plans: bool = True,
+    without: Sequence[str] = (),
+) -> onnxruntime.InferenceSession:
+    """A session with one thread, because instances share the cores.
+
+    `folder` has the weights of a graph whose content is not complete. A session that computes `once` is open sooner and
+    keeps no memory for the next time. `plans`: whether the memory of a run is planned ahead, for each shape of the
+    inputs. `without` names optimisations that make a graph slower.
     """
     options = onnxruntime.SessionOptions()
+    options.enable_mem_pattern = plans
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # so weights become full numbers only once
-    # Content that was read here does not say where the files with its weights are.
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.path.parent))
+    if folder is not None:
+        # Content that was read before does not say where the files with its weights are.
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     if once:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         options.add_session_config_entry("session.disable_prepacking", "1")
-    try:
-        providers = ["CPUExecutionProvider"] if placement is None else placement.providers()
-        session = onnxruntime.InferenceSession(content, options, providers=providers)
-    except Exception as error:  # its exceptions have no common class
-        raise _refused(graph, error) from error
+    providers = ["CPUExecutionProvider"] if placement is None else placement.providers()
+    session = onnxruntime.InferenceSession(content, options, providers=providers, disabled_optimizers=list(without))
     vars(session)["_model_bytes"] = None  # it would keep the file, as large as the weights, to open it again elsewhere
     return session
 
