@@ -25,7 +25,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.machine": (),
     "streamer.fetching": (),
     "streamer.audio": ("streamer.fetching", "streamer.limits"),
-    "streamer.graphs": (),
+    "streamer.graphs": ("streamer.text",),
     "streamer.engine": ("streamer.graphs", "streamer.limits", "streamer.text"),
     "streamer.distribution": (),
     "streamer.shipped": (),

@@ -195,17 +195,22 @@ class EventModel(ABC):
         texts, flags = [self.text(event) for event in events], request.flags()
         texts[-1:-1] = self.other_events(request)
         if flags & START:
-            texts.insert(0, self._mark("opened", self._recogniser.piece_ms(request.correlation_id())))
+            texts.insert(0, self._opened(request.correlation_id()))
         if flags & END:
             texts.insert(-1, self._mark("closed"))
         tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
         extra = {"parameters": _parameters(events)} if self._has_parameters else {}
         return pb_utils.InferenceResponse([tensor], **extra)
 
-    def _mark(self, word: str, piece_ms: int | None = None) -> str:
+    def _opened(self, stream: int) -> str:
+        piece_ms, languages = self._recogniser.piece_ms(stream), self._recogniser.languages
+        extra: dict[str, object] = {} if piece_ms is None else {"piece_ms": piece_ms}
+        return self._mark("opened", **extra, **({"languages": languages} if languages else {}))
+
+    def _mark(self, word: str, **extra: object) -> str:
         # Names the instance that computes the stream, which helps to diagnose a deployment.
         found = {"type": word, "model": self._recogniser.model.name, "instance": self._instance.name}
-        return json.dumps(found if piece_ms is None else {**found, "piece_ms": piece_ms})
+        return json.dumps({**found, **extra})
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:

@@ -158,10 +158,9 @@ class BridgeServer:
         return routes
 
     def _deepgram_recorded(self) -> Route | None:
-        names = self._models.names
         if not self._policy.uploads.most:
             return None
-        return self._uploads.route(lambda: DeepgramRecorded(names, new_id(), now()))
+        return self._uploads.route(lambda: DeepgramRecorded(self._models.languages, new_id(), now()))
 
     async def _converse(self, websocket: WebSocket) -> None:
         access, visit, barred = self._policy.access, None, None

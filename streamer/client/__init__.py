@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
 from streamer.audio.audio_file import AudioFile
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
-from streamer.client.connection import Connection, dial
+from streamer.client.connection import Connection, OnStarting, dial
 from streamer.client.connection import SessionError as SessionError
 from streamer.client.events import Event as Event
 from streamer.client.reopening import REFUSED_FOR_NOW as REFUSED_FOR_NOW
@@ -47,16 +47,19 @@ def connect(
     *,
     resume: bool = True,
     restart: bool | None = None,
+    on_starting: OnStarting | None = None,
 ) -> Opening:
     """Open a session: `with connect(url) as session`, or `async with`, or `session = await connect(url)`.
 
     `options`: those of the protocol's `start`. `url` may also be `host:port`; the default is the address in the
     environment variable STREAMER_SERVER, or this machine. `key`: the default is the one in STREAMER_KEY, if there is
     one. `resume`: whether the session goes on when its connection is lost. `restart`: whether it goes on when the
-    service itself was restarted; the default is the value of `resume`.
+    service itself was restarted; the default is the value of `resume`. `on_starting`: is called with the name of the
+    model if the service must load it first, which takes seconds.
     """
     key = os.environ.get(KEY_VARIABLE, "") if key is None else key
-    return Opening(_address(url), options or {}, key, resume=resume, restart=resume if restart is None else restart)
+    restart = resume if restart is None else restart
+    return Opening(_address(url), options or {}, key, resume=resume, restart=restart, on_starting=on_starting)
 
 
 def transcribe(
@@ -67,6 +70,7 @@ def transcribe(
     paced: bool = False,
     channels: Literal["mix", "separate"] = "mix",
     key: str | None = None,
+    on_starting: OnStarting | None = None,
 ) -> Transcription:
     """Return all events of one recording, from `ready` to `done`, or its transcript.
 
@@ -74,10 +78,11 @@ def transcribe(
     encoding that `options` declare. An empty block means that there is no audio at present. `paced`: send the audio as
     fast as it was spoken. `channels`: whether the channels of a file are mixed or recognised separately; if separately,
     events have a `channel`. If the source fails, the audio before the failure is still recognised, and the exception is
-    raised after the last event.
+    raised after the last event. `on_starting`: as for `connect`.
     """
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
-    return Transcription(name, _events(source, _address(url), dict(options or {}), paced, channels == "separate", key))
+    given, separate = dict(options or {}), channels == "separate"
+    return Transcription(name, _events(source, _address(url), given, paced, separate, key, on_starting))
 
 
 class Transcription:
@@ -129,8 +134,18 @@ class Transcription:
 class Opening:
     """A session that is being opened. Use it with `with` or `async with`, or await it."""
 
-    def __init__(self, url: str, options: Mapping[str, Any], key: str, *, resume: bool, restart: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        options: Mapping[str, Any],
+        key: str,
+        *,
+        resume: bool,
+        restart: bool,
+        on_starting: OnStarting | None,
+    ) -> None:
         self._url = url
+        self._on_starting = on_starting
         self._key = key
         self._resume = resume
         self._restart = restart
@@ -176,7 +191,7 @@ class Opening:
         return session
 
     async def _dial(self) -> Connection:
-        return await dial(self._url, self._key)
+        return await dial(self._url, self._key, self._on_starting)
 
 
 def _address(url: str | None) -> str:
@@ -184,7 +199,13 @@ def _address(url: str | None) -> str:
 
 
 async def _events(
-    source: Source, url: str, options: dict[str, Any], paced: bool, separate: bool, key: str | None
+    source: Source,
+    url: str,
+    options: dict[str, Any],
+    paced: bool,
+    separate: bool,
+    key: str | None,
+    on_starting: OnStarting | None,
 ) -> AsyncGenerator[Event, None]:
     recording = AudioFile(source, separate=separate) if isinstance(source, (str, os.PathLike)) else None
     if recording and separate:
@@ -192,7 +213,7 @@ async def _events(
     chunks: Iterable[Audio] | AsyncIterable[Audio]
     chunks = recording.chunks() if recording else source  # type: ignore[assignment]
     try:
-        async with connect(url, options, key) as session:
+        async with connect(url, options, key, on_starting=on_starting) as session:
             sender = asyncio.create_task(send_all(session, chunks, declared(options), paced))
             try:
                 yield session.ready

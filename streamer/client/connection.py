@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -39,7 +39,10 @@ class SessionError(Exception):
         self.code = code
 
 
-async def dial(address: str, key: str) -> Connection:
+OnStarting = Callable[[str], None]  # is told the name of the model that the service loads before the session
+
+
+async def dial(address: str, key: str, on_starting: OnStarting | None = None) -> Connection:
     """Connect to a service, and show it this key if there is one. SessionError if that fails."""
     with _clear_errors(shown(address)):
         url = websocket_url(address)
@@ -53,14 +56,15 @@ async def dial(address: str, key: str) -> Connection:
             close_timeout=CLOSE_S,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
         )
-    return Connection(shown(url), websocket)
+    return Connection(shown(url), websocket, on_starting)
 
 
 class Connection:
     """A websocket that carries messages both ways. SessionError says why it has ended."""
 
-    def __init__(self, url: str, websocket: ClientConnection) -> None:
+    def __init__(self, url: str, websocket: ClientConnection, on_starting: OnStarting | None) -> None:
         self.url = url
+        self._on_starting = on_starting
         self.patience_s = PATIENCE_S
         self._websocket = websocket
         self._receiving: asyncio.Task[str | bytes] | None = None
@@ -84,8 +88,10 @@ class Connection:
                 raise self.overdue("has sent nothing")
             if answer["type"] == "ready":
                 return answer
-            if answer["type"] != "starting":  # which means that the service loads the model, so `ready` takes longer
+            if answer["type"] != "starting":
                 raise self._nonsense(answer)
+            if self._on_starting:
+                self._on_starting(str(answer.get("model", "")))
 
     async def send(self, message: str | bytes) -> None:
         """Send a message. Waits while the service does not read."""

@@ -87,6 +87,7 @@ class Batch:
         self._input_ended = threading.Event()
         self._failed = 0
         self._told: set[str] = set()  # the errors that concern all recordings and were reported
+        self._loading: set[str] = set()  # the models whose loading was reported
         self._hopeless = False
 
     async def run(self) -> int:
@@ -191,7 +192,7 @@ class Batch:
         options = self._options
         if self._separate:
             options = {**options, "channels": audio.channels, "multichannel": True}
-        events = transcribe(audio.chunks(), url, options=options, paced=self._paced)
+        events = transcribe(audio.chunks(), url, options=options, paced=self._paced, on_starting=self._tell_loading)
         loop, opened = asyncio.get_running_loop(), False
         self._speaking += 1
         try:
@@ -212,6 +213,11 @@ class Batch:
                 self._ended_at = loop.time()
         transcript.end()
         return True
+
+    def _tell_loading(self, model: str) -> None:
+        if model not in self._loading:  # all sessions wait for the same load
+            self._loading.add(model)
+            self._output.say(f"streamer: the model {model} is being loaded …")
 
     async def _room(self) -> None:
         """Wait until one of our sessions has ended, and a moment longer, as the service may notice it later."""

@@ -75,7 +75,8 @@ class Dictation:
         self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
-        async with connect(url, {"partials": self._transcript.wants_partials, **self._options}) as session:
+        options = {"partials": self._transcript.wants_partials, **self._options}
+        async with connect(url, options, on_starting=self._loading) as session:
             with ExitStack() as stack:
                 can_pause = stack.enter_context(keys(lambda key: self._pressed(microphone, key)))
                 on_signal(signal.SIGINT, partial(self._interrupted, microphone))
@@ -102,6 +103,9 @@ class Dictation:
                     self._complain(microphone, at_once=True)
                     # The words so far are saved, even if the connection was lost after an hour.
                     self._transcript.end()
+
+    def _loading(self, model: str) -> None:
+        self._transcript.say(f"streamer: the model {model} is being loaded …")
 
     async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Int16Samples, None]:
         resting = False

@@ -135,6 +135,11 @@ class Recogniser:
         return None if found is None else found.piece_ms
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of which a stream may choose one; none if there is no choice."""
+        return self.model.languages if isinstance(self.model, Multilingual) else ()
+
+    @property
     def unprepared(self) -> int:
         """How many streams are being prepared."""
         return len(self._preparations)
@@ -232,12 +237,12 @@ class Recogniser:
         if language == LANGUAGE:
             return
         model = self.model
-        if not isinstance(model, Multilingual) or not model.languages:
+        if not isinstance(model, Multilingual) or not self.languages:
             raise StreamError(
                 "bad_options", f"this model has no choice of languages: leave out 'language' ({language})"
             )
         if not model.has_language(language):
-            known = ", ".join(model.languages)
+            known = ", ".join(self.languages)
             raise StreamError("bad_options", f"this model has no language {language!r}; it has {known}")
 
     def _release(self, number: int, stream: Stream) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from streamer.text.language_names import same_language
+
 AUTO: Final = "auto"
 """The model finds out itself which language is spoken."""
 _AUTO_NUMBER: Final = 101  # of models whose metadata does not say it
@@ -23,16 +25,11 @@ class Languages:
     usual: int
 
     def number(self, language: str) -> int | None:
-        """The number of this language; None if the model lacks it.
-
-        `en_us` is as good as `en-US`. A language without its region means the first region that the model has.
-        """
-        wanted = _plain(language)
-        if wanted == AUTO:
+        """The number of this language, in any spelling; None if the model lacks it."""
+        if language.strip().lower() == AUTO:
             return self.usual
-        known = {_plain(name): number for name, number in sorted(self.numbers.items(), reverse=True)}
-        regions = (number for name, number in sorted(known.items()) if name.startswith(f"{wanted}-"))
-        return known.get(wanted, next(regions, None))
+        name = same_language(language, self.numbers)
+        return None if name is None else self.numbers[name]
 
 
 def languages_of(metadata: Mapping[str, str]) -> Languages:
@@ -45,7 +42,3 @@ def languages_of(metadata: Mapping[str, str]) -> Languages:
     if not isinstance(found, dict) or not all(type(number) is int and number >= 0 for number in found.values()):
         raise ValueError("has a prompt_dictionary in its metadata that is not a table of languages and numbers")
     return Languages(found, found.get(AUTO, usual))
-
-
-def _plain(language: str) -> str:
-    return language.strip().replace("_", "-").lower()

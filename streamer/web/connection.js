@@ -27,9 +27,10 @@ export class Connection {
      * @param {string} url
      * @param {string} key
      * @param {object} start the protocol's `start`
+     * @param {(message: Message) => void} onstarting called if the service loads the model first
      * @returns {Promise<{connection: Connection, ready: Message}>} rejects with a StreamerError
      */
-    static open(url, key, start) {
+    static open(url, key, start, onstarting) {
         return new Promise((resolve, reject) => {
             const connection = new Connection(url, key);
             /** @param {number} limit */
@@ -43,6 +44,7 @@ export class Connection {
                 clearTimeout(timer);
                 if (message.type === "starting") {
                     timer = expect(LOADING_MS);
+                    onstarting(message);
                     return;
                 }
                 connection.onmessage = () => {};

@@ -6,8 +6,9 @@
  *     session.send(samples);   // Int16Array, 16 kHz, mono
  *     await session.stop();
  *
- * Events have the names of the protocol's messages, and the message as `detail`: `ready`, `partial`, `final`, `speech`,
- * `turn`, `head`, `heard`, `flushed`, `recovered`, `done`, `error`. These events come from the client itself:
+ * Events have the names of the protocol's messages, and the message as `detail`: `starting`,
+ * `ready`, `partial`, `final`, `speech`, `turn`, `head`, `heard`, `flushed`, `recovered`, `done`, `error`. These events
+ * come from the client itself:
  * - `state`: {state, reason, code, retryMs}, see `Session.state`
  * - `restarted`: {fromMs, segment}: the service has lost the session, and another one goes on from there. Times,
  *   segments and numbers go on too. Partials of this segment and of later ones are sent again. With `multichannel`
@@ -176,7 +177,7 @@ export class Session extends EventTarget {
     /** @returns {Promise<Message>} */
     async #begin() {
         try {
-            const {connection, ready} = await Connection.open(this.#url, this.#key, this.#options);
+            const {connection, ready} = await this.#open(this.#options);
             if (this.#error) {
                 connection.leave(1000);
                 throw this.#error;
@@ -189,6 +190,11 @@ export class Session extends EventTarget {
             this.#end(asError(error));
             throw this.#error ?? error;
         }
+    }
+
+    /** @param {object} start the protocol's `start` */
+    #open(start) {
+        return Connection.open(this.#url, this.#key, start, (message) => this.#dispatch("starting", message));
     }
 
     /** @param {Connection} connection that has the session from now on */
@@ -296,7 +302,7 @@ export class Session extends EventTarget {
 
     async #resumeSession() {
         const resume = {token: this.#token, after: this.#progress.after};
-        const {connection, ready} = await Connection.open(this.#url, this.#key, {resume});
+        const {connection, ready} = await this.#open({resume});
         this.#require(connection, this.#kept.resume(ready.from_sample, ready.flushes ?? 0));
         this.#attach(connection);
     }
@@ -307,7 +313,7 @@ export class Session extends EventTarget {
         }
         const context = this.#progress.contexts;
         const options = context.length > 0 ? {...this.#options, context} : this.#options;
-        const {connection, ready} = await Connection.open(this.#url, this.#key, options);
+        const {connection, ready} = await this.#open(options);
         const fromMs = this.#kept.restart(this.#progress.cutsMs);
         this.#require(connection, fromMs !== null);
         this.#token = ready.token ?? "";

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from streamer.limits import MOST_CONTEXT_WORDS, STEPS_MS
+from streamer.limits import LONGEST_LANGUAGE, MOST_CONTEXT_WORDS, STEPS_MS
 from streamer.wire.errors import kind_of
 from streamer.wire.events import (
     Alternative,
@@ -31,6 +31,7 @@ LONGEST_HEAD_NAME = 64
 LONGEST_HEAD_CONTENT = 4096
 # More requests in a second would cost more than they are worth.
 SHORTEST_PIECE_MS = 20
+MOST_LANGUAGES = 1000
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class Opened:
     """The first event of a sequence: which model and which instance compute it.
 
     `piece_ms`: the model detects speech in pieces of this length, so it may get audio before a step is complete.
+    `languages`: those of which a sequence may choose one.
     """
 
     type: ClassVar[str] = "opened"
     model: str | None = None
     instance: str | None = None
     piece_ms: int | None = None
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,12 @@ def _opened(event: Mapping[str, Any]) -> Opened:
     piece_ms = _optional(event, "piece_ms", int)
     if piece_ms is not None and not SHORTEST_PIECE_MS <= piece_ms <= max(STEPS_MS):
         raise ValueError(f"'piece_ms' of 'opened' must be from {SHORTEST_PIECE_MS} to {max(STEPS_MS)}, not {piece_ms}")
-    return Opened(_optional(event, "model", str), _optional(event, "instance", str), piece_ms)
+    languages = tuple(_optional(event, "languages", list) or ())
+    if not all(isinstance(name, str) and len(name) <= LONGEST_LANGUAGE for name in languages[: MOST_LANGUAGES + 1]):
+        raise ValueError(f"'languages' of 'opened' must be strings of at most {LONGEST_LANGUAGE} characters")
+    if len(languages) > MOST_LANGUAGES:
+        raise ValueError(f"'languages' of 'opened' has {len(languages)} names; at most {MOST_LANGUAGES} are allowed")
+    return Opened(_optional(event, "model", str), _optional(event, "instance", str), piece_ms, languages)
 
 
 def _partial(event: Mapping[str, Any]) -> Partial:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from streamer.limits import DEFAULT_MODEL, LANGUAGE
 from streamer.text.joining import is_spaceless, separator
 from streamer.wire.errors import WireError, bad, shown
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import Partial, ServerMessage
+from streamer.wire.spoken_language import Languages, session_language
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
 
 PATH: Final = "/v1/audio/transcriptions"
@@ -29,11 +31,13 @@ class OpenAIUpload(UploadFormat):
 
     protocol = "openai"
 
-    def __init__(self, models: Collection[str] = ()) -> None:
-        """`models`: the public names of the service's models. Any other name means the default one."""
+    def __init__(self, models: Mapping[str, Languages] = {}) -> None:
+        """`models`: the service's models by public name. Any other name means the default one."""
         super().__init__()
         self.take("written", "true")  # clients of OpenAI expect marks and capitals
         self._models = models
+        self._asked: list[str] = []  # languages
+        self._begun = False  # the file has begun, so the language of the session is settled
         self._format = "json"
         self._stream: bool | None = None
         self._granularities: set[str] = set()
@@ -60,8 +64,9 @@ class OpenAIUpload(UploadFormat):
                 raise bad("bad_option", f"'{name}[]' must be word or segment, not {shown(value)}.")
             self._granularities.add(value)
         elif name in ("language", "languages"):
-            if value.lower() not in ("", "auto", "english") and not value.lower().startswith("en"):
-                raise bad("bad_option", f"'{name}' must be en: the recogniser knows only English, not {shown(value)}.")
+            self._asked.append(value)
+            if late:
+                self._language()
         elif name == "model" and value in self._models and not late:
             self.take("model", value)
         elif name == "keywords" and not late:
@@ -69,6 +74,12 @@ class OpenAIUpload(UploadFormat):
                 self.take("hotwords", json.dumps([value]))
             except WireError:
                 return  # a hint that cannot be heard is no reason to refuse the recording
+
+    def look(self, data: bytes) -> None:
+        """Settle the language: the fields before the file have come."""
+        if self._asked and not self._begun:
+            self.take("language", self._language())
+        self._begun = True
 
     def settle(self) -> None:
         """Note that no more fields can come."""
@@ -101,7 +112,7 @@ class OpenAIUpload(UploadFormat):
             return JSON, _json({"text": transcript.text, "usage": usage})
         verbose: dict[str, Any] = {
             "task": "transcribe",
-            "language": "english",
+            "language": "english" if self._languages == () else self._given.get("language", LANGUAGE),
             "duration": transcript.duration_ms / 1000,
             "text": transcript.text,
         }
@@ -124,6 +135,14 @@ class OpenAIUpload(UploadFormat):
         if problem is not None:
             return b"event: error\n" + _data(_error(problem))
         return _data({"type": "transcript.text.done", "text": self._told}) + b"data: [DONE]\n\n"
+
+    @property
+    def _languages(self) -> Languages:
+        return self._models.get(self._given.get("model", DEFAULT_MODEL), ())
+
+    def _language(self) -> str:
+        """Return the language of the session. WireError if the model lacks it."""
+        return session_language("language", self._asked, self._languages)
 
     def _delta(self, text: str) -> bytes:
         """Write what this text of the present segment has more than was told of it."""

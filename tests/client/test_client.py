@@ -117,6 +117,15 @@ async def test_a_file_is_sent_by_its_name(tmp_path: Path) -> None:
     assert script.sound == samples.tobytes()
 
 
+async def test_a_model_that_is_loaded_first() -> None:
+    """The caller is told its name, and the session begins when it is loaded."""
+    told: list[str] = []
+    starting = '{"type":"starting","n":0,"model":"chinese"}'
+    async with peer(says(starting, READY, '{"type":"done","n":2,"audio_ms":100}')) as address:
+        events = await events_of(address, on_starting=told.append)
+    assert (told, [event["type"] for event in events]) == (["chinese"], ["ready", "done"])
+
+
 async def test_a_missing_file_is_noticed_before_connecting(tmp_path: Path) -> None:
     """A missing file is reported before a connection is opened."""
     with pytest.raises(AudioError, match="no such file"):

@@ -227,12 +227,13 @@ async def test_a_connection_that_is_lost(studio: Room, service: Service, sentenc
 
 @pytest.fixture
 def mute() -> Iterator[str]:
-    """A service that opens a session slowly and then sends nothing."""
+    """A service that loads a model, opens a session slowly and then sends nothing."""
     opened: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = []
     ready = threading.Event()
 
     async def talk(websocket: ServerConnection) -> None:
         await websocket.recv()
+        await websocket.send(json.dumps({"type": "starting", "n": 0, "model": "chinese"}))
         await asyncio.sleep(2)
         await websocket.send(json.dumps({"type": "ready", "n": 1, "token": "t", "session": "s"}))
         async for _ in websocket:
@@ -267,6 +268,7 @@ def test_a_service_that_hangs(studio: Room, mute: str) -> None:
     command = [sys.executable, "-c", SHORT_QUEUE, *MIC, "--server", mute]
     terminal = Terminal(command=command, environment=studio.environment)
     terminal.watch("… ")  # it is already listening
+    terminal.watch("streamer: the model chinese is being loaded …\r\n")
     terminal.watch(" s of audio were lost because the service was too slow.\r\n")
     terminal.watch(READY)
     terminal.watch("lost ", after=len(terminal.shown))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,11 @@ from streamer.testing.graphs.exact_nemo import make_nemotron_folder
 from streamer.testing.graphs.exact_t_one import make_t_one_folder
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.testing.graphs.sounds import random_sound
+from streamer.wire import openai_upload
+from streamer.wire.dialects import deepgram_live
 from tests.bridge.service_client import disturbed, recognise, rest, text
-from tests.command_run import streamer, streamer_here
+from tests.bridge.uploads.uploading import form, post, recording
+from tests.command_run import SHORT, streamer, streamer_here
 from tests.serve_process import Serving, serving
 from tests.triton_processes import stubs
 
@@ -84,7 +88,7 @@ async def test_a_model_of_several_languages(tmp_path: Path) -> None:
         assert not isinstance(events, Exception)
         expected[language] = " ".join(event.text for event in events if isinstance(event, Final))
     assert expected["auto"] != expected["ja-JP"] != ""
-    with serving("--model", str(folder), "--slots", "2") as served:
+    with serving("--model", str(folder), "--slots", "6") as served:
         assert text(await recognise(served.url, audio.tobytes())) == expected["auto"]
         found = await disturbed(served.url, partial(_kill_model, served), audio.tobytes(), language="ja")
         assert "recovered" in {event["type"] for event in found}
@@ -94,6 +98,14 @@ async def test_a_model_of_several_languages(tmp_path: Path) -> None:
             [refused] = await rest(websocket)
         assert (refused["code"], websocket.close_code) == ("bad_option", 4000)
         assert "this model has no language 'nl'; it has auto, de-DE, en-GB" in refused["message"]
+        sound = recording(audio, "FLAC")
+        body, kind = form(("language", "ja"), ("response_format", "text"), ("file", sound))
+        status, _, content = post(served.url, openai_upload.PATH, body, Content_Type=kind)
+        assert (status, content.decode().strip()) == (200, expected["ja-JP"])
+        status, _, content = post(served.url, f"{deepgram_live.PATH}?language=ja", sound)
+        assert json.loads(content)["results"]["channels"][0]["alternatives"][0]["transcript"] == expected["ja-JP"]
+        status, _, content = post(served.url, f"{deepgram_live.PATH}?language=nl", sound)
+        assert (status, json.loads(content)["err_code"]) == (400, "Bad Request")
         assert served.end() == 0
 
 
@@ -140,6 +152,8 @@ async def test_models_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert [event["type"] for event in events[:2]] == ["starting", "ready"]
         assert (events[1]["triton_model"], events[-1]["type"]) == ("second", "done")
         assert states() == {"default": "loaded", "streaming_asr": "unloaded", "second": "loaded"}
+        told = streamer(SHORT, SHORT, "--server", served.url, "--model", "streaming_asr").stderr.splitlines()
+        assert told.count("streamer: the model streaming_asr is being loaded …") == 1
         assert served.end() == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
 from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.bridge.service import Service
@@ -119,6 +120,24 @@ async def test_paced(open_page: OpenPage) -> None:
     await doing(page, "nothing")
     assert time.monotonic() - began > len(say("as it is spoken")) / SAMPLE_RATE  # longer on a busy machine
     assert await written(page) == "As it is spoken"
+
+
+async def test_a_model_that_is_loaded_first(open_page: OpenPage, site: str) -> None:
+    """While the service loads the model, the page says so; then it transcribes as usual."""
+    page = await open_page()
+    loaded = asyncio.Event()
+
+    async def load_first(websocket: WebSocketRoute) -> None:
+        websocket.send('{"type":"starting","n":0,"model":"chinese"}')
+        await loaded.wait()
+        websocket.connect_to_server()
+
+    await page.route_web_socket("**/v1/stream", load_first)
+    await page.goto(site)
+    await drop(page, said("up in the sky"))
+    await expect(page.locator("#state")).to_have_text("Loading the model chinese")
+    loaded.set()
+    await expect(page.locator("#finals")).to_contain_text("sky", timeout=PATIENCE_MS)
 
 
 async def test_stopped_early(open_page: OpenPage) -> None:

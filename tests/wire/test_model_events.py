@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from streamer.engine import stream_events as engine
@@ -30,6 +32,7 @@ WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
         ('{"type":"opened","model":"m","instance":"m_0_0"}', Opened("m", "m_0_0")),
         ('{"type":"opened"}', Opened()),
         ('{"type":"opened","piece_ms":80}', Opened(piece_ms=80)),
+        ('{"type":"opened","languages":["auto","de-DE"]}', Opened(languages=("auto", "de-DE"))),
         ('{"type":"cut","sample":1600}', Cut(1600)),
         ('{"type":"heard","sample":160}', Heard(160)),
         ('{"type":"again","sample":9,"run":1,"speaking":true}', Again(9, 1, True)),
@@ -108,6 +111,8 @@ def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -
             "'part of an event' lacks 'word'",
         ),
         ('{"type":"opened","piece_ms":1}', "'piece_ms' of 'opened' must be from 20 to 640, not 1"),
+        ('{"type":"opened","languages":["de",1]}', "'languages' of 'opened' must be strings of at most 35 characters"),
+        (json.dumps({"type": "opened", "languages": ["de"] * 1001}), "has 1001 names; at most 1000 are allowed"),
         ("gr", "Expecting value"),
     ],
 )

@@ -76,7 +76,7 @@ class Dialects:
         except ValueError:
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The query has too many options.") from None
         headers = {name.lower(): value for name, value in request.headers}
-        return Opening(tuple(query), headers, tuple(self._models.names), new_id(), now())
+        return Opening(tuple(query), headers, self._models.languages, new_id(), now())
 
     async def _explain(self, request: Request) -> Response:
         """Answer a plain request at the path of a websocket."""

@@ -31,7 +31,7 @@ class OpenAIPaths:
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""
         names = self._models.names
-        recordings = self._uploads.route(partial(OpenAIUpload, names))
+        recordings = self._uploads.route(lambda: OpenAIUpload(self._models.languages))
         yield openai_upload.PATH, recordings
         refusing = {"POST": self._refuse}
         # A body is allowed, so that the answer is the refusal and not that the body is too large.

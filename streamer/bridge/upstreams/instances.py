@@ -29,6 +29,11 @@ LONGEST_SILENT_LIMIT_S: Final = 300.0
 _starting: set[asyncio.Task[None]] = set()  # tasks that end sequences which are not needed any more
 
 
+def languages_of(events: Iterable[ModelEvent]) -> tuple[str, ...]:
+    """Return the languages of which sequences of this model may choose one, as it said when it opened one."""
+    return next((event.languages for event in events if isinstance(event, Opened)), ())
+
+
 def instance_of(events: Iterable[ModelEvent]) -> str:
     """Return the name of the instance that opened a sequence; empty if the model does not report names."""
     return next((event.instance or "" for event in events if isinstance(event, Opened)), "")

@@ -9,6 +9,7 @@ from typing import Any
 from streamer.bridge.upstreams.pool import LoadState, UpstreamPool
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.limits import DEFAULT_MODEL
+from streamer.wire.spoken_language import Languages
 
 
 class Models:
@@ -33,6 +34,11 @@ class Models:
     def names(self) -> tuple[str, ...]:
         """The public names. They do not change while the service runs."""
         return tuple(self._pools)
+
+    @property
+    def languages(self) -> Mapping[str, Languages]:
+        """The languages of each model, by public name."""
+        return {name: pool.languages for name, pool in self._pools.items()}
 
     @property
     def pools(self) -> Mapping[str, UpstreamPool]:

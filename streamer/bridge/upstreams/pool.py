@@ -82,6 +82,7 @@ class UpstreamPool:
         self._peers = peers
         self._load = States("load", LoadState.UNLOADED, LOAD_TRANSITIONS, name=name)
         self._most_before = 0  # the number of slots when it was let go
+        self._languages_before: tuple[str, ...] | None = None  # the same of its languages
         self._origin = States("model", ModelOrigin.GIVEN, TRANSITIONS, name=name)
         self._upstreams: dict[Supervisor, Upstream] = {}
         self._retiring: dict[Upstream, asyncio.Task[str]] = {}
@@ -112,6 +113,12 @@ class UpstreamPool:
     def most(self) -> int:
         """How many slots there are if all upstreams are well. Of an unloaded model: as many as it had."""
         return sum(upstream.most for upstream in self._present) or self._most_before
+
+    @property
+    def languages(self) -> tuple[str, ...] | None:
+        """The languages of which a session may choose one; None if the model was not loaded yet."""
+        known = (upstream.languages for upstream in self._present)
+        return next((found for found in known if found is not None), self._languages_before)
 
     @property
     def room(self) -> int:
@@ -160,7 +167,7 @@ class UpstreamPool:
     def let_go(self) -> asyncio.Task[None]:
         """Unload the model, which must have no streams. New ones are not possible from now on, before the task ends."""
         self._load.become(LoadState.LEAVING)
-        self._most_before = self.most
+        self._most_before, self._languages_before = self.most, self.languages
         upstreams, self._upstreams = self._present, {}
         leaving = [self._retire(upstream, 0.0, unload=True) for upstream in upstreams]
 

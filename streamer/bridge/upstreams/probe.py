@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.instances import Instances, begin_past_the_dead, instance_of
+from streamer.bridge.upstreams.instances import Instances, begin_past_the_dead, instance_of, languages_of
 from streamer.bridge.upstreams.patience import Patience
 from streamer.triton.link import Limit, Link, LinkError
 from streamer.wire.model_events import Heard, ModelEvent
@@ -30,6 +30,7 @@ class Probe:
     def __init__(self, link: Link, instances: int = 1) -> None:
         self.failure: LinkError | None = None  # the error of the last probe, if it failed
         self.reached: set[str] = set()  # the instances that answered the last successful probe
+        self.languages: tuple[str, ...] = ()  # of which sequences may choose one
         self.instances = instances
         self._link = link
         self._succeeded_at = float("-inf")
@@ -56,6 +57,7 @@ class Probe:
         else:
             self.failure = None
             self.reached = {instance_of(events) for events in first}
+            self.languages = languages_of(first[0])
             self._succeeded_at = time.monotonic()
         finally:
             for sequence in sequences:

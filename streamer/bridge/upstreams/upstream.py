@@ -103,6 +103,11 @@ class Upstream:
         return 0 if self._opened is None else self._opened.most
 
     @property
+    def languages(self) -> tuple[str, ...] | None:
+        """Of which sequences may choose one; None before it was first opened."""
+        return None if self._opened is None else self._opened.probe.languages
+
+    @property
     def ready(self) -> bool:
         """Whether it is well, and its living instances passed a probe a moment ago."""
         return self.well and self._opened is not None and self._opened.probe.ready

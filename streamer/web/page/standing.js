@@ -65,6 +65,9 @@ export class Standing {
             if (detail.state === "open") this.show(desk.doing, "open");
             if (detail.state === "resuming") this.#write("Reconnecting", "resuming");
         });
+        session.addEventListener("starting", ({detail}) => {
+            this.#write(`Loading the model ${detail.model}`, "connecting");
+        });
         for (const type of ["partial", "final", "heard"]) {
             session.addEventListener(type, () => this.#measure(session, desk, paced, performance.now() - began));
         }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
 from streamer.wire.errors import WireError, bad, shown
 from streamer.wire.options import hotword
+from streamer.wire.spoken_language import Languages, session_language
 
 SHORTEST_UTTERANCE_END_MS: Final = 1000
 ENDPOINTING_MS: Final = 10
@@ -52,7 +53,8 @@ def _refused(name: str, meaning: str) -> Option:
 
 OPTIONS: Final = (
     _used("model", "the public name of a model of the service; any other name means `default`"),
-    _used("language", "English (`en`, `en-US` …); any other language is refused"),
+    _used("language", "what is spoken, such as `de` or `de-DE`, for a model of several languages. `multi`, or nothing: "
+          "it finds out. Any other model takes only English (`en`, `en-US` …). What the model lacks is refused"),
     _used("encoding", "see below"),
     _used("sample_rate", "8000 to 192000; needed with samples that have no container"),
     _used("channels", "1 to 8; a container says it itself"),
@@ -79,7 +81,7 @@ OPTIONS: Final = (
     _ignored("profanity_filter", "every word is written as it was recognised"),
     _ignored("filler_words", "the recogniser decides which of them it writes"),
     _ignored("detect_entities", "nothing is added to the words"),
-    _ignored("detect_language", "the language is English"),
+    _ignored("detect_language", "a model of several languages finds out, unless there is a `language`"),
     _ignored("search", "nothing is searched"),
     _ignored("replace", "nothing is replaced"),
     _ignored("paragraphs", "the answer has no paragraphs"),
@@ -116,14 +118,14 @@ class Samples:
 class DeepgramOptions:
     """The options of one request. WireError if it cannot be served."""
 
-    def __init__(self, query: Iterable[tuple[str, str]], models: Collection[str]) -> None:
+    def __init__(self, query: Iterable[tuple[str, str]], models: Mapping[str, Languages]) -> None:
         self._given: dict[str, list[str]] = {}
         for name, value in query:
             self._given.setdefault(name.removesuffix("[]"), []).append(value.strip())
         self._refuse()
-        self._check_language()
         model = self._text("model")
         self.model = model if model in models else DEFAULT_MODEL
+        self.language = session_language("language", self._switched_on("language"), models.get(self.model, ()))
         self.multichannel = self._flag("multichannel")
         self.samples = self._samples()
         self.interim_results = self._flag("interim_results")
@@ -147,6 +149,7 @@ class DeepgramOptions:
         """Return the options of the session that do not depend on the form of the audio."""
         return {
             "model": self.model,
+            "language": self.language,
             "multichannel": self.multichannel,
             "written": self.written,
             "dictation": self.dictation,
@@ -157,12 +160,6 @@ class DeepgramOptions:
         for option in OPTIONS:
             if option.treatment is Treatment.REFUSED and self._switched_on(option.name):
                 raise bad("bad_option", f"'{option.name}' is not supported: {option.meaning}. Leave it out.")
-
-    def _check_language(self) -> None:
-        for value in self._switched_on("language"):
-            if value.lower().partition("-")[0] != "en":
-                why = f"the recogniser knows only English, not {shown(value)}"
-                raise bad("bad_option", f"'language' must be en: {why}.")
 
     def _samples(self) -> Samples | None:
         encoding = self._text("encoding").lower()

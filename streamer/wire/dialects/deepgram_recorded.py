@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from streamer.text.joining import joined
@@ -14,6 +14,7 @@ from streamer.wire.dialects.deepgram_results import alternative, model_info, sec
 from streamer.wire.errors import bad
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import ServerMessage, Word
+from streamer.wire.spoken_language import Languages
 from streamer.wire.upload import JSON, Problem, UploadFormat
 
 _DIGITS: Final = 4  # of a confidence that is the mean of others
@@ -24,8 +25,8 @@ class DeepgramRecorded(UploadFormat):
 
     protocol = "deepgram"
 
-    def __init__(self, models: Collection[str] = (), request_id: str = "", created: str = "") -> None:
-        """`models`: the public names of the service's models. `request_id`, `created`: as in `Opening`."""
+    def __init__(self, models: Mapping[str, Languages] = {}, request_id: str = "", created: str = "") -> None:
+        """`models`: the service's models by public name. `request_id`, `created`: as in `Opening`."""
         super().__init__()
         self._models = models
         self._request_id = request_id
@@ -40,6 +41,7 @@ class DeepgramRecorded(UploadFormat):
         """Take the options of the query."""
         options = self._options = DeepgramOptions(pairs, self._models)
         self.take("model", options.model)
+        self.take("language", options.language)
         for name in ("multichannel", "written", "dictation"):
             self.take(name, json.dumps(options.session()[name]))
         if options.hotwords:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 from streamer.wire.events import ServerMessage
 from streamer.wire.native import encode, parse
+from streamer.wire.spoken_language import Languages
 from streamer.wire.upload import Problem
 
 FLUSH: Final = encode({"type": "flush"})
@@ -26,7 +27,7 @@ class Opening:
 
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)  # by names in small letters
-    models: tuple[str, ...] = ()  # the public names of the service's models
+    models: Mapping[str, Languages] = field(default_factory=dict)  # the service's models by public name
     request_id: str = ""  # a random UUID
     created: str = ""  # the time of the request, as 2026-01-31T12:00:00.000Z
 

@@ -26,7 +26,7 @@ FINAL = Final(0, "Hello", 240, 600, 1280, 0.91, (HELLO,), cut_ms=920)
 
 def dialect(*query: tuple[str, str], samples: Iterable[tuple[str, str]] = SAMPLES) -> DeepgramLive:
     """A session with these options."""
-    return DeepgramLive(Opening((*samples, *query), {}, ("default",), "request", "2026-01-31T12:00:00.000Z"))
+    return DeepgramLive(Opening((*samples, *query), {}, {"default": ()}, "request", "2026-01-31T12:00:00.000Z"))
 
 
 def started(dialect: DeepgramLive) -> Start:

@@ -20,8 +20,8 @@ from tests.project import DOCS
 
 
 def options(*query: tuple[str, str]) -> DeepgramOptions:
-    """Options of a query, at a service with two models."""
-    return DeepgramOptions(query, ("default", "german"))
+    """Options of a query, at a service with several models, one of them of several languages and one not loaded yet."""
+    return DeepgramOptions(query, {"default": (), "german": (), "several": ("auto", "de-DE", "en-GB"), "later": None})
 
 
 @pytest.mark.parametrize("off", ["false", "False", "", "null", "0", "None"])
@@ -64,6 +64,20 @@ def test_what_is_switched_off_is_never_refused(off: str) -> None:
 def test_one_option(name: str, value: str, field: str, found: Any) -> None:
     """Each by itself; an unknown one breaks nothing."""
     assert getattr(options((name, value)), field) == found
+
+
+def test_the_language() -> None:
+    """It goes to a model that has a choice, by its own name for it. A model that was not loaded yet decides later."""
+    several, later = ("model", "several"), ("model", "later")
+    for given, told in {"de": "de-DE", "en-gb": "en-GB", "multi": "auto", "": "auto"}.items():
+        assert options(several, ("language", given)).session()["language"] == told
+    for given, told in {"de": "de", "en-US": "auto", "multi": "auto", "": "auto"}.items():
+        assert options(later, ("language", given)).session()["language"] == told
+    assert options(("language", "en-US")).session()["language"] == "auto"
+    with pytest.raises(WireError, match="'language' must be one of auto, de-DE, en-GB, not \"nl\""):
+        options(several, ("language", "nl"))
+    with pytest.raises(WireError, match="the name of a language"):
+        options(later, ("language", "no language"))
 
 
 def test_the_end_of_an_utterance_needs_interim_results() -> None:

@@ -20,7 +20,7 @@ YOU = Final(0, "You?", 1000, 1200, 1500, 0.8, (Word("You?", 1000, 1200, 0.8, "yo
 
 def answered(*query: tuple[str, str], channels: int = 1, finals: tuple[Final, ...] = (HELLO, YOU)) -> str:
     """The answer to a recording with these words."""
-    format = DeepgramRecorded(("default",), "request", "2026-01-31T12:00:00.000Z")
+    format = DeepgramRecorded({"default": ()}, "request", "2026-01-31T12:00:00.000Z")
     format.query(query)
     format.look(b"RIFF")
     format.look(b"more")
@@ -86,7 +86,7 @@ def test_utterances_if_they_are_asked_for() -> None:
 
 def test_the_session_gets_the_options() -> None:
     """Bare samples are described too."""
-    format = DeepgramRecorded(("default",))
+    format = DeepgramRecorded({"default": ()})
     format.query(
         [
             *(("encoding", "mulaw"), ("sample_rate", "8000"), ("channels", "2"), ("multichannel", "true")),
@@ -109,7 +109,7 @@ def test_an_address_is_no_recording(body: bytes) -> None:
 
 def test_refusals_have_the_form_of_deepgram() -> None:
     """A recording at fault is a bad request there."""
-    status, text = DeepgramRecorded((), "request").refusal(Problem("damaged_audio", "It is damaged."))
+    status, text = DeepgramRecorded({}, "request").refusal(Problem("damaged_audio", "It is damaged."))
     assert (status, text) == (
         400,
         '{"err_code":"Bad Request","err_msg":"It is damaged.","request_id":"request"}\n',

@@ -145,7 +145,7 @@ class OpenAIRealtime(Dialect):
         return self._settings.shown_flat(self._session) if flat else self._settings.shown(self._session)
 
     def _update(self, update: Update) -> Iterator[Step]:
-        settings, former = updated(self._settings, update.session), self._settings
+        settings, former = updated(self._settings, update.session, self._models, self._model), self._settings
         detected = (settings.turn_detection is None, former.turn_detection is None)
         urgent = settings.format != former.format or len(set(detected)) > 1
         if settings.format != former.format:

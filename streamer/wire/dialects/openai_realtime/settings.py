@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS
 from streamer.wire.errors import WireError
 from streamer.wire.options import SAMPLE_BYTES, hotword
+from streamer.wire.spoken_language import Languages, session_language
 
 PCM: Final = "audio/pcm"
 # By OpenAI's names: our encodings, and the rates that are fixed.
@@ -148,13 +149,21 @@ class Settings:
             "include": self.include,
         }
 
-    def start(self, models: Collection[str], model: str = DEFAULT_MODEL) -> dict[str, Any]:
+    def language(self, models: Mapping[str, Languages], model: str, option: str = "language") -> str:
+        """Return the language of a session of ours. WireError names the option if its model lacks the language."""
+        transcription = self.transcription or {}
+        asked = transcription.get("language"), transcription.get("languages")
+        listed = [part for each in asked for part in (each if isinstance(each, list) else [each or ""])]
+        return session_language(option, listed, models.get(self._model(models, model), ()))
+
+    def start(self, models: Mapping[str, Languages], model: str = DEFAULT_MODEL) -> dict[str, Any]:
         """Return the `start` of a session of ours. A model that is none of `models` means `model`."""
-        detection, asked = self.turn_detection, (self.transcription or {}).get("model")
+        detection = self.turn_detection
         return {
             "encoding": self.format.encoding,
             "sample_rate": self.format.rate,
-            "model": asked if asked in models else model,
+            "model": self._model(models, model),
+            "language": self.language(models, model),
             "written": True,  # clients of OpenAI expect marks and capitals
             "words": False,
             "stability": "high",  # a delta cannot be taken back
@@ -162,6 +171,10 @@ class Settings:
             "endpoint": {} if detection is None else detection.endpoint,
             "hotwords": _hotwords(self.transcription or {}),
         }
+
+    def _model(self, models: Mapping[str, Languages], otherwise: str) -> str:
+        asked = (self.transcription or {}).get("model")
+        return asked if isinstance(asked, str) and asked in models else otherwise
 
     def _shown_transcription(self) -> dict[str, Any] | None:
         return None if self.transcription is None else dict(self.transcription)

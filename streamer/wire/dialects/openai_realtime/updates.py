@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from streamer.limits import DEFAULT_MODEL
 from streamer.wire.dialects.openai_realtime.mistakes import Mistake, is_unicode
 from streamer.wire.dialects.openai_realtime.settings import (
     EAGERNESS_NAMES,
@@ -23,8 +24,9 @@ from streamer.wire.dialects.openai_realtime.settings import (
     Settings,
     TurnDetection,
 )
-from streamer.wire.errors import kind_of, shown
+from streamer.wire.errors import WireError, kind_of, shown
 from streamer.wire.options import SAMPLE_RATES
+from streamer.wire.spoken_language import Languages
 
 # The flat names of the settings below `audio.input`.
 _FLAT_NAMES: Final = {
@@ -36,8 +38,11 @@ _FLAT_NAMES: Final = {
 _OF_TRANSCRIPTION: Final = ("model", "language", "languages", "prompt", "keywords", "delay")
 
 
-def updated(now: Settings, session: Any) -> Settings:
-    """Return the settings after an update in either shape. Only what it names changes. Mistake if it is wrong."""
+def updated(now: Settings, session: Any, models: Mapping[str, Languages], model: str = DEFAULT_MODEL) -> Settings:
+    """Return the settings after an update in either shape. Only what it names changes. Mistake if it is wrong.
+
+    `models`: the service's models by public name. `model`: the one that counts if the settings name none of them.
+    """
     given = _object("session", session)
     found: dict[str, tuple[str, Any]] = {}
     for flat, name in _FLAT_NAMES.items():
@@ -52,7 +57,13 @@ def updated(now: Settings, session: Any) -> Settings:
     if "turn_detection" in found:
         result = replace(result, turn_detection=_turn_detection(*found["turn_detection"], now.turn_detection))
     if "transcription" in found:
-        result = replace(result, transcription=_transcription(*found["transcription"], now.transcription))
+        param, value = found["transcription"]
+        result = replace(result, transcription=_transcription(param, value, now.transcription))
+        param += ".languages" if "languages" in (value or {}) else ".language"
+        try:
+            result.language(models, model, param)
+        except WireError as error:
+            raise Mistake(error.message, param=param) from None
     if "noise_reduction" in found:
         param, value = found["noise_reduction"]
         kind = None if value is None else {"type": _plain(f"{param}.type", _object(param, value).get("type"))}
@@ -108,21 +119,10 @@ def _transcription(param: str, value: Any, now: Mapping[str, Any] | None) -> Map
     if value is None:
         return None
     given = _object(param, value)
-    for name in ("language", "languages"):
-        asked = given.get(name)
-        listed = asked if isinstance(asked, list) else [asked]
-        known = [each for each in listed if each]
-        if known and not any(_is_english(each) for each in known):
-            what = f"'{param}.{name}' must be en: the recogniser knows only English, not {shown(asked)}."
-            raise Mistake(what, param=f"{param}.{name}")
     changed: dict[str, Any] = {
         name: _plain(f"{param}.{name}", given[name]) for name in _OF_TRANSCRIPTION if name in given
     }
     return {**(now or {}), **changed}
-
-
-def _is_english(language: Any) -> bool:
-    return isinstance(language, str) and (language.lower() in ("auto", "english") or language.lower().startswith("en"))
 
 
 def _plain(param: str, value: Any) -> Any:

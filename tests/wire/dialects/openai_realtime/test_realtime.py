@@ -14,8 +14,8 @@ from streamer.wire.events import Done, Error, Final, Flushed, Heard, Partial, Re
 
 SECOND = bytes(48_000)
 START = (
-    '{"type":"start","encoding":"pcm_s16le","sample_rate":24000,"model":"default","written":true,"words":false,'
-    '"stability":"high","speech":true,"endpoint":{"after_text_ms":500},"hotwords":[]}'
+    '{"type":"start","encoding":"pcm_s16le","sample_rate":24000,"model":"default","language":"auto","written":true,'
+    '"words":false,"stability":"high","speech":true,"endpoint":{"after_text_ms":500},"hotwords":[]}'
 )
 MANUAL = START.replace('"speech":true,"endpoint":{"after_text_ms":500}', '"speech":false,"endpoint":{}')
 SESSION = (
@@ -33,7 +33,7 @@ ITEM = (
 def dialect(query: str = "", **headers: str) -> OpenAIRealtime:
     pairs = tuple((name, value) for name, _, value in (pair.partition("=") for pair in query.split("&")))
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return OpenAIRealtime(Opening(pairs, named, ("default", "fine"), "ab-12"))
+    return OpenAIRealtime(Opening(pairs, named, {"default": (), "fine": ("auto", "de-DE")}, "ab-12"))
 
 
 def told(steps: Any) -> list[str]:

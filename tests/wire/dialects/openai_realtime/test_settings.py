@@ -10,7 +10,7 @@ from streamer.wire.dialects.openai_realtime.settings import ServerVad, Settings
 from streamer.wire.dialects.openai_realtime.updates import updated
 from tests.project import DOCS
 
-MODELS = ("default", "fine")
+MODELS = {"default": (), "fine": ()}
 # For each setting a value that differs from the usual one.
 EXAMPLES: dict[str, Any] = {
     "format": {"type": "audio/pcmu"},
@@ -40,7 +40,7 @@ def effect(name: str, value: Any) -> Any:
     given = {outer: {**kind, inner: value} if inner else value}
     session = given if name == "include" else {"audio": {"input": given}}
     try:
-        settings = updated(Settings(), session)
+        settings = updated(Settings(), session, MODELS)
     except Mistake as mistake:
         return mistake.message
     detection = settings.turn_detection

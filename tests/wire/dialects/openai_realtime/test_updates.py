@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.settings import AudioFormat, SemanticVad, ServerVad, Settings
 from streamer.wire.dialects.openai_realtime.updates import updated
+from streamer.wire.spoken_language import Languages
 
 # What the plugins send at the beginning.
 AGENTS = {
@@ -47,11 +49,14 @@ OLD = {
 }
 
 
+MODELS: Mapping[str, Languages] = {"default": (), "fine": (), "several": ("auto", "de-DE", "en-GB"), "later": None}
+
+
 def after(*sessions: Any) -> Settings:
     """The settings after these updates."""
     settings = Settings()
     for session in sessions:
-        settings = updated(settings, session)
+        settings = updated(settings, session, MODELS)
     return settings
 
 
@@ -73,7 +78,7 @@ def test_what_clients_send_first(session: Any, format: AudioFormat, turns: Any, 
     """Each of their updates is understood."""
     settings = after(session)
     assert (settings.format, settings.turn_detection) == (format, turns)
-    options = settings.start(["default"])
+    options = settings.start(MODELS)
     assert options["endpoint"] == endpoint
     assert options["speech"] is (turns is not None)
 
@@ -104,7 +109,7 @@ def test_only_what_is_named_changes() -> None:
 )
 def test_formats(given: Any, encoding: str, rate: int) -> None:
     """PCM at any rate that the recogniser takes, and G.711."""
-    options = after(below(format=given)).start(["default"])
+    options = after(below(format=given)).start(MODELS)
     assert (options["encoding"], options["sample_rate"]) == (encoding, rate)
 
 
@@ -121,15 +126,31 @@ def test_formats(given: Any, encoding: str, rate: int) -> None:
 )
 def test_hints_become_hotwords(transcription: dict[str, Any], hotwords: list[str]) -> None:
     """Keywords, and a prompt that is a list of names. A text about the audio is ignored."""
-    assert after(below(transcription=transcription)).start(["default"])["hotwords"] == hotwords
+    assert after(below(transcription=transcription)).start(MODELS)["hotwords"] == hotwords
 
 
 def test_models() -> None:
     """A public name of the service chooses its model; all others mean the default one, or that of the address."""
     settings = after(below(transcription={"model": "fine"}))
-    assert settings.start(["default", "fine"])["model"] == "fine"
-    assert settings.start(["default"])["model"] == "default"
-    assert after(AGENTS).start(["default", "fine"], "fine")["model"] == "fine"
+    assert settings.start(MODELS)["model"] == "fine"
+    assert settings.start({"default": ()})["model"] == "default"
+    assert after(AGENTS).start(MODELS, "fine")["model"] == "fine"
+
+
+@pytest.mark.parametrize(
+    ("transcription", "told"),
+    [
+        ({"model": "several", "language": "de"}, "de-DE"),
+        ({"model": "several", "language": "english"}, "en-GB"),
+        ({"model": "several", "languages": ["nl", "de"]}, "de-DE"),
+        ({"model": "several", "language": None}, "auto"),
+        ({"model": "later", "language": "de"}, "de"),
+        ({"language": "en-US"}, "auto"),
+    ],
+)
+def test_the_language(transcription: dict[str, Any], told: str) -> None:
+    """It goes to a model that has a choice, by its own name for it."""
+    assert after(below(transcription=transcription)).start(MODELS)["language"] == told
 
 
 def test_shown_in_both_shapes() -> None:
@@ -165,6 +186,11 @@ def test_shown_in_both_shapes() -> None:
         ),
         (below(transcription={"language": "de"}), "session.audio.input.transcription.language", "only English"),
         (below(transcription={"languages": ["de", "fr"]}), "session.audio.input.transcription.", "only English"),
+        (
+            below(transcription={"model": "several", "language": "nl"}),
+            "session.audio.input.transcription.",
+            "de-DE, en",
+        ),
         (below(transcription={"prompt": {"a": 1}}), "session.audio.input.transcription.prompt", "not an object"),
         ({"include": [[]]}, "session.include", "list of strings"),
         (below(transcription={"prompt": "\ud800"}), "session.audio.input.transcription.prompt", "do not exist"),
