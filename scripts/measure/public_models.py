@@ -95,8 +95,8 @@ def main() -> int:
     status = 0
     for family, make in families.items():
         total = Comparison(0)
-        for seed in range(-(-options.streams // STREAMS_OF_A_MODEL)):
-            number = min(STREAMS_OF_A_MODEL, options.streams - total.streams)
+        for seed in range(options.done // STREAMS_OF_A_MODEL, -(-options.streams // STREAMS_OF_A_MODEL)):
+            number = min(STREAMS_OF_A_MODEL, options.streams - seed * STREAMS_OF_A_MODEL)
             random = np.random.default_rng(seed)
             phrases = [] if hotwords is None else hotwords or random_phrases(random, PHRASES)
             with tempfile.TemporaryDirectory() as folder:
@@ -117,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("folder", nargs="?", type=Path, help="the folder of a public model (small models that are made for this)")
     add("--streams", type=int, default=500, help="how many streams (500)")
+    add("--done", type=int, default=0, help="how many of them an earlier run has compared: a multiple of 50 (0)")
     add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
     add("--family", action="append", choices=[*EXACT], help="only this family; may be given several times (all)")
     add("--recordings", nargs="+", type=Path, metavar="FILE", help="with a folder: streams hear these (random sounds)")

@@ -4,8 +4,9 @@
     python scripts/train/train_zipformer2.py icefall --work PREPARED --corpus NAME --to FOLDER [--minutes 12]
 
 PREPARED has the prepared `train` (scripts/data/prepare_speech.py), of which the recordings of one corpus are taken. One
-in ten is held back: FOLDER gets them as held-back/*.flac, with their words in held-back.tsv, beside the model. Every
-word of the corpus is a token, so this is for a few hundred words at most. Ctrl-C ends the training early.
+in ten is held back: FOLDER gets them as held-back/*.flac, with their words in held-back.tsv, beside the model, and as
+many of those that it has learnt as learnt/*.flac and learnt.tsv. Every word of the corpus is a token, so this is for a
+few hundred words at most. Ctrl-C ends the training early.
 docs/how-to/own-training.md has an example.
 """
 
@@ -62,20 +63,21 @@ def main() -> int:
         print(f"train_zipformer2: {error}", file=sys.stderr)
         return 1
     training.export(options.to)
-    _hold_back(recordings[::HELD_BACK], options.to)
+    _write(recordings[::HELD_BACK], options.to, "held-back")
+    _write(recordings[1::HELD_BACK], options.to, "learnt")
     tell(f"the model is in {options.to}")
     return 0
 
 
-def _hold_back(recordings: list[Spoken], folder: Path) -> None:
+def _write(recordings: list[Spoken], folder: Path, name: str) -> None:
     """Write recordings and a manifest for `streamer evaluate`."""
-    (folder / "held-back").mkdir(exist_ok=True)
+    (folder / name).mkdir(exist_ok=True)
     lines = ["file\ttext\n"]
     for number, spoken in enumerate(recordings):
-        path = folder / "held-back" / f"{number:03}.flac"
+        path = folder / name / f"{number:03}.flac"
         soundfile.write(path, spoken.samples, SAMPLE_RATE)
         lines.append(f"{path.relative_to(folder)}\t{' '.join(spoken.words)}\n")
-    (folder / "held-back.tsv").write_text("".join(lines), encoding="utf-8")
+    (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from streamer.limits import DEFAULT_MODEL, LANGUAGE
 from streamer.text.joining import is_spaceless, separator
+from streamer.wire.dialects.spoken_language import Languages, session_language
 from streamer.wire.errors import WireError, bad, shown
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import Partial, ServerMessage
-from streamer.wire.spoken_language import Languages, session_language
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
 
 PATH: Final = "/v1/audio/transcriptions"

@@ -9,7 +9,7 @@ from typing import Any
 from streamer.bridge.upstreams.pool import LoadState, UpstreamPool
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.limits import DEFAULT_MODEL
-from streamer.wire.spoken_language import Languages
+from streamer.wire.dialects.spoken_language import Languages
 
 
 class Models:

@@ -11,9 +11,9 @@ from enum import Enum
 from typing import Any, Final
 
 from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
+from streamer.wire.dialects.spoken_language import Languages, session_language
 from streamer.wire.errors import WireError, bad, shown
 from streamer.wire.options import hotword
-from streamer.wire.spoken_language import Languages, session_language
 
 SHORTEST_UTTERANCE_END_MS: Final = 1000
 ENDPOINTING_MS: Final = 10

@@ -11,10 +11,10 @@ from streamer.text.joining import joined
 from streamer.wire.dialects.deepgram_live import DeepgramLive
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.deepgram_results import alternative, model_info, seconds, uuid_of
+from streamer.wire.dialects.spoken_language import Languages
 from streamer.wire.errors import bad
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import ServerMessage, Word
-from streamer.wire.spoken_language import Languages
 from streamer.wire.upload import JSON, Problem, UploadFormat
 
 _DIGITS: Final = 4  # of a confidence that is the mean of others

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from streamer.wire.dialects.spoken_language import Languages
 from streamer.wire.events import ServerMessage
 from streamer.wire.native import encode, parse
-from streamer.wire.spoken_language import Languages
 from streamer.wire.upload import Problem
 
 FLUSH: Final = encode({"type": "flush"})

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS
+from streamer.wire.dialects.spoken_language import Languages, session_language
 from streamer.wire.errors import WireError
 from streamer.wire.options import SAMPLE_BYTES, hotword
-from streamer.wire.spoken_language import Languages, session_language
 
 PCM: Final = "audio/pcm"
 # By OpenAI's names: our encodings, and the rates that are fixed.

@@ -24,9 +24,9 @@ from streamer.wire.dialects.openai_realtime.settings import (
     Settings,
     TurnDetection,
 )
+from streamer.wire.dialects.spoken_language import Languages
 from streamer.wire.errors import WireError, kind_of, shown
 from streamer.wire.options import SAMPLE_RATES
-from streamer.wire.spoken_language import Languages
 
 # The flat names of the settings below `audio.input`.
 _FLAT_NAMES: Final = {

@@ -10,7 +10,7 @@ import pytest
 from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.settings import AudioFormat, SemanticVad, ServerVad, Settings
 from streamer.wire.dialects.openai_realtime.updates import updated
-from streamer.wire.spoken_language import Languages
+from streamer.wire.dialects.spoken_language import Languages
 
 # What the plugins send at the beginning.
 AGENTS = {
