@@ -126,11 +126,22 @@ async def test_a_model_that_is_loaded_first(open_page: OpenPage, site: str) -> N
     """While the service loads the model, the page says so; then it transcribes as usual."""
     page = await open_page()
     loaded = asyncio.Event()
+    held: list[str | bytes] = []
 
     async def load_first(websocket: WebSocketRoute) -> None:
+        def answer(message: str | bytes) -> None:
+            held.append(message)
+            if loaded.is_set():
+                deliver()
+
+        def deliver() -> None:
+            while held:
+                websocket.send(held.pop(0))
+
+        websocket.connect_to_server().on_message(answer)
         websocket.send('{"type":"starting","n":0,"model":"chinese"}')
         await loaded.wait()
-        websocket.connect_to_server()
+        deliver()
 
     await page.route_web_socket("**/v1/stream", load_first)
     await page.goto(site)
