@@ -17,6 +17,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import soundfile  # type: ignore[import-untyped]
 
 from streamer.training.data.corpus import Corpus, CorpusError
@@ -25,6 +26,7 @@ from streamer.training.zipformer2.recipe import RecipeError
 
 MOST_WORDS = 500
 HELD_BACK = 10  # one in so many
+SILENCE_S = 0.8  # behind what is written: a recording that ends with its last word is not what the network has learnt
 
 
 def main() -> int:
@@ -75,7 +77,8 @@ def _write(recordings: list[Spoken], folder: Path, name: str) -> None:
     lines = ["file\ttext\n"]
     for number, spoken in enumerate(recordings):
         path = folder / name / f"{number:03}.flac"
-        soundfile.write(path, spoken.samples, SAMPLE_RATE)
+        samples = np.pad(spoken.samples, (0, int(SILENCE_S * SAMPLE_RATE)))
+        soundfile.write(path, samples, SAMPLE_RATE)
         lines.append(f"{path.relative_to(folder)}\t{' '.join(spoken.words)}\n")
     (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
