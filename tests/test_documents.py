@@ -10,16 +10,25 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
+from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.bridge.service import Service
+from streamer.testing import say, silence
 from tests.engine.text import plain_form
 from tests.project import DOCS, ROOT
 from tests.samples import write_beginning
 
 SAMPLES = ROOT / "audio_samples"
 PATIENCE_S = 100
-TALK_S = 3.7  # a sentence: the whole talk takes much longer
+# What the recordings say that the documents name.
+SAID = {
+    "talk.flac": "a talk of one sentence",
+    "quilter.ogg": "mister quilter speaks here",
+    "airplane.mp3": "an airplane",
+}
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -28,14 +37,28 @@ def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
+def service(exact_service: Service) -> Service:
+    """An exact model, because the documents are not about its words."""
+    return exact_service
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings for it with the names of the real ones. An exact model needs the samples unchanged: all are FLAC."""
+    folder = tmp_path_factory.mktemp("recordings")
+    for name, text in SAID.items():
+        soundfile.write(folder / name, np.concatenate([say(text), silence(300)]), SAMPLE_RATE, format="FLAC")
+    return folder
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, recordings: Path) -> Path:
     """A folder with the recordings that the documents name, and the command."""
-    for path in SAMPLES.iterdir():
+    for path in recordings.iterdir():
         shutil.copy(path, tmp_path)
-    write_beginning(tmp_path / "talk.flac", "talk.flac", TALK_S)
     (tmp_path / "calls" / "monday").mkdir(parents=True)
-    shutil.copy(SAMPLES / "airplane.mp3", tmp_path / "calls" / "monday")
+    shutil.copy(recordings / "airplane.mp3", tmp_path / "calls" / "monday")
     (tmp_path / "subtitles").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "streamer").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer "$@"\n')
@@ -53,38 +76,50 @@ def run(command: list[str], place: Path, service: Service) -> str:
     return done.stdout
 
 
-Words = Callable[..., list[str]]
-
-
 @pytest.fixture(scope="module")
-def first_words() -> dict[tuple[str, ...], list[str]]:
-    """The words of commands that were run before."""
+def first_words() -> dict[str, list[str]]:
+    """The words of recordings that were recognised before."""
     return {}
 
 
-@pytest.fixture
-def words(first_words: dict[tuple[str, ...], list[str]], service: Service, place: Path) -> Words:
-    """The words that the command gives with these arguments."""
+Words = Callable[[str], list[str]]
 
-    def found(*arguments: str) -> list[str]:
-        if arguments not in first_words:
-            first_words[arguments] = run(["streamer", *arguments], place, service).split()
-        return first_words[arguments]
+
+@pytest.fixture
+def words(first_words: dict[str, list[str]], service: Service, place: Path) -> Words:
+    """The words that the command gives for a recording, as they were said."""
+
+    def found(recording: str) -> list[str]:
+        if recording not in first_words:
+            first_words[recording] = run(["streamer", recording, "--spoken"], place, service).split()
+        return first_words[recording]
 
     return found
 
 
-@pytest.mark.parametrize("number", range(len(blocks("how-to/python.md", "python"))))
+PROGRAMS = blocks("how-to/python.md", "python")
+[WITH_HOTWORDS] = [program for program in PROGRAMS if "hotwords" in program]
+
+
+@pytest.mark.parametrize("number", [number for number, each in enumerate(PROGRAMS) if each != WITH_HOTWORDS])
 def test_a_python_program_runs(service: Service, place: Path, words: Words, number: int) -> None:
     """Each program runs by itself, without a warning, and shows its result."""
-    program = blocks("how-to/python.md", "python")[number]
+    program = PROGRAMS[number]
     shown = run([sys.executable, "-W", "error", "-c", program], place, service)
     if "SessionError" in program:
         assert re.fullmatch(r"away No service answers at \S+: .*\nmissing\.wav: there is no such file\.\n", shown)
         return
-    recording = "quilter.ogg" if "quilter.ogg" in program else "talk.flac"
-    written = ["--step-ms", "160", "--hotword", "Quilter"] if "written" in program else ["--spoken"]
-    assert " ".join(words(recording, *written)[:4]) in " ".join(re.sub(r" \(\?\)", "", shown).split())
+    assert " ".join(words("talk.flac")[:4]) in " ".join(re.sub(r" \(\?\)", "", shown).split())
+
+
+def test_a_python_program_with_hotwords_runs(shipped_service: Service, place: Path) -> None:
+    """So does the one with hotwords. An exact model has none, so it hears the beginning of the real recording."""
+    write_beginning(place / "beginning.flac", "quilter.ogg", 2.5).replace(place / "quilter.ogg")
+    shown = run([sys.executable, "-W", "error", "-c", WITH_HOTWORDS], place, shipped_service)
+    options = ("--step-ms", "160", "--hotword", "Quilter")
+    right = run(["streamer", "quilter.ogg", *options], place, shipped_service).split()
+    assert "Quilter" in " ".join(right)
+    assert " ".join(right[:4]) in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("number", range(len(blocks("how-to/testing.md", "python"))))
@@ -94,10 +129,10 @@ def test_a_program_that_tests_a_client_runs(service: Service, place: Path, numbe
     assert shown.strip() in ("nothing is lost and nothing is doubled", "a program of mine")
 
 
-def test_the_agent_stops_and_answers(service: Service, place: Path) -> None:
+def test_the_agent_stops_and_answers(shipped_service: Service) -> None:
     """It repeats both recordings, and stops repeating the first one when the second begins."""
     [program] = blocks("how-to/agent.md", "python")
-    shown = run([sys.executable, "-W", "error", "-c", program], place, service)
+    shown = run([sys.executable, "-W", "error", "-c", program], SAMPLES, shipped_service)
     assert len(re.findall(r"^user: ", shown, re.MULTILINE)) >= 2
     first, stopped, second = shown.partition("The agent stops ")
     assert stopped
