@@ -74,13 +74,14 @@ test: $(STAMP)
 		[ $$? -eq 1 ] && echo "Once more, alone:" && $(PY) -m pytest --last-failed --last-failed-no-failures none $(ARGS); \
 	}
 
-# Slower than the tests alone: they are followed line by line, in all processes that they start.
+# Slower than the tests alone: they are followed line by line, in all processes that they start. The table comes even if
+# a test fails, and then the target fails after it.
 coverage: $(STAMP)
 	mkdir -p build && rm -f build/coverage*
-	$(PY) -m coverage run -m pytest $(IN_PARALLEL) $(ARGS)
-	$(PY) -m coverage combine --quiet
-	$(PY) -m coverage json --quiet -o build/coverage.json
-	$(PY) scripts/measure/coverage_by_room.py build/coverage.json
+	$(PY) -m coverage run -m pytest $(IN_PARALLEL) $(ARGS); status=$$?; \
+	$(PY) -m coverage combine --quiet && \
+	$(PY) -m coverage json --quiet -o build/coverage.json && \
+	$(PY) scripts/measure/coverage_by_room.py build/coverage.json && exit $$status
 
 CLIENTS := build/clients
 CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0 openai@6.49.0 ws@8.18.3

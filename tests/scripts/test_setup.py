@@ -12,7 +12,7 @@ import pytest
 from tests.project import ROOT, SCRIPTS
 
 # What a script needs besides the commands that a test puts in place.
-TOOLS = ("sh", "env", "dirname")
+TOOLS = ("sh", "env", "dirname", "sed")
 INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "ffmpeg", "zsh", "fish")
 
 
@@ -124,6 +124,22 @@ def test_missing_commands_are_packages_too(machine: Machine) -> None:
     done = machine.run("system_packages")
     assert done.returncode == 1
     assert "--no-install-recommends espeak-ng flite chromium pulseaudio ffmpeg zsh fish\n" in done.stderr
+
+
+def test_a_browser_without_windows_is_taken_where_there_is_one(machine: Machine) -> None:
+    """Debian has one, which costs less; without it, the usual one is installed."""
+    machine.has("python3", REAL)
+    machine.has("id", "echo 0")
+    machine.has("apt-get", 'echo "$@"')
+    machine.lacks("chromium")
+    for known, package in ("exit 1", "chromium"), ("exit 0", "chromium-headless-shell"):
+        machine.has("apt-cache", known)
+        done = machine.run("system_packages")
+        assert done.returncode == 0
+        assert f"install -y -qq --no-install-recommends {package}" in [line.strip() for line in done.stdout.split("\n")]
+    machine.has(package, "exit 0")
+    done = machine.run("system_packages")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_running_needs_less(machine: Machine, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ async def test_it_can_be_stopped_while_it_is_opened(bench: Page) -> None:
 
 async def test_permission_is_refused(open_browser: OpenBrowser, open_bench: OpenPage) -> None:
     """If permission is refused, the message says where to give it."""
-    bench = await open_bench(browser=await open_browser(flags=[FAKE_DEVICE, "--deny-permission-prompts"]))
+    bench = await open_bench(browser=await open_browser(flags=[FAKE_DEVICE, f"{FAKE_CONSENT}=deny"]))
     error = await bench.evaluate(OPEN, {})
     assert (error["name"], error["code"]) == ("StreamerError", "no_permission")
     assert "allow it" in error["message"]

@@ -24,7 +24,7 @@ from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, listened, said, 
 
 # What the microphone hears, after a moment of silence.
 SPOKEN: dict[str, Any] = {"recording": "quilter.ogg", "lead_s": 0.5}
-NO_CONSENT = ["--use-fake-device-for-media-stream", "--deny-permission-prompts"]
+NO_CONSENT = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream=deny"]
 # Every text and class that the partial had, and everything that the live region got.
 RECORDER = """() => {
     const seen = globalThis.seen = {open: [], partials: 0, spoken: 0, levels: [], drawings: new Set()};
