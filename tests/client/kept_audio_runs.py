@@ -10,6 +10,8 @@ from streamer.client.kept_audio import KeptAudio
 from streamer.client.sending import declared
 
 Step = list[Any]
+# Byte after byte from any place in it, for longer than the longest piece.
+_CYCLES = bytes(range(251)) * 300
 # How often each operation happens.
 KINDS = {"add": 8, "send": 8, "flush": 2, "answered": 1, "let go": 3, "resume": 1, "restart": 1}
 OPTIONS: list[dict[str, Any]] = [
@@ -54,7 +56,7 @@ def outcome(options: dict[str, Any], run: list[Step]) -> list[Any]:
     for kind, *how in run:
         given: Any = None
         if kind == "add":
-            kept.add(bytes((value + at) % 251 for at in range(how[0])))
+            kept.add(_CYCLES[value % 251 :][: how[0]])
             value += how[0]
         elif kind == "send":
             given = []
