@@ -52,6 +52,25 @@ def hear(
     return [event for event in events if not isinstance(event, Heard)]
 
 
+def hear_together(
+    recogniser: Recogniser, streams: Sequence[tuple[Sequence[NDArray[np.int16]], StreamOptions]]
+) -> list[list[StreamEvent]]:
+    """The same for several streams at once, which are computed as one batch: that takes far less time."""
+    events: list[list[StreamEvent]] = [[] for _ in streams]
+    for stream, (_, options) in enumerate(streams):
+        recogniser.open(stream, options)
+    for place in range(1 + max(len(pieces) for pieces, _ in streams)):
+        chunks = [
+            Chunk(stream, pieces[place]) if place < len(pieces) else Chunk(stream, NOTHING, end=True)
+            for stream, (pieces, _) in enumerate(streams)
+            if place <= len(pieces)
+        ]
+        for index, answer in recogniser.step(chunks):
+            assert not isinstance(answer, StreamError), answer
+            events[chunks[index].stream] += [event for event in answer if not isinstance(event, Heard)]
+    return events
+
+
 def text(events: Sequence[StreamEvent]) -> str:
     return " ".join(event.text for event in events if isinstance(event, Final))
 

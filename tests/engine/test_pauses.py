@@ -15,11 +15,11 @@ from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Cut, Final
+from streamer.engine.stream_events import Cut, Final, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say
-from tests.engine.exact_streams import HearingModel, hear, lexicon_search, text
+from tests.engine.exact_streams import HearingModel, hear_together, lexicon_search, text
 from tests.project import BUNDLE
 from tests.samples import pcm
 
@@ -54,15 +54,30 @@ def in_pieces(audio: NDArray[np.int16]) -> list[NDArray[np.int16]]:
     return np.array_split(audio, len(audio) // 400_000 + 1)
 
 
-@pytest.mark.parametrize("step_ms", [160, 320, 640])
+STEPS_MS = (160, 320, 640)
+MODELS: dict[str, type[ExactModel]] = {"exact": ExactModel, "hearing": HearingModel}
+FAINT = {"zeros": False, "noise": True}
+
+
+@functools.cache
+def heard(model: str) -> dict[tuple[str, int], list[StreamEvent]]:
+    """The events of every kind of end with every step, of streams that are computed together."""
+    kinds = [(endpoint, step_ms) for endpoint in ENDPOINTS for step_ms in STEPS_MS]
+    recogniser = Recogniser(MODELS[model](), {"lexicon": GreedySearch(UNITS, len(kinds))}, slots=len(kinds))
+    streams = [
+        (in_pieces(paused(step_ms)[1]), StreamOptions(step_ms=step_ms, endpoint=ENDPOINTS[endpoint]))
+        for endpoint, step_ms in kinds
+    ]
+    return dict(zip(kinds, hear_together(recogniser, streams), strict=True))
+
+
+@pytest.mark.parametrize("step_ms", STEPS_MS)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.parametrize("model", [ExactModel, HearingModel])
-def test_every_pause_leaves_every_word_whole(model: type[ExactModel], endpoint: str, step_ms: int) -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_every_pause_leaves_every_word_whole(model: str, endpoint: str, step_ms: int) -> None:
     """Pauses from 0.1 to 3 s in small steps, of zeros and of noise: the finals have each word once and whole."""
     words, audio = paused(step_ms)
-    recogniser = Recogniser(model(), {"lexicon": GreedySearch(UNITS, 1)}, slots=1)
-    options = StreamOptions(step_ms=step_ms, endpoint=ENDPOINTS[endpoint])
-    events = hear(recogniser, in_pieces(audio), options)
+    events = heard(model)[endpoint, step_ms]
     assert text(events) == words
     finals = [event for event in events if isinstance(event, Final)]
     longest = ENDPOINTS[endpoint].longest_ms + step_ms
@@ -71,45 +86,67 @@ def test_every_pause_leaves_every_word_whole(model: type[ExactModel], endpoint: 
         assert len(finals) <= 1 + len(audio) // 16 // (ENDPOINTS[endpoint].longest_ms - EndpointRule.gap_stretch_ms)
 
 
+@functools.cache
+def heard_with_a_lexicon() -> dict[str, str]:
+    """The text that the beam search finds with every kind of end, in streams that are computed together."""
+    words, audio = paused(7)
+    recogniser = Recogniser(HearingModel(), {"lexicon": lexicon_search(words, len(ENDPOINTS))}, slots=len(ENDPOINTS))
+    streams = [(in_pieces(audio), StreamOptions(endpoint=endpoint)) for endpoint in ENDPOINTS.values()]
+    return dict(zip(ENDPOINTS, map(text, hear_together(recogniser, streams)), strict=True))
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_every_pause_leaves_every_word_of_a_lexicon_whole(endpoint: str) -> None:
     """The same with the beam search, which shows a word later than it is said."""
-    words, audio = paused(7)
-    recogniser = Recogniser(HearingModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
-    assert text(hear(recogniser, in_pieces(audio), StreamOptions(endpoint=ENDPOINTS[endpoint]))) == words
+    assert heard_with_a_lexicon()[endpoint] == paused(7)[0]
+
+
+NAMES, PAIRS_MS = ("airplane.mp3", "quilter.ogg", "airplane.mp3"), ((100, 450), (850, 1000), (1200, 2200))
 
 
 @functools.cache
-def shipped() -> Recogniser:
-    """The recogniser of the bundle in the repository."""
-    return load_recogniser(BUNDLE, slots=1)
-
-
-@functools.cache
-def alone(name: str) -> list[str]:
-    """The words that the shipped model finds in this recording alone."""
-    return text(hear(shipped(), in_pieces(recording(name)))).split()
+def heard_by_the_shipped_model() -> tuple[dict[str, list[str]], dict[tuple[str, tuple[int, int]], list[StreamEvent]]]:
+    """The words of each recording alone, and the events of recordings with pauses, in streams computed together."""
+    alone = [(in_pieces(recording(name)), StreamOptions()) for name in dict.fromkeys(NAMES)]
+    kinds = [(faint, pair) for faint in FAINT for pair in PAIRS_MS]
+    paused = [(in_pieces(with_pauses(pair, faint=FAINT[faint])), options_for(pair)) for faint, pair in kinds]
+    recogniser = load_recogniser(BUNDLE, slots=len(alone) + len(paused))
+    events = hear_together(recogniser, [*alone, *paused])
+    words = [text(found).split() for found in events[: len(alone)]]
+    return (
+        dict(zip(dict.fromkeys(NAMES), words, strict=True)),
+        dict(zip(kinds, events[len(alone) :], strict=True)),
+    )
 
 
 def recording(name: str) -> NDArray[np.int16]:
     return np.frombuffer(pcm(name, 3.0), dtype=np.int16)
 
 
-@pytest.mark.parametrize("faint", [False, True], ids=["zeros", "noise"])
-def test_recordings_with_pauses_lose_no_word(faint: bool) -> None:
+def with_pauses(lengths_ms: tuple[int, int], *, faint: bool) -> NDArray[np.int16]:
+    """The recordings one after another, with these pauses."""
+    audio = [recording(NAMES[0])]
+    for name, milliseconds in zip(NAMES[1:], lengths_ms, strict=True):
+        audio += [pause(milliseconds, faint=faint), recording(name)]
+    return np.concatenate(audio)
+
+
+def options_for(lengths_ms: tuple[int, int]) -> StreamOptions:
+    """A segment ends after a silence that depends on the first pause."""
+    return replace(StreamOptions(), endpoint=EndpointRule(after_text_ms=400 + lengths_ms[0] // 2))
+
+
+@pytest.mark.parametrize("faint", FAINT)
+def test_recordings_with_pauses_lose_no_word(faint: str) -> None:
     """Recordings one after another, with pauses from 0.1 to 3 s, have as many words as they have alone."""
-    names, pauses = ["airplane.mp3", "quilter.ogg", "airplane.mp3"], [(100, 450), (850, 1000), (1200, 2200)]
-    for lengths in pauses:
-        audio, expected = [recording(names[0])], list(alone(names[0]))
-        for name, milliseconds in zip(names[1:], lengths, strict=True):
-            audio += [pause(milliseconds, faint=faint), recording(name)]
-            expected += alone(name)
-        options = replace(StreamOptions(), endpoint=EndpointRule(after_text_ms=400 + lengths[0] // 2))
-        events = hear(shipped(), in_pieces(np.concatenate(audio)), options)
+    alone, paused = heard_by_the_shipped_model()
+    expected = [word for name in NAMES for word in alone[name]]
+    for lengths in PAIRS_MS:
+        events = paused[faint, lengths]
         found = text(events).split()
         matcher = difflib.SequenceMatcher(None, expected, found, autojunk=False)
         same = sum(block.size for block in matcher.get_matching_blocks())
         # What stands before a word may make another one of it: a few, but it may not be missing or there twice.
-        assert -1 <= len(found) - len(expected) <= len(names)
+        assert -1 <= len(found) - len(expected) <= len(NAMES)
         assert same >= 0.7 * len(expected)
         assert len([event for event in events if isinstance(event, Cut)]) >= 1
