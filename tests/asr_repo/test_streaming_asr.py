@@ -60,8 +60,8 @@ async def eventually(server: TritonServer, name: str, value: float, seconds: flo
 async def test_speech_is_recognised(link: Link) -> None:
     """Most words of the recordings are recognised, and are shown before they are final."""
     wrong = spoken = 0
-    for name in FILES:
-        events = await recognise(link, pcm(name, TWO_SEGMENTS_S))
+    found = await asyncio.gather(*(recognise(link, pcm(name, TWO_SEGMENTS_S)) for name in FILES))
+    for name, events in zip(FILES, found, strict=True):
         right = reference(name).partition(" the night")[0].split()  # of the longest one, what is said in this time
         assert any(event["type"] == "partial" for event in events)
         wrong += Levenshtein.distance(right, text(events).split())
@@ -86,7 +86,8 @@ async def test_any_chunking_gives_the_same_events(link: Link) -> None:
     audio = pcm("talk.flac", TWO_SEGMENTS_S)
     dice = random.Random(1)
     sizes = iter(lambda: dice.choice([0, 1, 160, 5119, 5120, 30_000]), None)
-    assert said(await recognise(link, audio, sizes)) == said(await recognise(link, audio))
+    in_pieces, whole = await asyncio.gather(recognise(link, audio, sizes), recognise(link, audio))
+    assert said(in_pieces) == said(whole)
 
 
 async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -18,7 +19,7 @@ from rapidfuzz.distance import Levenshtein
 from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import receive, recognise, rest, said, serving, session, text
+from tests.bridge.service_client import Event, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
 from tests.triton_processes import no_streams
 
@@ -56,33 +57,45 @@ def sent(samples: NDArray[Any], rate: int, encoding: str) -> bytes:
     return file.getvalue()
 
 
+# The kinds of audio, and how many of the words may differ.
+KINDS = {
+    # A telephone removes everything above 4 kHz, and with it some of the words.
+    ("mulaw", 8_000): 0.6,
+    ("alaw", 8_000): 0.6,
+    ("pcm_s16le", 44_100): 0.1,
+    ("pcm_f32le", 48_000): 0.1,
+    ("pcm_s16le", 22_050): 0.1,
+}
+PLAIN = ("pcm_s16le", 16_000)
+Kinds = dict[tuple[str, int], list[Event]]
+
+
 @pytest.fixture(scope="module")
-def expected() -> list[str]:
-    """The words at 16 kHz, as soon as a test has recognised them."""
-    return []
+def heard_before() -> Kinds:
+    """What was recognised in audio of each kind, as soon as a test has asked for it."""
+    return {}
 
 
-@pytest.mark.parametrize(
-    ("encoding", "rate", "most"),
-    [
-        # A telephone removes everything above 4 kHz, and with it some of the words.
-        ("mulaw", 8_000, 0.6),
-        ("alaw", 8_000, 0.6),
-        ("pcm_s16le", 44_100, 0.1),
-        ("pcm_f32le", 48_000, 0.1),
-        ("pcm_s16le", 22_050, 0.1),
-    ],
-)
-async def test_another_rate_gives_the_words(
-    service: Service, expected: list[str], encoding: str, rate: int, most: float
-) -> None:
+@pytest.fixture
+async def heard(service: Service, heard_before: Kinds) -> Kinds:
+    """What is recognised in audio of each kind. All are computed at once, as one batch."""
+
+    async def of(encoding: str, rate: int) -> list[Event]:
+        audio = sent(speech("talk.flac"), rate, encoding)
+        return await recognise(service.url, audio, [39_997] * 40, encoding=encoding, sample_rate=rate)
+
+    if not heard_before:
+        kinds = [PLAIN, *KINDS]
+        heard_before.update(zip(kinds, await asyncio.gather(*(of(*kind) for kind in kinds)), strict=True))
+    return heard_before
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind[0]}-{kind[1]}")
+async def test_another_rate_gives_the_words(heard: Kinds, kind: tuple[str, int]) -> None:
     """At most so many words differ from those at 16 kHz; the times are the same, and no sample is missing."""
-    samples = speech("talk.flac")
-    if not expected:
-        expected += text(await recognise(service.url, sent(samples, 16_000, "pcm_s16le"))).split()
-    audio = sent(samples, rate, encoding)
-    events = await recognise(service.url, audio, [39_997] * 40, encoding=encoding, sample_rate=rate)
-    assert Levenshtein.distance(expected, text(events).split()) <= most * len(expected)
+    expected, events = text(heard[PLAIN]).split(), heard[kind]
+    assert expected
+    assert Levenshtein.distance(expected, text(events).split()) <= KINDS[kind] * len(expected)
     assert events[-1]["audio_ms"] == pytest.approx(1000 * SECONDS, abs=1)
     ends = [event["end_ms"] for event in events if event["type"] == "final"]
     assert ends == sorted(ends)
@@ -93,8 +106,9 @@ async def test_any_pieces(service: Service) -> None:
     """Pieces of any size give the same as the whole, also at another rate."""
     audio = sent(speech("talk.flac", seconds=4), 44_100, "pcm_s16le")
     options: dict[str, Any] = {"sample_rate": 44_100}
-    whole = await recognise(service.url, audio, **options)
-    assert said(await recognise(service.url, audio, [1, 2, 333, 8821, 40_001], **options)) == said(whole)
+    sizes: list[list[int]] = [[], [1, 2, 333, 8821, 40_001]]
+    whole, pieces = await asyncio.gather(*(recognise(service.url, audio, each, **options) for each in sizes))
+    assert said(pieces) == said(whole)
 
 
 def call() -> tuple[NDArray[Any], NDArray[Any]]:
@@ -108,9 +122,12 @@ def call() -> tuple[NDArray[Any], NDArray[Any]]:
 async def test_a_speaker_a_side(service: Service) -> None:
     """Each channel gets the words that it gets alone; each event names its channel; segments count from 0 in each."""
     left, right = call()
-    alone = [said(await recognise(service.url, sent(side, 16_000, "pcm_s16le"))) for side in (left, right)]
     both = sent(np.stack([left, right], axis=1), 16_000, "pcm_s16le")
-    events = await recognise(service.url, both, [10_001] * 20, channels=2, multichannel=True)
+    *sides, events = await asyncio.gather(
+        *(recognise(service.url, sent(side, 16_000, "pcm_s16le")) for side in (left, right)),
+        recognise(service.url, both, [10_001] * 20, channels=2, multichannel=True),
+    )
+    alone = [said(side) for side in sides]
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
     for channel in (0, 1):
         own = said([event for event in events if event.get("channel") == channel])
@@ -126,8 +143,10 @@ async def test_mixed(service: Service) -> None:
     """Without `multichannel` there is one transcript, with the words of both sides."""
     left, right = call()
     both = np.stack([left, right], axis=1)
-    mixed = await recognise(service.url, sent(both.mean(axis=1), 16_000, "pcm_s16le"))
-    events = await recognise(service.url, sent(both, 16_000, "pcm_s16le"), channels=2)
+    mixed, events = await asyncio.gather(
+        recognise(service.url, sent(both.mean(axis=1), 16_000, "pcm_s16le")),
+        recognise(service.url, sent(both, 16_000, "pcm_s16le"), channels=2),
+    )
     assert not any("channel" in event for event in events)
     # Both round the mean, but differently.
     assert Levenshtein.distance(text(events).split(), text(mixed).split()) <= 2
