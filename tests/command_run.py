@@ -68,7 +68,10 @@ def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) ->
 
 
 def streamer_here(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The same in this process, for command lines that are refused: a process of its own would import for longer."""
+    """The same in this process, which has imported everything: a process of its own takes half a second to begin.
+
+    It is for what does not depend on the process: neither on its signals and standard input, nor on when it begins.
+    """
     status: int | str | None
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err, contextlib.ExitStack() as stack:
         if folder:
@@ -78,6 +81,7 @@ def streamer_here(*arguments: str, folder: Path | None = None) -> subprocess.Com
         except SystemExit as end:
             status = end.code
     assert isinstance(status, int)
+    assert "Traceback" not in err.getvalue()
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
@@ -88,5 +92,5 @@ def finals(service: Service, recording: str) -> list[str]:
 
 @cache
 def _finals(url: str, recording: str, _changed_ns: int) -> list[str]:
-    lines = streamer(recording, "--server", url, "--format", "jsonl").stdout.splitlines()
+    lines = streamer_here(recording, "--server", url, "--format", "jsonl").stdout.splitlines()
     return [event["text"] for event in map(json.loads, lines) if event["type"] == "final"]

@@ -20,7 +20,7 @@ import soundfile
 
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
-from tests.command_run import PHRASE, Said, finals, streamer
+from tests.command_run import PHRASE, Said, finals, streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 
 LONGEST_S = 10
@@ -69,7 +69,7 @@ def collection(tmp_path: Path, said: Said) -> Path:
 @pytest.mark.parametrize("jobs", ["1", "4"])
 def test_folders_are_all_recordings_in_them(service: Service, said: Said, collection: Path, jobs: str) -> None:
     """Transcripts come in order, however many recordings run at a time. A broken one is reported and stops nothing."""
-    done = streamer(str(collection), said.phrase, "--jobs", jobs, "--format", "json", "--server", service.url)
+    done = streamer_here(str(collection), said.phrase, "--jobs", jobs, "--format", "json", "--server", service.url)
     assert done.returncode == 1
     names = [str(collection / name) for name in ("1.flac", "3.flac", "2/a.flac", "2/b.flac")] + [said.phrase]
     contents = [json.loads(line) for line in done.stdout.splitlines()]
@@ -83,7 +83,7 @@ def test_folders_are_all_recordings_in_them(service: Service, said: Said, collec
 def test_a_folder_takes_the_folders_of_the_recordings(service: Service, collection: Path, tmp_path: Path) -> None:
     """The output has the same folders as the recordings, and no file for a failed one."""
     (tmp_path / "out").mkdir()
-    done = streamer(str(collection), "-o", str(tmp_path / "out"), "--format", "vtt", "--server", service.url)
+    done = streamer_here(str(collection), "-o", str(tmp_path / "out"), "--format", "vtt", "--server", service.url)
     assert (done.returncode, done.stdout) == (1, "")
     written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert written == {"1.vtt", "3.vtt", "2/a.vtt", "2/b.vtt"}
@@ -180,17 +180,17 @@ def test_a_second_run_goes_on_where_the_first_ended(service: Service, collection
     (tmp_path / "2.wav").unlink()
     (tmp_path / "out" / "2").mkdir(parents=True)
     (tmp_path / "out" / "1.srt").write_text("mine")
-    done = streamer(*command)
+    done = streamer_here(*command)
     assert done.returncode == 2
     assert f"{tmp_path}/out/1.srt exists already: --skip-existing skips it" in done.stderr
     (tmp_path / "out" / "1.json").write_text("mine")
-    done = streamer(*command, "--skip-existing")
+    done = streamer_here(*command, "--skip-existing")
     assert (done.returncode, done.stderr) == (0, "streamer: 3 of 4 recordings; 1 already there.\n")
     assert (tmp_path / "out" / "1.srt").read_text() == "mine"
     for name in ("3", "2/a", "2/b"):
         assert json.loads((tmp_path / "out" / f"{name}.json").read_text())["text"]
         assert "-->" in (tmp_path / "out" / f"{name}.srt").read_text()
-    assert streamer(*command, "--skip-existing").stderr == "streamer: 0 of 4 recordings; 4 already there.\n"
+    assert streamer_here(*command, "--skip-existing").stderr == "streamer: 0 of 4 recordings; 4 already there.\n"
 
 
 def test_what_can_be_heard_of_a_cut_recording(
@@ -199,15 +199,15 @@ def test_what_can_be_heard_of_a_cut_recording(
     """A WAV file that is too short fails after its words; an Ogg file without an end mark gives a warning."""
     soundfile.write(tmp_path / "talk.wav", *soundfile.read(said.talk))
     (tmp_path / "talk.wav").write_bytes((tmp_path / "talk.wav").read_bytes()[: 44 + 5 * 32_000])
-    done = streamer("talk.wav", "--format", "json", "--server", service.url, folder=tmp_path)
+    done = streamer_here("talk.wav", "--format", "json", "--server", service.url, folder=tmp_path)
     assert done.returncode == 1
     whole_s = soundfile.info(said.talk).duration
     assert done.stderr == f"streamer: talk.wav is damaged: only 5.0 of {whole_s:.1f} s can be read.\n"
     assert json.loads(done.stdout)["text"].startswith(finals(service, said.talk)[0])
-    done = streamer("talk.wav", "--format", "srt,text", "-o", "out/", "--server", service.url, folder=tmp_path)
+    done = streamer_here("talk.wav", "--format", "srt,text", "-o", "out/", "--server", service.url, folder=tmp_path)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["talk.partial.srt", "talk.partial.txt"]
     (tmp_path / "cut.ogg").write_bytes(Path(PHRASE).read_bytes()[:-1])
-    done = streamer("cut.ogg", "--server", shipped_service.url, folder=tmp_path)
+    done = streamer_here("cut.ogg", "--server", shipped_service.url, folder=tmp_path)
     assert done.returncode == 0
     assert done.stdout
     assert done.stderr == "streamer: cut.ogg has no end mark: its end may be missing.\n"
@@ -217,7 +217,7 @@ def test_silence_is_told(service: Service, tmp_path: Path) -> None:
     """A recording without words is not a failure, but is reported."""
     soundfile.write(tmp_path / "still.wav", np.zeros(16_000), 16_000)
     soundfile.write(tmp_path / "noise.wav", np.random.default_rng(1).normal(0, 0.01, 16_000), 16_000)
-    done = streamer("still.wav", "noise.wav", "--jobs", "1", "--server", service.url, folder=tmp_path)
+    done = streamer_here("still.wav", "noise.wav", "--jobs", "1", "--server", service.url, folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
         "streamer: no words were recognised in still.wav: it is silent.",

@@ -45,6 +45,11 @@ def evaluate(*arguments: str, folder: Path | None = None) -> subprocess.Complete
     return done
 
 
+def evaluate_here(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which may have imported torch already: that takes seconds."""
+    return streamer_here("evaluate", *arguments, folder=folder)
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     """The objects in a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
@@ -53,12 +58,15 @@ def lines(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.timeout(300)
 def test_service_and_engine_give_the_same_words(service: Service, manifest: str, tmp_path: Path) -> None:
     """Service and engine recognise the same words and count the same errors; each reports its own speed."""
-    through = {"service": ["--server", service.url, "--sessions", "2"], "engine": ["--engine", "--sessions", "3"]}
+    through = {
+        "service": (evaluate, ["--server", service.url, "--sessions", "2"]),
+        "engine": (evaluate_here, ["--engine", "--sessions", "3"]),
+    }
     texts = [TALK, *map(reference, FILES[1:])]
     reports, heard = {}, {}
-    for way, arguments in through.items():
+    for way, (run, arguments) in through.items():
         report, hypotheses = tmp_path / f"{way}.json", tmp_path / f"{way}.jsonl"
-        done = evaluate(manifest, *arguments, "--json", str(report), "--hypotheses", str(hypotheses))
+        done = run(manifest, *arguments, "--json", str(report), "--hypotheses", str(hypotheses))
         assert (done.returncode, done.stderr) == (0, "")
         assert f"3 utterances of {manifest} through the {way}" in done.stdout
         reports[way], heard[way] = json.loads(report.read_text()), lines(hypotheses)
@@ -100,7 +108,7 @@ def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
     """Delays are measured against the recognised words, by the time of the audio and by the clock."""
     heard = tmp_path / "a.jsonl"
     (tmp_path / "a.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\t{reference(FILES[2])}\n")
-    done = evaluate("a.tsv", "--server", service.url, "--hypotheses", str(heard), folder=tmp_path)
+    done = evaluate_here("a.tsv", "--server", service.url, "--hypotheses", str(heard), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     [spoken] = lines(heard)
     words = spoken["hypothesis"].split()
@@ -133,7 +141,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
     name = str(SAMPLES / FILES[2])
     (tmp_path / "a.tsv").write_text(f"file\ttext\n{name}\t{reference(FILES[2])}\n")
     command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
-    done = streamer_here("evaluate", *command, folder=tmp_path)  # torch may have been imported here already
+    done = evaluate_here(*command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     table = [line for line in done.stdout.splitlines() if line.startswith(("setting", "step-ms"))]
     assert [line.split("  ")[0] for line in table] == ["setting", "step-ms 320", "step-ms 640"]
@@ -147,7 +155,7 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
     (tmp_path / "notes.wav").write_text("This is no sound.")
     (tmp_path / "a.tsv").write_text(f"file\ttext\nnotes.wav\tyes\n{SAMPLES / FILES[2]}\tno\n")
     command = ["a.tsv", "--server", service.url, "--json", "a.json", "--hypotheses", "a.jsonl"]
-    done = evaluate(*command, folder=tmp_path)
+    done = evaluate_here(*command, folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "streamer: 1 of 2 utterances failed; the report names them.\n"
     assert "FAILED: 1 of 2 utterances\n  notes.wav: " in done.stdout

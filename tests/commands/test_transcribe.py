@@ -72,7 +72,7 @@ def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -
 
 def test_a_service_that_is_away_is_said_once() -> None:
     """A service that is away is reported once, not for every file."""
-    done = streamer(SHORT, PHRASE, "--server", AWAY)
+    done = streamer_here(SHORT, PHRASE, "--server", AWAY)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("No service answers") == 1
     assert AWAY in done.stderr
@@ -81,7 +81,7 @@ def test_a_service_that_is_away_is_said_once() -> None:
 def test_one_bad_file_among_good_ones(service: Service, said: Said, recordings: Path) -> None:
     """The other files are transcribed in order; each bad one is reported, and the exit status is 1."""
     bad = [str(recordings / name) for name in ("notes.wav", "missing.wav", "empty.wav")]
-    done = streamer(bad[0], said.short, bad[1], "--server", service.url, bad[2], said.phrase, "--format", "json")
+    done = streamer_here(bad[0], said.short, bad[1], "--server", service.url, bad[2], said.phrase, "--format", "json")
     assert done.returncode == 1
     assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [said.short, said.phrase]
     *complaints, counted = done.stderr.splitlines()
@@ -98,7 +98,7 @@ def test_text_is_the_finals_and_nothing_else(shipped_service: Service, talk: str
 
 def test_json_has_the_documented_shape(shipped_service: Service, talk: str) -> None:
     """The output is one object on one line, with growing times within the recording."""
-    done = streamer(talk, "--format", "json", "--server", shipped_service.url)
+    done = streamer_here(talk, "--format", "json", "--server", shipped_service.url)
     content = json.loads(done.stdout)
     assert list(content) == ["file", "text", "duration_ms", "segments"]
     assert content["duration_ms"] == pytest.approx(soundfile.info(talk).duration * 1000, abs=1)
@@ -113,7 +113,7 @@ def test_json_has_the_documented_shape(shipped_service: Service, talk: str) -> N
 
 def test_jsonl_is_the_protocol(service: Service, said: Said) -> None:
     """The lines go from `ready` to `done`, numbered without a gap."""
-    done = streamer(said.short, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
+    done = streamer_here(said.short, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[0]["type"] == "ready"
     assert events[-1]["type"] == "done"
@@ -123,7 +123,7 @@ def test_jsonl_is_the_protocol(service: Service, said: Said) -> None:
 
 def test_subtitles_into_a_folder(service: Service, said: Said, tmp_path: Path) -> None:
     """Each recording has its file with cues, and standard output is empty."""
-    done = streamer("--format", "vtt", "--output", str(tmp_path), said.talk, said.phrase, "--server", service.url)
+    done = streamer_here("--format", "vtt", "--output", str(tmp_path), said.talk, said.phrase, "--server", service.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     for name in ("talk.vtt", "phrase.vtt"):
         lines = (tmp_path / name).read_text().splitlines()
@@ -170,21 +170,23 @@ def test_channels_of_a_file(service: Service, said: Said, tmp_path: Path) -> Non
         soundfile.write(tmp_path / f"{name}.wav", samples, 16_000)
     alone = [finals(service, str(tmp_path / f"{name}.wav")) for name in ("left", "right")]
     command = (str(tmp_path / "call.wav"), "--channels", "separate", "--server", service.url, "--format")
-    content = json.loads(streamer(*command, "json").stdout)
+    content = json.loads(streamer_here(*command, "json").stdout)
     for channel in (0, 1):
         own = [segment["text"] for segment in content["segments"] if segment["channel"] == channel]
         assert own == alone[channel] != []
-    lines = streamer(*command, "text").stdout.splitlines()
+    lines = streamer_here(*command, "text").stdout.splitlines()
     assert sorted(lines) == sorted(f"[{side}] {text}" for side, texts in enumerate(alone, 1) for text in texts)
-    assert "<v 2>" in streamer(*command, "vtt").stdout
-    mixed = json.loads(streamer(*command[:1], *command[3:], "json").stdout)
+    assert "<v 2>" in streamer_here(*command, "vtt").stdout
+    mixed = json.loads(streamer_here(*command[:1], *command[3:], "json").stdout)
     assert not any("channel" in segment for segment in mixed["segments"])
 
 
 def test_what_is_asked_of_the_recogniser(shipped_service: Service) -> None:
     """Options for the recogniser can be given on the command line, and the transcript shows their effect."""
     arguments = ("--alternatives", "2", "--written", "--stability", "high", "--settle-ms", "1000", "--endpoint", "off")
-    done = streamer(PHRASE, *arguments, "--hotword", "quilter", "--server", shipped_service.url, "--format", "json")
+    done = streamer_here(
+        PHRASE, *arguments, "--hotword", "quilter", "--server", shipped_service.url, "--format", "json"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     [segment] = json.loads(done.stdout)["segments"]
     assert segment["text"][0].isupper()
@@ -198,7 +200,7 @@ def test_a_hotword_with_figures(shipped_service: Service, tmp_path: Path) -> Non
     command = ["espeak-ng", "-v", "en-us", "-s", "140", "-w", str(tmp_path / "run.wav"), sentence]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     (tmp_path / "names").write_text("K8s\t2\nGPT-4\n")
-    done = streamer("run.wav", "--hotwords", "names", "--server", shipped_service.url, folder=tmp_path)
+    done = streamer_here("run.wav", "--hotwords", "names", "--server", shipped_service.url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "K8s" in done.stdout
 
