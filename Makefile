@@ -9,9 +9,9 @@ STAMP := .venv/.installed
 RUNS := .venv/.runs
 PY := .venv/bin/python
 RECORDING ?= audio_samples/talk.flac
-# More processes than two cores have: many tests wait for speech at its own pace. A file stays in one process, where it
-# shares its servers; the longest files are the first.
-IN_PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# A file stays in one process, where it shares its servers; the longest files are the first. How many processes there
+# are is in tests/conftest.py.
+IN_PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons. Each would compile this project anew if it might not keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 TYPESCRIPT := typescript@5.9.3

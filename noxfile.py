@@ -11,7 +11,7 @@ from pathlib import Path
 import nox
 
 SUPPORTED = ("3.10", "3.11", "3.12")
-IN_PARALLEL = ("--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile
+IN_PARALLEL = ("--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile
 
 nox.needs_version = ">=2024.4.15"
 nox.options.reuse_existing_virtualenvs = True

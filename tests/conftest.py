@@ -31,6 +31,8 @@ from tests.triton_processes import streams_gone
 
 HERE = Path(__file__).parent
 
+# More processes than two cores have: many tests wait for speech at its own pace.
+PROCESSES = 3
 
 # The slowest files, in descending order. They begin first, so that no process is idle at the end.
 LONGEST = (
@@ -98,6 +100,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort whole files. Within a file, the order of the tests stays."""
     order = {HERE / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)  # one of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes run all tests."""
+    return PROCESSES
 
 
 def pytest_configure() -> None:

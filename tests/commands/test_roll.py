@@ -21,6 +21,7 @@ from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import receive, recognise, rest, session, text
+from tests.command_run import streamer_here
 from tests.serve_process import PATIENCE_S, Serving, serving
 from tests.triton_processes import stubs
 
@@ -95,8 +96,7 @@ def test_a_broken_model(served: Serving) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     """If no service listens, the message says so with the path."""
-    command = [sys.executable, "-m", "streamer", "roll", "two", "--control", str(tmp_path / "nothing")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = streamer_here("roll", "two", "--control", str(tmp_path / "nothing"))
     assert done.returncode == 1
     assert f"no answer at {tmp_path / 'nothing'}: No such file or directory" in done.stderr
 
@@ -104,8 +104,7 @@ def test_nobody_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../one", "", ".one", "a b", "one/1"])
 def test_names(name: str) -> None:
     """An impossible model name is refused before a service is asked."""
-    command = [sys.executable, "-m", "streamer", "roll", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = streamer_here("roll", name)
     assert done.returncode == 2
     assert "is not a valid name of a model" in done.stderr
 
