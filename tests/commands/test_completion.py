@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import argcomplete
 import pytest
+from argcomplete.finders import CompletionFinder
 
 from streamer.bridge.telemetry.logs import LEVELS
-from streamer.cli import COMMANDS, parser_of
+from streamer.cli import COMMANDS, parser_of, run
+from streamer.commands import completion
 from streamer.transcript import FORMATS
-from tests.project import ROOT
-from tests.pseudo_terminal import COMMAND, Terminal
+from tests.pseudo_terminal import Terminal
 
 Completed = Callable[..., dict[str, str]]
 
@@ -39,28 +42,38 @@ printf 'ran'; printf ' <%s>' "$@"; echo ' done'
 
 
 @pytest.fixture
-def completed(tmp_path: Path) -> Completed:
-    """The answers of the command in a folder with two recordings and a folder."""
-    (tmp_path / "here" / "recordings").mkdir(parents=True)
+def completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Completed:
+    """The answers of the command in a folder with two recordings and a folder.
+
+    They are asked for in this process: a process for each question would import for longer. Shells ask processes below.
+    """
+    (tmp_path / "recordings").mkdir()
     for name in ("talk.wav", "--talk.wav"):
-        (tmp_path / "here" / name).touch()
-    answer = tmp_path / "answer"
+        (tmp_path / name).touch()
     # As fish asks: one suggestion on each line, with its meaning after a tab.
     asked = {
+        "_ARGCOMPLETE": "1",
         "_ARGCOMPLETE_SHELL": "fish",
         "_ARGCOMPLETE_IFS": "\n",
         "_ARGCOMPLETE_DFS": "\t",
         "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
     }
 
     def completed(*words: str) -> dict[str, str]:
         line = " ".join(["streamer", *words])
-        about = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line.encode()))}
-        environment = {**os.environ, **asked, **about}
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        subprocess.run(COMMAND, env=environment, cwd=tmp_path / "here", capture_output=True, check=True)
-        offered = (line.partition("\t") for line in answer.read_text().splitlines())
+        answer = io.StringIO()
+        with monkeypatch.context() as patch:
+            for name, value in {**asked, "COMP_LINE": line, "COMP_POINT": str(len(line.encode()))}.items():
+                patch.setenv(name, value)
+            patch.chdir(tmp_path)
+            # Otherwise it would write to descriptors of this process, and end it.
+            patch.setattr(CompletionFinder, "_init_debug_stream", lambda self: None)
+            answering = functools.partial(argcomplete.autocomplete, output_stream=answer, exit_method=sys.exit)
+            patch.setattr(completion, "autocomplete", answering)
+            with pytest.raises(SystemExit) as ended:
+                run([])
+        assert ended.value.code == 0
+        offered = (line.partition("\t") for line in answer.getvalue().splitlines())
         return {item: meaning for item, _, meaning in offered}
 
     return completed
