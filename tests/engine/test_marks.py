@@ -20,7 +20,7 @@ from streamer.engine.stream_events import Cut, Final, Heard, Partial, StreamEven
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
-from tests.engine.exact_streams import NOTHING, hear, pieces, talk, text
+from tests.engine.exact_streams import NOTHING, hear, hear_together, pieces, talk, text
 from tests.engine.random_marks import random_marks
 
 
@@ -78,13 +78,17 @@ def test_a_stream_goes_on_from_a_cut_with_the_same_marks(seed: int) -> None:
     _, audio = talk(seed, words=30)
     options = written(seed)
     events = hear(make(), np.array_split(audio, 8), options)
+    places, resumed = [], []
     for place, cut in enumerate(events):
         if isinstance(cut, Cut):
             assert cut.context is not None
             assert len(cut.context) <= random_marks().behind
-            resumed = written(seed, speaking=cut.speaking, begins=cut.begins, context=cut.context)
-            rest = hear(make(), np.array_split(audio[cut.sample :], 8), resumed)
-            assert finals(rest) == finals(events[place:])
+            goes_on = written(seed, speaking=cut.speaking, begins=cut.begins, context=cut.context)
+            places.append(place)
+            resumed.append((np.array_split(audio[cut.sample :], 8), goes_on))
+    assert resumed
+    for place, rest in zip(places, hear_together(make(slots=len(resumed)), resumed), strict=True):
+        assert finals(rest) == finals(events[place:])
 
 
 def test_streams_with_marks_do_not_notice_one_another() -> None:
