@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 import venv
 from pathlib import Path
@@ -18,6 +17,7 @@ import streamer.doctor.packages
 from streamer.address import is_ready
 from streamer.bridge.service import Service
 from streamer.cli import run
+from tests.command_run import streamer_here
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
 from tests.virtual_microphone import room
@@ -142,7 +142,5 @@ def test_a_client_that_cannot_be_imported(light: Path) -> None:
 
 def test_a_wrong_argument_is_one_sentence() -> None:
     """A wrong argument gives one sentence, as for all commands."""
-    done = subprocess.run(
-        [sys.executable, "-m", "streamer", "doctor", "x"], capture_output=True, text=True, check=False
-    )
+    done = streamer_here("doctor", "x")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

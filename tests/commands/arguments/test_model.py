@@ -22,7 +22,7 @@ from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_trans
 from streamer.text.joining import joined, words_of
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
-from tests.command_run import PHRASE, streamer
+from tests.command_run import PHRASE, streamer, streamer_here
 
 CHINESE = ("<blk>", "<sos/eos>", "<unk>", *"他说你好我们是的在有这个一了人", "，", "。", "“", "▁OK", "3", "▁")
 
@@ -136,14 +136,14 @@ def test_a_folder_that_cannot_be_used(
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     """Neither a public model nor one of Triton."""
-    done = streamer(PHRASE, "--model", str(tmp_path), "--server", "127.0.0.1:1")
+    done = streamer_here(PHRASE, "--model", str(tmp_path), "--server", "127.0.0.1:1")
     assert done.returncode == 2
     assert "it has no config.pbtxt, and no public model" in done.stderr
 
 
 def test_a_folder_for_a_service_elsewhere(tmp_path: Path) -> None:
     """Only a service of its own can load a folder."""
-    done = streamer(PHRASE, "--model", str(make_transducer_folder(tmp_path)), "--server", "127.0.0.1:1")
+    done = streamer_here(PHRASE, "--model", str(make_transducer_folder(tmp_path)), "--server", "127.0.0.1:1")
     assert done.returncode == 1
     assert "leave out --server" in done.stderr
 
@@ -232,7 +232,7 @@ def test_the_default_of_this_machine(home: ModelLibrary) -> None:
     assert (done.returncode, done.stderr) == (0, "streamer: using mine, the default model of this machine.\n")
     assert json.loads(done.stdout)["text"]
     (home.folder / "mine" / "tokens.txt").unlink()
-    done = streamer(PHRASE, "--server", "embedded")
+    done = streamer_here(PHRASE, "--server", "embedded")
     assert done.returncode == 1
     assert "tokens.txt is missing" in done.stderr
     assert "It is the default; `streamer models default shipped` changes that." in done.stderr
