@@ -32,7 +32,7 @@ from tests.triton_processes import streams_gone
 HERE = Path(__file__).parent
 
 # More processes than two cores have: many tests wait for speech at its own pace.
-PROCESSES = 3
+PROCESSES = 4
 
 # The slowest files, in descending order. They begin first, so that no process is idle at the end.
 LONGEST = (

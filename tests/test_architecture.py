@@ -16,7 +16,8 @@ from tests.project import ROOT
 # package `streamer` itself has only the version, which every part may import.
 # Every part may ask for the paths of our files, the name of our package, and what the machine gives.
 ANYWHERE = (
-    *("streamer.distribution", "streamer.machine.processes", "streamer.machine.temporary_folder", "streamer.shipped"),
+    *("streamer.distribution", "streamer.machine.freed_memory", "streamer.machine.processes"),
+    *("streamer.machine.temporary_folder", "streamer.shipped"),
 )
 ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.limits": (),

@@ -37,6 +37,7 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
+from streamer.machine.freed_memory import give_back_freed_memory
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
@@ -73,6 +74,7 @@ def load_speech_encoder(
     model.set_activity(None)
     if computes_graphs(device):
         _compile(model)
+    give_back_freed_memory()
     return SpeechEncoder(model, slots=slots, idle_limit_s=idle_limit_s)
 
 
@@ -147,6 +149,7 @@ def _recogniser(
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
     except (ModelFileError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
+    give_back_freed_memory()
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
     return Recogniser(
         model,

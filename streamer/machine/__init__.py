@@ -1,1 +1,1 @@
-"""What the machine gives to the others: its processes, and its folder for temporary files."""
+"""What the machine gives to the others, and gets back: processes, a folder for temporary files, memory."""

@@ -100,7 +100,8 @@ class ExactActivity(ActivityModel):
         """Make the head with a network that was not trained."""
         torch.set_num_threads(1)
         network = ActivityNetwork().eval().requires_grad_(False)
-        self._head = SilentActivity(network, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
+        mels = len(network.mean)
+        self._head = SilentActivity(network, mels=mels, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
         return self._head.streams
 
 

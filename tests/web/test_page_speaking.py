@@ -52,9 +52,9 @@ async def understood(service: Service) -> list[str]:
 
 
 def nearly(found: list[str], expected: list[str]) -> bool:
-    """Whether at most a quarter of the words differ. Where one does, marks and capitals around it may, too."""
+    """Whether at most a third of the words differ. Where one does, marks and capitals around it may, too."""
     spoken = [[re.sub(r"[^\w']", "", word).lower() for word in words] for words in (found, expected)]
-    return Levenshtein.distance(*spoken) <= len(expected) // 4
+    return Levenshtein.distance(*spoken) <= len(expected) // 3
 
 
 async def speak(page: Page) -> None:

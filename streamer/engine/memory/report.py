@@ -55,7 +55,9 @@ def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -
     torch.set_num_threads(1)  # as in the process of an instance
     process, gpu = resident(), GpuMemory(device)
     recogniser = load_recogniser(folder, slots=batch, device=device)
-    idle = in_use(recogniser)
+    idle, before = in_use(recogniser), resident()
+    # What no object shows: the weights as onnxruntime keeps them, its libraries, and what loading left behind.
+    hidden = max(0, before["RssAnon"] - process["RssAnon"] - idle.own)
     _recognise(recogniser, batch, speech)
     busy, after, gpu_after = in_use(recogniser), resident(), gpu.used
     model = recogniser.model
@@ -75,9 +77,9 @@ def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -
         },
         "instance": {
             "process": sizes(process["RssAnon"], gpu.context),
-            "model": sizes(loaded.own, loaded.device),
+            "model": sizes(loaded.own + hidden, loaded.device),
             "batch": sizes(
-                max(0, after["RssAnon"] - process["RssAnon"] - busy.own),
+                max(0, after["RssAnon"] - process["RssAnon"] - busy.own - hidden),
                 max(0, gpu_after - busy.device),
             ),
         },
