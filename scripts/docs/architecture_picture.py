@@ -84,7 +84,8 @@ BOXES: Final = (
     # Around.
     Box(20, 650, 920, 108, "frame", "Other rooms"),
     Box(36, 678, 150, 66, "pure", "wire, limits, text", "messages, bounds, words"),
-    Box(196, 678, 88, 66, "room", "settings", "of the service"),
+    Box(196, 678, 88, 30, "room", "settings", ""),
+    Box(196, 714, 88, 30, "room", "machine", ""),
     Box(294, 678, 146, 66, "room", "doctor, capacity", "checks, plans"),
     Box(450, 678, 150, 66, "room", "library, fetching", "public models"),
     Box(612, 678, 168, 66, "room", "evaluate, training", "accuracy; new models"),

@@ -17,6 +17,7 @@ log = Log("streamer.bridge")
 
 EVERY_S = 5.0
 ANSWER_LIMIT_S = 10.0
+FIRST_ANSWER_LIMIT_S = 10.0  # for a model, or instances, that have just been loaded
 # How long a successful probe counts. A single overdue answer must not make a busy service look unready.
 FRESH_S = EVERY_S + ANSWER_LIMIT_S
 AUDIO_S = 0.32  # of a probe of one instance

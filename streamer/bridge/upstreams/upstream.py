@@ -193,7 +193,7 @@ class Upstream:
         try:
             await self.supervisor.resize(self.model, instances)
             async with self.openings.one():
-                if not await trial.probe(probe.ANSWER_LIMIT_S):
+                if not await trial.probe(probe.FIRST_ANSWER_LIMIT_S):
                     raise TritonError(f"with {instances} instances, {self.model} does not answer: {trial.failure}")
         except TritonError:
             with suppress(TritonError):  # it may have been loaded, but too late
@@ -257,7 +257,7 @@ class Upstream:
         try:
             size = await model_size(address, self.model, self.supervisor.dial)
             probing, started = Probe(link, size.probes), time.monotonic()
-            if not await probing.probe(probe.ANSWER_LIMIT_S):
+            if not await probing.probe(probe.FIRST_ANSWER_LIMIT_S):
                 assert probing.failure is not None
                 if self._opening.need_reload(probing.failure, started, time.monotonic()):
                     self._worsen(Health.BROKEN)

@@ -26,7 +26,8 @@ async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypat
     monkeypatch.setattr(instances, "SILENT_LIMIT_S", 1.5)
     monkeypatch.setattr(patience, "SHORTEST_S", 1.0)
     monkeypatch.setattr(upstream, "CLOSE_LIMIT_S", 0.5)
-    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 1.0)
+    for limit in ("ANSWER_LIMIT_S", "FIRST_ANSWER_LIMIT_S"):
+        monkeypatch.setattr(prober, limit, 1.0)
     add_exact_model(tmp_path, "streaming_asr", slots=4, fault="hangs later")
     hang = tmp_path / "streaming_asr" / "1" / "hang"
     with TritonServer(tmp_path) as triton:
