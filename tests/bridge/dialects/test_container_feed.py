@@ -188,22 +188,21 @@ async def test_a_flush_is_about_all_audio_while_the_session_takes_none() -> None
 
 async def test_a_flush_waits_for_a_decoder_that_gets_no_processor() -> None:
     """A decoder that is slow, as on a busy machine, is not taken for one that has nothing more to give."""
-    async with fed(recording(TALK), FINALIZE) as next_step:
+    long = np.tile(TALK, 20)  # more than lies between the decoder and the feed, so that the decoder cannot have ended
+    async with fed(recording(long), FINALIZE) as next_step:
         taken = [await next_step()]
         (decoder,) = decoder_processes()
         os.kill(decoder, signal.SIGSTOP)
         waiting = asyncio.ensure_future(next_step())
-        for _ in range(3):  # what came before it was stopped
-            done, _ = await asyncio.wait({waiting}, timeout=0.2)
-            if done:
-                taken.append(waiting.result())
-                waiting = asyncio.ensure_future(next_step())
-        assert FLUSH not in taken
+        while (await asyncio.wait({waiting}, timeout=0.5))[0]:  # what came before it was stopped
+            taken.append(waiting.result())
+            assert taken[-1] != FLUSH
+            waiting = asyncio.ensure_future(next_step())
         os.kill(decoder, signal.SIGCONT)
         taken.append(await waiting)
         while taken[-1] != FLUSH:
             taken.append(await next_step())
-    assert sum(len(step) for step in taken if isinstance(step, bytes)) == 2 * len(TALK)
+    assert sum(len(step) for step in taken if isinstance(step, bytes)) == 2 * len(long)
 
 
 @asynccontextmanager
