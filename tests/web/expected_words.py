@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -32,4 +33,9 @@ _undisturbed: dict[tuple[Any, ...], list[Event]] = {}
 
 def alike(given: str, right: str) -> float:
     """The share of words in common, in order."""
-    return SequenceMatcher(None, given.split(), right.split(), autojunk=False).ratio()
+    return SequenceMatcher(None, as_said(given), as_said(right), autojunk=False).ratio()
+
+
+def as_said(text: str) -> list[str]:
+    """The words without marks and capitals. *We're* and *we are* are the same."""
+    return re.sub(r"[^\w' ]", "", text.lower()).replace("'re ", " are ").split()
