@@ -7,9 +7,9 @@ library keeps the freed memory.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
-from contextlib import suppress
+
+from streamer.machine.freed_memory import give_back_freed_memory
 
 # So many connections are a crowd. It has gone when no more than an eighth of it is left.
 CROWD = 64
@@ -46,5 +46,4 @@ class FreedMemory:
 def give_back() -> None:
     """Return unused memory to the system."""
     gc.collect()
-    with suppress(AttributeError, OSError):  # only the GNU C library has this function
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_freed_memory()

@@ -1,1 +1,1 @@
-"""What the machine gives to the others, and gets back: processes, a folder for temporary files, memory."""
+"""What a process needs to know of its machine: other processes, the folder for temporary files, freed memory."""
