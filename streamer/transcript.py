@@ -55,7 +55,9 @@ class Transcript:
         return joined(segment["text"] for segment in self.segments)
 
     def render(self, format: str) -> str:
-        """The transcript as one document (json, srt, vtt), or a line for each final (text)."""
+        """The transcript as one document (json, srt, vtt), or a line for each final (text). ValueError for others."""
+        if format not in _WRITERS:
+            raise ValueError(f"a transcript is written as {', '.join(_WRITERS)}, not as {format!r}")
         return _WRITERS[format](self)
 
 

@@ -31,6 +31,12 @@ def test_text_is_a_line_for_each_final(transcript: Transcript) -> None:
     assert transcript.render("text") == "it's late\nr&d <now>\n"
 
 
+def test_an_unknown_format_is_refused(transcript: Transcript) -> None:
+    """The error has the formats that there are."""
+    with pytest.raises(ValueError, match="a transcript is written as text, json, srt, vtt, not as 'odt'"):
+        transcript.render("odt")
+
+
 def test_json_is_one_object_in_one_line(transcript: Transcript) -> None:
     """The object has exactly the documented keys."""
     rendered = transcript.render("json")

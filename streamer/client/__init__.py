@@ -21,7 +21,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
 from streamer.audio.audio_file import AudioFile
@@ -35,6 +35,7 @@ from streamer.client.sending import declared, send_all
 from streamer.client.session import Session as Session
 from streamer.transcript import Transcript as Transcript
 
+Channels = Literal["mix", "separate"]
 Source = str | os.PathLike[str] | Iterable[Audio] | AsyncIterable[Audio]
 
 KEY_VARIABLE: Final = "STREAMER_KEY"
@@ -68,7 +69,7 @@ def transcribe(
     *,
     options: Mapping[str, Any] | None = None,
     paced: bool = False,
-    channels: Literal["mix", "separate"] = "mix",
+    channels: Channels = "mix",
     key: str | None = None,
     on_starting: OnStarting | None = None,
 ) -> Transcription:
@@ -80,6 +81,8 @@ def transcribe(
     events have a `channel`. If the source fails, the audio before the failure is still recognised, and the exception is
     raised after the last event. `on_starting`: as for `connect`.
     """
+    if channels not in get_args(Channels):
+        raise ValueError(f"'channels' must be {' or '.join(get_args(Channels))}, not {channels!r}")
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     given, separate = dict(options or {}), channels == "separate"
     return Transcription(name, _events(source, _address(url), given, paced, separate, key, on_starting))

@@ -39,11 +39,14 @@ class SessionError(Exception):
         self.code = code
 
 
-OnStarting = Callable[[str], None]  # is told the name of the model that the service loads before the session
+OnStarting = Callable[[str], None]
+"""Is called with the name of a model that the service loads before the session begins."""
 
 
 async def dial(address: str, key: str, on_starting: OnStarting | None = None) -> Connection:
     """Connect to a service, and show it this key if there is one. SessionError if that fails."""
+    if not (key.isascii() and key.isprintable()):
+        raise SessionError("unauthorized", "The key has a line break or another character that no key can have.")
     with _clear_errors(shown(address)):
         url = websocket_url(address)
         websocket = await open_websocket(

@@ -8,6 +8,8 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from streamer.audio.audio_file import Int16Samples
 from streamer.client.connection import SessionError
 from streamer.wire.options import Endpoint, Start
@@ -41,6 +43,20 @@ def declared(options: Mapping[str, Any]) -> Start:
     return Start(**{name: options[name] for name in OF_AUDIO if name in options}, endpoint=endpoint)
 
 
+def bytes_of(audio: Audio) -> bytes:
+    """Return audio as it is sent. TypeError if it is neither bytes nor an array of int16.
+
+    An array of fractions from -1 to 1 would be silence as int16.
+    """
+    if isinstance(audio, (bytes, bytearray, memoryview)):
+        return bytes(audio)
+    if not isinstance(audio, np.ndarray):
+        raise TypeError(f"audio must be bytes or an array of int16, not {type(audio).__name__}")
+    if audio.dtype.newbyteorder("=") != np.int16:
+        raise TypeError(f"an array of audio must be int16, not {audio.dtype}: give samples of other kinds as bytes")
+    return audio.astype("<i2", copy=False).tobytes()
+
+
 async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], start: Start, paced: bool) -> None:
     """Send a whole source and then `stop`, even if the source fails. `start` describes its audio."""
     measure, loop = _Measure(start.sample_rate, start.frame_bytes), asyncio.get_running_loop()
@@ -49,12 +65,13 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
     try:
         async with aclosing(_read(blocks)) as reading:
             async for block in reading:
-                if len(block) == 0:
+                audio = bytes_of(block)
+                if not audio:
                     if loop.time() - active > KEEPALIVE_S:
                         await sink.keepalive()
                         active = loop.time()
                     continue
-                for piece in measure.pieces(block, PACED_MS if paced else LONGEST_MS):
+                for piece in measure.pieces(audio, PACED_MS if paced else LONGEST_MS):
                     sent_s += measure.seconds(piece)
                     if paced:
                         await asyncio.sleep(began + sent_s - loop.time())
@@ -72,20 +89,18 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
 
 @dataclass(frozen=True)
 class _Measure:
-    """Measures the length of audio. An array has a row for each sample, bytes have a frame."""
+    """Measures the length of audio."""
 
     sample_rate: int
     frame_bytes: int
 
-    def seconds(self, audio: Audio) -> float:
-        frames = len(audio) / self.frame_bytes if isinstance(audio, bytes) else len(audio)
-        return frames / self.sample_rate
+    def seconds(self, audio: bytes) -> float:
+        return len(audio) / self.frame_bytes / self.sample_rate
 
-    def pieces(self, block: Audio, milliseconds: int) -> Iterator[Audio]:
-        frames = max(1, self.sample_rate * milliseconds // 1000)
-        size = frames * self.frame_bytes if isinstance(block, bytes) else frames
-        for start in range(0, len(block), size):
-            yield block[start : start + size]
+    def pieces(self, audio: bytes, milliseconds: int) -> Iterator[bytes]:
+        size = max(1, self.sample_rate * milliseconds // 1000) * self.frame_bytes
+        for start in range(0, len(audio), size):
+            yield audio[start : start + size]
 
 
 async def _read(blocks: Iterable[Audio] | AsyncIterable[Audio]) -> AsyncGenerator[Audio, None]:

@@ -14,7 +14,7 @@ from streamer.client.events import Event, Ready
 from streamer.client.kept_audio import Entry, KeptAudio
 from streamer.client.progress import Message, Progress
 from streamer.client.reopening import Dial, Reopening
-from streamer.client.sending import Audio, declared
+from streamer.client.sending import Audio, bytes_of, declared
 from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 
@@ -61,7 +61,7 @@ class Session:
 
     async def send(self, audio: Audio) -> None:
         """Send audio: int16 mono 16 kHz unless declared otherwise. Waits while the service does not read."""
-        self._kept.add(audio if isinstance(audio, bytes) else audio.astype("<i2", copy=False).tobytes())
+        self._kept.add(bytes_of(audio))
         await self._catch_up()
 
     async def flush(self) -> None:

@@ -132,6 +132,47 @@ async def test_a_missing_file_is_noticed_before_connecting(tmp_path: Path) -> No
         await anext(transcribe(tmp_path / "a.wav", "127.0.0.1:1"))
 
 
+@pytest.mark.parametrize(
+    ("audio", "words"),
+    [
+        (
+            np.zeros(160, np.float32),
+            "an array of audio must be int16, not float32: give",
+        ),
+        ("missing.wav", "audio must be bytes or an array of int16, not str"),
+    ],
+)
+async def test_what_is_no_audio_is_refused(audio: Any, words: str) -> None:
+    """Fractions would be silence as whole numbers, so they are refused; so is everything that is no audio."""
+    async with peer(Polite()) as address:
+        with pytest.raises(TypeError, match=words):
+            await transcribe([audio], address)
+
+
+async def test_each_kind_of_bytes_is_the_same_audio() -> None:
+    """Bytes, views of them and arrays in any order of bytes are sent alike."""
+    samples = np.arange(800, dtype=np.int16)
+    data = samples.tobytes()
+    async with peer(script := Polite()) as address:
+        kinds: list[Any] = [data, bytearray(data), memoryview(samples), samples, samples.astype(">i2")]
+        await transcribe(kinds, address)
+    assert script.sound == 5 * data
+
+
+async def test_a_key_that_no_header_can_hold() -> None:
+    """A key with a line break is refused before it is sent, and the error does not show it."""
+    with pytest.raises(SessionError, match="The key has a line break") as refused:
+        await connect("127.0.0.1:1", key="secret\n")
+    assert refused.value.code == "unauthorized"
+    assert "secret" not in str(refused.value)
+
+
+def test_an_unknown_way_of_channels() -> None:
+    """Channels are mixed or separate; anything else is refused at once."""
+    with pytest.raises(ValueError, match="'channels' must be mix or separate, not 'both'"):
+        transcribe("talk.wav", channels="both")  # type: ignore[arg-type]
+
+
 async def test_paced_sends_as_fast_as_it_was_spoken() -> None:
     """With `paced`, half a second of audio takes half a second, in small pieces. Without it, it takes no time."""
     async with peer(script := Polite()) as address:
