@@ -8,6 +8,7 @@ from typing import Final
 
 from streamer.bridge.access.keys import make_key
 from streamer.commands.arguments.parser import USAGE
+from streamer.settings.nearest import as_sentence
 
 EXAMPLES: Final = """\
 The line for the file of `serve --keys` goes to standard output. The key itself goes to standard error and is shown only
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         key = make_key(options.name)
     except ValueError as error:
-        print(f"streamer: {error}", file=sys.stderr)
+        print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return USAGE
     print(f"streamer: the key of {options.name}, shown only this once:\n{key.secret}", file=sys.stderr)
     print(key.line)

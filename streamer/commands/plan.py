@@ -16,6 +16,7 @@ from streamer.capacity.session_limit import SLOTS, Capacities, Finding, circumst
 from streamer.commands.arguments.parser import USAGE, argument, count
 from streamer.library.model_library import ModelLibrary
 from streamer.settings.kinds import FilePath, Number
+from streamer.settings.nearest import as_sentence
 from streamer.settings.served_models import ModelList, ServedModel, missing_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import configured, instance_kind
@@ -89,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         model = _model(options.model, options.repository)
     except (TritonError, ValueError) as error:
-        print(f"streamer: {error}", file=sys.stderr)
+        print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return USAGE
     try:
         made, subject = _planned(model, options)
@@ -135,7 +136,7 @@ def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Mod
     if name not in names and (kept := ModelLibrary().find(name)):
         return _Model(name, kept, folder, [*serve, "--model", name])
     if name not in names:
-        raise ValueError(f"there is no model {name} in {folder}; there is {', '.join(names)}")
+        raise ValueError(f"there is no model {name} in {folder}, only {', '.join(names)}")
     return _Model(name, folder / name, folder, [*serve, *(["--model", name] if name != MODEL else [])])
 
 
@@ -258,5 +259,5 @@ def _nothing(reason: object) -> tuple[None, None]:
 
 
 def _fail(reason: object) -> int:
-    print(f"streamer: {reason}", file=sys.stderr)
+    print(f"streamer: {as_sentence(reason)}", file=sys.stderr)
     return 1

@@ -13,6 +13,7 @@ from streamer.address import DEFAULT_PORT
 from streamer.commands.arguments.parser import USAGE, argument, port
 from streamer.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
 from streamer.settings.kinds import Number
+from streamer.settings.nearest import as_sentence
 from streamer.triton import check_name
 
 # The longest silence of a service between two reports: a model that others use too is watched for ten minutes.
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         if options.limit is not None:
             request["limit_s"] = options.limit
     except ValueError as error:
-        print(f"streamer: {error}", file=sys.stderr)
+        print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return USAGE
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(SILENCE_S + (options.limit or 0))

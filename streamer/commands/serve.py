@@ -19,6 +19,7 @@ from streamer.distribution import install_command
 from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL, InstanceBounds
 from streamer.settings.configuration import Configuration, configure
+from streamer.settings.nearest import as_sentence
 from streamer.settings.printing import as_toml
 from streamer.settings.serve import ON_DEMAND, ServeSettings
 from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, located, missing_folder
@@ -218,8 +219,7 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
             served = located(served, settings.repository or asr_repository(), ModelLibrary(), chosen=chosen)
             models = by_public_name(served)
     except ModelsError as error:
-        sentence = f"{configuration.named('model')} {error}"
-        raise SettingsError(sentence if sentence.endswith("?") else f"{sentence}.") from error
+        raise SettingsError(as_sentence(f"{configuration.named('model')} {error}")) from error
     wrong = missing_folder(served)
     if settings.triton and any(model.folder for model in served):
         wrong = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"

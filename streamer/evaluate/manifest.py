@@ -120,8 +120,8 @@ def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterato
         raise ManifestError(f"{path}: the header has {min(twice)} twice.")
     if not set(_IN_SHARDS) <= set(header) and not set(_IN_FILES) <= set(header):
         raise ManifestError(
-            f"{path}: the first line must name the columns {' '.join(_IN_SHARDS)} or {' '.join(_IN_FILES)}, "
-            "with tabs between them."
+            f"{path}: the first line must name the columns, with tabs between them: {' and '.join(_IN_FILES)}, "
+            f"or {', '.join(_IN_SHARDS[:-1])} and {_IN_SHARDS[-1]}."
         )
     shards: dict[Path, dict[str, AudioLocation]] = {}
     seen: set[str] = set()

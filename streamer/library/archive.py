@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from streamer.library import FULL, LibraryError, NoSpaceError, Observer
+from streamer.library.catalogue import ENDINGS
 
 MOST_BYTES: Final = 8 << 30
 MOST_ENTRIES: Final = 2000
@@ -45,7 +46,7 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
     except _Excess as error:
         raise LibraryError(f"{archive} unpacks to more than {error.args[0] / 1e9:.1f} GB, which is the limit") from None
     except _BROKEN as error:
-        raise LibraryError(f"{archive} is damaged, cut off, or not an archive of the kind .tar.bz2") from error
+        raise LibraryError(f"{archive} is damaged, cut off, or not an archive ({', '.join(ENDINGS)})") from error
     except OSError as error:
         if error.errno in FULL:
             raise NoSpaceError(f"no space is left in {folder.parent}: free some and try again") from error

@@ -57,13 +57,13 @@ def language_code(text: str, path: Path | None = None) -> str:
     LibraryError if no model for it is known.
     """
     content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
-    names: dict[str, str] = content.get("languages", {})
-    codes = sorted({code for entry in content["models"] for code in entry["languages"]})
+    codes = {code for entry in content["models"] for code in entry["languages"]}
+    names = {code: name for code, name in content["languages"].items() if code in codes}
     given = text.strip().lower()
     named = [code for code, name in names.items() if name.lower() == given]
     code = named[0] if named else given.replace("_", "-").partition("-")[0]
     if code not in codes:
-        listed = ", ".join(f"{names.get(code, code)} ({code})" for code in codes)
+        listed = ", ".join(sorted(f"{name} ({code})" for code, name in names.items()))
         raise LibraryError(f"no model for the language {text!r} is known; there are models for {listed}")
     return code
 

@@ -47,7 +47,8 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
             raise LibraryError(f"there is a model {name} already: remove it first, or give another name with --name")
         if not path.is_dir():
             if not path.is_file():
-                raise LibraryError(f"{path} is neither an archive nor a folder")
+                said = "is neither an archive nor a folder" if path.exists() else "does not exist"
+                raise LibraryError(f"{path} {said}")
             return _from_archive(library, name, path, observer)
         if not holds_graphs(path):
             raise LibraryError(f"{path} is not the folder of a public model: it has no file *.onnx")

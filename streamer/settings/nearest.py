@@ -1,4 +1,4 @@
-"""Finds the name that a user probably meant."""
+"""Finds the name that a user probably meant, and writes it at the end of a sentence."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ LIKENESS: Final = 0.75
 # In a word of three letters, one may be wrong: `mik` finds `mic`.
 SHORT: Final = 3
 SHORT_LIKENESS: Final = 0.6
-
-
+# So many names are suggested at the most.
 MOST: Final = 3
+
+
+def as_sentence(said: object) -> str:
+    """Return this error with a full stop at its end, unless it ends with a suggestion, which is a question."""
+    text = str(said)
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def did_you_mean_one_of(name: str, names: Iterable[str]) -> str:

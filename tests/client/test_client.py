@@ -154,7 +154,7 @@ async def test_each_kind_of_bytes_is_the_same_audio() -> None:
     samples = np.arange(800, dtype=np.int16)
     data = samples.tobytes()
     async with peer(script := Polite()) as address:
-        kinds: list[Any] = [data, bytearray(data), memoryview(samples), samples, samples.astype(">i2")]
+        kinds: list[Any] = [data, bytearray(data), memoryview(data), samples, samples.astype(">i2")]
         await transcribe(kinds, address)
     assert script.sound == 5 * data
 

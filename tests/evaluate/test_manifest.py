@@ -70,7 +70,10 @@ def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         (f"{HEADER}\n", "lists no recording"),
-        ("path\twords\nx\ty\n", "the first line must name the columns shard member text or file text"),
+        (
+            "path\twords\nx\ty\n",
+            "the first line must name the columns, with tabs between them: file and text, or shard, member and text.",
+        ),
         ("file,text\nx.wav,y\n", "the first line must name"),
         ("file\ttext\ttext\nx\ty\tz\n", "text twice"),
         ("file\ttext\nquilter.ogg\n", "line 2 has 1 columns, the header has 2"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from streamer.graphs.families.table import FAMILIES
 from streamer.library import LibraryError
-from streamer.library.catalogue import known_models, language_code, model_at, name_of, valid_name
+from streamer.library.catalogue import CATALOGUE, known_models, language_code, model_at, name_of, valid_name
 
 
 def test_every_entry_is_sound() -> None:
@@ -38,6 +39,13 @@ def test_a_language_without_models() -> None:
         language_code("tlh")
     for model in known_models().values():
         assert all(language_code(code) == code for code in model.languages)
+
+
+def test_a_language_by_its_name() -> None:
+    """Every language that a model has can be asked for by its English name."""
+    content = json.loads(CATALOGUE.read_text(encoding="utf-8"))
+    assert {code for model in known_models().values() for code in model.languages} == set(content["languages"])
+    assert language_code("german") == "de"
 
 
 def test_a_model_that_is_not_in_it() -> None:

@@ -155,7 +155,7 @@ def test_import_of_a_folder(library: ModelLibrary, tmp_path: Path, quiet: Quiet)
 
 def test_what_cannot_be_imported(library: ModelLibrary, small_model: Path, tmp_path: Path, quiet: Quiet) -> None:
     """A sentence says what is wrong, and nothing of it is in the library."""
-    with pytest.raises(LibraryError, match="is neither an archive nor a folder"):
+    with pytest.raises(LibraryError, match="missing does not exist"):
         import_model(library, "mine", tmp_path / "missing", quiet)
     with pytest.raises(LibraryError, match=r"is not the folder of a public model"):
         import_model(library, "mine", tmp_path, quiet)

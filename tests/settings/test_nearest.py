@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.settings.nearest import QUOTED, did_you_mean, did_you_mean_one_of
+from streamer.settings.nearest import QUOTED, as_sentence, did_you_mean, did_you_mean_one_of
 
 NAMES = ("port", "mic", "format", "tls-cert", "tls-key", "triton-metadata")
 
@@ -45,3 +45,10 @@ def test_parts_of_a_long_name(name: str, likely: str) -> None:
     """All names with these parts are offered, up to three; without one, a slip is understood as usual."""
     known = ["sherpa-zipformer-en-2023", "sherpa-zipformer-small-en", "sherpa-zipformer-de", "sherpa-zipformer-fr"]
     assert did_you_mean_one_of(name, known) == likely
+
+
+@pytest.mark.parametrize("whole", ["it is wrong.", "it is wrong; did you mean right?"])
+def test_a_sentence_ends_once(whole: str) -> None:
+    """A full stop is added only to an error that has none and is no question."""
+    assert as_sentence(whole) == whole
+    assert as_sentence(ValueError("it is wrong")) == "it is wrong."

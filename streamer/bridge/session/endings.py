@@ -86,13 +86,13 @@ def misdirected(code: str, message: str) -> Ending:
 
 def unknown_model(name: str, known: Iterable[str]) -> Ending:
     """End because the service has no model with this public name."""
-    message = f"There is no model {shown(name)} here; the models are {', '.join(known)}."
+    message = f"There is no model {shown(name)} here, only {', '.join(known)}."
     return Ending("unknown_model", CloseCode.BAD_MESSAGE, message)
 
 
 def bad_options(message: str) -> Ending:
     """End because the model refused options that the bridge had accepted."""
-    return Ending("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}")
+    return Ending("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}.")
 
 
 def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:

@@ -64,7 +64,7 @@ class Models:
     def pool(self, name: str) -> UpstreamPool:
         """Return the upstreams of a public model. KeyError with a sentence for the user if the name is unknown."""
         if name not in self._pools:
-            raise KeyError(f"there is no model {name!r}; the models are {', '.join(self._pools)}")
+            raise KeyError(f"there is no model {name!r}, only {', '.join(self._pools)}")
         return self._pools[name]
 
     async def open(self) -> None:

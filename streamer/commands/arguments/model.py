@@ -14,6 +14,7 @@ from streamer.chosen_service import EMBEDDED
 from streamer.library import SHIPPED, LibraryError
 from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
+from streamer.settings.nearest import as_sentence
 from streamer.settings.served_models import unknown_model, wrong_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository, models_to_serve
@@ -62,8 +63,7 @@ def asked_model(options: argparse.Namespace) -> AskedModel:
         return asked
     if asked.name in models_to_serve(asr_repository()):
         return AskedModel(folder=asr_repository() / asked.name)
-    sentence = unknown_model(asked.name, library)
-    raise TritonError(sentence if sentence.endswith("?") else f"{sentence}.")
+    raise TritonError(as_sentence(unknown_model(asked.name, library)))
 
 
 def model_folder(options: argparse.Namespace) -> Path | None:

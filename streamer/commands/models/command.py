@@ -17,7 +17,7 @@ from streamer.fetching import is_address
 from streamer.library import SHIPPED, LibraryError
 from streamer.library.catalogue import KnownModel, known_models, language_code, model_at, name_of, valid_name
 from streamer.library.model_library import ModelLibrary
-from streamer.settings.nearest import did_you_mean_one_of
+from streamer.settings.nearest import as_sentence, did_you_mean_one_of
 
 EXAMPLES: Final = """\
 Public models are those that sherpa-onnx publishes, in many languages (docs/how-to/model-library.md). They are kept in
@@ -78,8 +78,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _ACTIONS[options.action](options, ModelLibrary())
     except LibraryError as error:
-        sentence = str(error)
-        print(f"streamer: {sentence}{'' if sentence.endswith('?') else '.'}", file=sys.stderr)
+        print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return 1
 
 

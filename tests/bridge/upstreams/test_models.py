@@ -58,7 +58,7 @@ async def test_two_names(served: tuple[Service, TritonServer]) -> None:
         error = await receive(websocket)
         await websocket.wait_closed()
     assert (error["code"], websocket.close_code) == ("unknown_model", 4000)
-    assert 'There is no model "slow" here; the models are default, fast.' in error["message"]
+    assert 'There is no model "slow" here, only default, fast.' in error["message"]
     for name in ("default", "fast"):
         assert text(await recognise(service.url, AUDIO, model=name)).split() == ["abc", "def"]
     async with session(service.url, model="fast"):

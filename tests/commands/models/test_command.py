@@ -49,7 +49,8 @@ def known(shelf: Shelf, archive: bytes, tmp_path: Path, monkeypatch: pytest.Monk
     small |= {"errors": [{"corpus": "Letters", "percent": 3.5}], "errors_source": "https://example.org/results"}
     later = {"name": "old-de", "languages": ["de"], "family": "LSTM", "not_yet": "it is an LSTM"}
     path = tmp_path / "catalogue.json"
-    path.write_text(json.dumps({"release": f"{shelf.address}/", "models": [small, later]}))
+    languages = {"de": "German", "en": "English"}
+    path.write_text(json.dumps({"release": f"{shelf.address}/", "languages": languages, "models": [small, later]}))
     monkeypatch.setattr(catalogue, "CATALOGUE", path)
     item = Item(archive)
     shelf.put("/small-en.tar.bz2", item)
@@ -131,7 +132,7 @@ def test_a_model_from_a_disk(home: Path, archive: bytes, tmp_path: Path, capsys:
         (["get", "https://example.org/page"], 1, "does not end like an archive"),
         (["get", "small-en", "--checksum", "0" * 64], 1, "has another checksum than expected"),
         (["get", "small-en", "--checksum", "12"], 2, "must be the 64 hexadecimal digits"),
-        (["import", "missing.tar.bz2"], 1, "missing.tar.bz2 is neither an archive nor a folder."),
+        (["import", "missing.tar.bz2"], 1, "missing.tar.bz2 does not exist."),
         (["import", "missing", "--name", "../up"], 1, "is not a valid name of a model"),
         (["remove", "small-en"], 1, "there is no model small-en in "),
         (["remove", "../up"], 1, "is not a valid name of a model"),
