@@ -26,7 +26,7 @@ from streamer.training.zipformer2.recipe import RecipeError
 
 MOST_WORDS = 500
 HELD_BACK = 10  # one in so many
-SILENCE_S = 0.8  # behind what is written: a recording that ends with its last word is not what the network has learnt
+SILENCE_S = 0.8  # at the end of what is written, because the network learns from recordings with silence at their end
 
 
 def main() -> int:

@@ -6,9 +6,9 @@
  *     session.send(samples);   // Int16Array, 16 kHz, mono
  *     await session.stop();
  *
- * Events have the names of the protocol's messages, and the message as `detail`: `starting`,
- * `ready`, `partial`, `final`, `speech`, `turn`, `head`, `heard`, `flushed`, `recovered`, `done`, `error`. These events
- * come from the client itself:
+ * Events have the names of the protocol's messages, and the message as `detail`: `starting`, `ready`, `partial`,
+ * `final`, `speech`, `turn`, `head`, `heard`, `flushed`, `recovered`, `done`, `error`. These events come from the client
+ * itself:
  * - `state`: {state, reason, code, retryMs}, see `Session.state`
  * - `restarted`: {fromMs, segment}: the service has lost the session, and another one goes on from there. Times,
  *   segments and numbers go on too. Partials of this segment and of later ones are sent again. With `multichannel`

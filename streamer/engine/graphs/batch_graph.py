@@ -21,7 +21,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from streamer.engine.graphs.batch_values import BatchValues, formulas, holds
-from streamer.engine.graphs.placement import Placement, compute_on_cpu, not_taken
+from streamer.engine.graphs.placement import Placement, not_taken, report_cpu
 from streamer.engine.graphs.sessions import graph_content, open_content
 from streamer.graphs.onnx_file import GraphFile
 from streamer.graphs.rewriting.batch_values import Value, replace_values, values_graph
@@ -29,9 +29,9 @@ from streamer.graphs.rewriting.editable_graph import EditableGraph
 
 _LOG: Final = logging.getLogger(__name__)
 _MEASURED: Final = (1, 2, 3)  # numbers of streams from which the formulas are made
-_AT_ONCE: Final = (1, 2, 4, 8)  # those that are checked when the graph is opened; 1 makes any number of parts possible
-_LONG: Final = 1_000_000  # as many steps until a number is checked again that could not be
-_OFTEN: Final = 8  # so often a number must come to be checked: all checks take at most a quarter of the steps
+_AT_ONCE: Final = (1, 2, 4, 8)  # are checked when the graph is opened; with 1, any batch can be divided into parts
+_OFTEN: Final = 8  # a number is checked when it comes for this time, so that checks take at most a quarter of the steps
+_LONG: Final = 1_000_000  # if the check of a number fails, the next one is after so many steps with this number
 
 Axes = Mapping[str, tuple[tuple[int, ...], int]]
 """The shapes of what is fed, by input: with 1 for the streams, and the axis that counts these."""
@@ -131,7 +131,7 @@ class BatchGraph:
         """A session for this content, on the CPU if the device cannot be used."""
         session = open_content(self._graph, content, self.placement)
         if self.placement is not None and not self.placement.taken_by(session):
-            compute_on_cpu(not_taken())
+            report_cpu(not_taken())
             self.placement = None
         return session
 

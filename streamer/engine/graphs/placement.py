@@ -77,15 +77,15 @@ def on_gpu(number: int) -> Placement | None:
     """The GPU with this number. None if it cannot be used; the log says why."""
     reason = _missing()
     if reason is not None:
-        compute_on_cpu(reason)
+        report_cpu(reason)
         return None
     # The libraries of CUDA that came with torch: those of the system may be missing, or of another version.
     onnxruntime.preload_dlls()
     return Placement(DeviceKind.CUDA, number)
 
 
-def compute_on_cpu(reason: str) -> None:
-    """Say in the log that a GPU is not used."""
+def report_cpu(reason: str) -> None:
+    """Say in the log that the CPU computes, and why."""
     _LOG.warning("The public model computes on the CPU, although there is a GPU: %s", reason)
 
 

@@ -27,7 +27,9 @@ RATE: Final = 0.045  # the recipe's own
 WARM_UP: Final = 100.0  # batches
 COOLING: Final = 0.4  # in this last part of the time the rate falls to zero
 WIDTHS: Final = (96, 144, 96)
-HASTE: Final = 20.0  # the recipe is gentle for 20 000 batches, and skips layers at random; here for so many fewer
+# The network of the recipe skips layers at random for up to 20 000 batches. A short training has some hundreds, so each
+# of them counts as so many.
+HASTE: Final = 20.0
 
 
 @dataclass(frozen=True)
