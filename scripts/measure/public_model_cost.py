@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
-from streamer.graphs.model_folder import read_model_folder
+from streamer.audio.recording_check import AudioError
+from streamer.graphs.model_folder import ModelFolderError, read_model_folder
 from streamer.testing.graphs.cost import Speech, cost_of_reference, cost_of_service
 from streamer.testing.graphs.engine_cost import cost_of_engine
 
@@ -68,4 +70,9 @@ def compare_engine(folder: Path, speech: Speech, streams: Sequence[int], rounds:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ModelFolderError as error:
+        sys.exit(f"{error}.")
+    except AudioError as error:
+        sys.exit(str(error))

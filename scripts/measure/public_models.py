@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from streamer.audio.audio_file import read_audio
+from streamer.audio.recording_check import AudioError
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_events import StreamError
 from streamer.graphs.model_folder import ModelFolderError
@@ -71,7 +72,10 @@ BEAMS: dict[str, Make] = {
 
 def main() -> int:
     """Compare, and print a line for each model."""
-    options = _parser().parse_args()
+    parser = _parser()
+    options = parser.parse_args()
+    if options.done % STREAMS_OF_A_MODEL:
+        parser.error(f"--done must be a multiple of {STREAMS_OF_A_MODEL}")
     search, hotwords = options.search, options.hotwords
     if hotwords is not None and search != BEAM:
         sys.exit("Hotwords need `--search beam`.")
@@ -117,7 +121,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("folder", nargs="?", type=Path, help="the folder of a public model (small models that are made for this)")
     add("--streams", type=int, default=500, help="how many streams (500)")
-    add("--done", type=int, default=0, help="how many of them an earlier run has compared: a multiple of 50 (0)")
+    add(
+        "--done",
+        type=int,
+        default=0,
+        help=f"how many of them an earlier run has compared: a multiple of {STREAMS_OF_A_MODEL} (0)",
+    )
     add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
     add("--family", action="append", choices=[*EXACT], help="only this family; may be given several times (all)")
     add("--recordings", nargs="+", type=Path, metavar="FILE", help="with a folder: streams hear these (random sounds)")
@@ -150,3 +159,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except (ModelFolderError, StreamError) as error:
         sys.exit(f"{error}.")
+    except AudioError as error:
+        sys.exit(str(error))

@@ -35,6 +35,8 @@ def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]
 
     The path of a recording is the one below the folder, so that the structure of the folder can be kept.
     """
+    if not name:  # an unset variable of a shell
+        return [], [AudioError("the name of a recording is empty.")]
     if name == STDIN or is_address(name) or not Path(name).is_dir():
         return [ListedRecording.named(name)], []
     unread: list[OSError] = []

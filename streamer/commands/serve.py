@@ -274,7 +274,7 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
         except ControlError as error:
             if given:
                 raise
-            logs.say(f"`streamer roll` will not reach this service: {error}", logging.WARNING)
+            logs.say(as_sentence(f"`streamer roll` will not reach this service: {error}"), logging.WARNING)
         yield
 
 
@@ -313,5 +313,5 @@ def _check_memory(
 
 
 def _fail(reason: object) -> int:
-    logs.say(reason, logging.ERROR)
+    logs.say(as_sentence(reason), logging.ERROR)
     return 1

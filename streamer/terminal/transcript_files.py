@@ -57,7 +57,10 @@ class TranscriptFiles:
             _check_place(output, target)
         else:
             if not target.parent.is_dir():
-                raise OutputError(f"--output {output}: the folder {target.parent} does not exist.")
+                wrong = f"{target.parent} is not a folder"
+                if not target.parent.exists():
+                    wrong = f"the folder {target.parent} does not exist"
+                raise OutputError(f"--output {output}: {wrong}.")
             if not target.exists():
                 _check_place(output, target.parent)
             self._paths = {(recording, formats[0]): target for recording in recordings}

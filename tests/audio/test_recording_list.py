@@ -38,6 +38,12 @@ def test_a_file_is_itself_whatever_its_ending(calls: Path) -> None:
     assert (recording.name, recording.path) == ("-", PurePath("stdin"))
 
 
+def test_an_empty_name_is_said() -> None:
+    """An empty name, as from an unset variable of a shell, does not stand for the present folder."""
+    found, [wrong] = list_recordings("")
+    assert (found, str(wrong)) == ([], "the name of a recording is empty.")
+
+
 def test_a_folder_without_recordings_says_so(calls: Path) -> None:
     """A folder without recordings is refused by name."""
     (calls / "empty").mkdir()

@@ -100,7 +100,8 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "output", "recordings", "words"),
     [
-        ("text", "missing/a.txt", ["a.wav"], "does not exist"),
+        ("text", "missing/a.txt", ["a.wav"], "the folder missing does not exist"),
+        ("text", "talk.wav/a.txt", ["a.wav"], "talk.wav is not a folder"),
         ("text", "talk.wav/", ["a.wav"], "talk.wav is not a folder"),
         ("srt", "", ["a.wav"], "a.srt exists already: --skip-existing skips it, --overwrite replaces it"),
         ("text", "", ["a.wav"], "a.txt exists already: --skip-existing skips it, --append adds to its end"),
