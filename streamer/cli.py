@@ -64,7 +64,8 @@ COMMANDS: Final = {
     "doctor": Command("streamer.commands.doctor", "Shows what works on this machine, and how to repair the rest."),
     "serve": Command("streamer.commands.serve", "Runs the service until a signal ends it."),
     "models": Command(
-        "streamer.commands.models.command", "Lists, fetches and removes public models, and chooses the usual one."
+        "streamer.commands.models.command",
+        "Lists, fetches, imports and removes public models, and chooses the default.",
     ),
     "completion": Command(
         "streamer.commands.completion",

@@ -97,7 +97,10 @@ json.dump(loaded, sys.stderr)
         (["a.wav", "--server", "ftp://a"], "'ftp://a' is not an address of a service"),
         (["-", "-"], "read only once"),
         (["a.wav", "--alternatives", "11"], "from 0 to 10, not 11"),
-        (["a.wav", "--endpoint", "soon"], "must be 'off' or milliseconds such as 800 or 800:2000:15000, not 'soon'"),
+        (
+            ["a.wav", "--endpoint", "soon"],
+            "must be 'off', 'turn', or milliseconds such as 800 or 800:2000:15000, not 'soon'",
+        ),
         (["a.wav", "--jobs", "0"], "argument --jobs: must be 1 or more, not 0"),
         (["a.wav", "--hotwords", "missing.txt"], "missing.txt cannot be read: No such file or directory"),
         (["a.wav", "--channels", "left"], "choose from"),

@@ -169,7 +169,8 @@ def _endpoint(text: str) -> str | dict[str, Any]:
     if parts[0] == _TURN:
         return _turn_endpoint(text, parts[1:])
     if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"must be '{OFF}' or milliseconds such as 800 or 800:2000:15000, not '{text}'")
+        right = f"'{OFF}', '{_TURN}', or milliseconds such as 800 or 800:2000:15000"
+        raise argparse.ArgumentTypeError(f"must be {right}, not '{text}'")
     given = dict(zip(_ENDPOINT, map(int, parts), strict=False))
     _checked(lambda: read(Start, "start", {"endpoint": given}))
     return given

@@ -143,9 +143,8 @@ class AcousticModel(nn.Module):
 
     def detector(self, slots: int) -> SpeechDetector | None:
         """What detects speech in the pieces of so many streams; None without an activity network."""
-        for activity in self._activity:
-            return SpeechDetector.make(self.features, activity, slots)
-        return None
+        activity = self.activity
+        return None if activity is None else SpeechDetector.make(self.features, activity, slots)
 
     @property
     def device(self) -> torch.device:
