@@ -125,9 +125,12 @@ export class Session extends EventTarget {
     /**
      * Sends audio: 16-bit samples, 16 kHz, mono, unless the options say otherwise. Never waits. Audio that cannot be
      * sent now is kept, up to five minutes: see `room` and `overflowedMs`.
-     * @param {Int16Array | ArrayBuffer} audio
+     * @param {Int16Array | Float32Array | ArrayBuffer} audio fractions only with the encoding pcm_f32le
      */
     send(audio) {
+        if (audio instanceof Float32Array && this.#options.encoding !== "pcm_f32le") {
+            throw new TypeError("a Float32Array needs the option encoding: \"pcm_f32le\"; otherwise give an Int16Array");
+        }
         if (this.#stopping || this.state === "closed") return;
         const bytes = ArrayBuffer.isView(audio)
             ? new Uint8Array(audio.buffer, audio.byteOffset, audio.byteLength)

@@ -75,6 +75,28 @@ REFUSAL = """async (settings) => {
 }"""
 
 
+async def test_fractions_are_no_whole_numbers(bench: Page) -> None:
+    """A Float32Array would be noise as whole numbers, so it is refused unless the encoding says that it is right."""
+    said = await bench.evaluate(
+        """async () => {
+            const said = [];
+            for (const options of [{}, {encoding: "pcm_f32le"}]) {
+                const session = await begin({options});
+                try {
+                    session.send(new Float32Array(160));
+                    said.push("");
+                } catch (error) {
+                    said.push(`${error.name}: ${error.message}`);
+                }
+                session.close();
+            }
+            return said;
+        }"""
+    )
+    assert said[0].startswith('TypeError: a Float32Array needs the option encoding: "pcm_f32le"')
+    assert said[1] == ""
+
+
 async def test_a_key_is_needed(triton: TritonServer, open_bench: OpenPage, tmp_path: Path) -> None:
     """No key, a wrong one and an impossible one are reported; the right one works."""
     key = make_key("alice")
