@@ -7,8 +7,8 @@
  *     await session.stop();
  *
  * Events have the names of the protocol's messages, and the message as `detail`: `starting`, `ready`, `partial`,
- * `final`, `speech`, `turn`, `head`, `heard`, `flushed`, `recovered`, `done`, `error`. These events come from the client
- * itself:
+ * `final`, `speech`, `turn`, `head`, `heard`, `flushed`, `recovered`, `done`, `error`. These events come from the
+ * client itself:
  * - `state`: {state, reason, code, retryMs}, see `Session.state`
  * - `restarted`: {fromMs, segment}: the service has lost the session, and another one goes on from there. Times,
  *   segments and numbers go on too. Partials of this segment and of later ones are sent again. With `multichannel`
@@ -129,7 +129,7 @@ export class Session extends EventTarget {
      */
     send(audio) {
         if (audio instanceof Float32Array && this.#options.encoding !== "pcm_f32le") {
-            throw new TypeError("a Float32Array needs the option encoding: \"pcm_f32le\"; otherwise give an Int16Array");
+            throw new TypeError("a Float32Array needs the encoding pcm_f32le: give an Int16Array");
         }
         if (this.#stopping || this.state === "closed") return;
         const bytes = ArrayBuffer.isView(audio)
