@@ -211,6 +211,8 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
 def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     """The models by public name. SettingsError if the service cannot have them."""
     settings = configuration.settings
+    if settings.repository is not None and not settings.repository.is_dir():
+        raise SettingsError(f"{configuration.named('repository')} names {settings.repository}, which is not a folder.")
     try:
         served = settings.model
         models = by_public_name(served)

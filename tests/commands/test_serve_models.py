@@ -131,6 +131,13 @@ def test_models_that_cannot_be(models: str, words: str) -> None:
     assert words in done.stderr
 
 
+def test_a_repository_that_is_not_there(tmp_path: Path) -> None:
+    """The setting with the wrong folder is named, and not the models that are not in it."""
+    done = streamer_here("serve", "--repository", "missing", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "streamer: --repository names missing, which is not a folder.\n"
+
+
 async def test_models_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all models of this machine, the first is loaded at the start, and another one when a session asks for it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
