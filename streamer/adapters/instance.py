@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamer.machine.torch_import import import_torch
+
 if TYPE_CHECKING:
     import torch
 
@@ -54,7 +56,8 @@ class Instance:
     @property
     def device(self) -> torch.device:
         """Where to compute. On a CPU, torch gets one thread."""
-        import torch  # not all models need it, and the import takes seconds
+        import_torch()  # not all models need it, and the import takes more than a second
+        import torch
 
         if self.gpu is not None and torch.cuda.is_available():
             return torch.device("cuda", self.gpu)

@@ -17,6 +17,7 @@ from streamer.evaluate.measures.word_figures import ReferenceAlignments
 from streamer.evaluate.reports.report import Evaluation
 from streamer.evaluate.results import EvaluationRun, ProgressCallback, Unavailable
 from streamer.evaluate.service_runner import ServiceRunner
+from streamer.machine.torch_import import import_torch
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress:
     """Recognise all utterances in this process. Unavailable if there is no recogniser."""
     try:
         # Imported only here, because recognising through a service needs no torch.
+        import_torch()
         from streamer.evaluate.engine_runner import EngineRunner
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error

@@ -9,6 +9,7 @@ from streamer.adapters.event_model import EventModel
 from streamer.adapters.instance import Instance
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.stream_events import StreamEvent
+from streamer.machine.torch_import import import_torch
 from streamer.testing.exact_recogniser import FaultyRecogniser, exact_recogniser
 from streamer.testing.exact_repository import Fault
 from streamer.triton import MODEL
@@ -42,6 +43,7 @@ def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = Fals
 
 
 def _shipped_punctuation() -> PunctuationModel:
-    import streamer.engine.punctuation.punctuation_model as models  # imports torch, which most of these models spare
+    import_torch()  # most of these models need none
+    import streamer.engine.punctuation.punctuation_model as models
 
     return models.PunctuationModel.load(asr_repository() / MODEL / "1")

@@ -29,6 +29,11 @@ _ADAPTER = """from streamer.testing.exact_adapter import adapter
 TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation})
 """
 
+_STEP = """from streamer.machine.torch_import import import_torch
+
+import_torch()  # as the shipped adapters do
+from streamer.testing.exact_heads import {adapter} as TritonPythonModel
+"""
 
 _STEPS: Final = {
     "speech_encoder": "ExactEncoder",
@@ -53,7 +58,7 @@ def exact_heads_repository(folder: Path) -> Path:
     for name, adapter in _STEPS.items():
         (folder / name / "1").mkdir(parents=True)
         (folder / name / CONFIG).symlink_to(asr_repository() / name / CONFIG)
-        text = f"from streamer.testing.exact_heads import {adapter} as TritonPythonModel\n"
+        text = _STEP.format(adapter=adapter)
         (folder / name / "1" / "model.py").write_text(text, encoding="utf-8")
     return folder
 

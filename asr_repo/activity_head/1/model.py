@@ -1,5 +1,11 @@
 """The activity head as a step of an ensemble: energies in; probability, start and end of speech out."""
 
+# ruff: noqa: E402
+
+from streamer.machine.torch_import import import_torch
+
+import_torch()  # before anything here imports torch
+
 from streamer.adapters.activity_model import ActivityModel as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

@@ -7,6 +7,8 @@ measured exactly, as the difference between a recogniser with `batch` slots and 
 depend on the slots is measured while all slots of the first recogniser compute speech as one batch.
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
 
 import argparse
@@ -16,8 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+from streamer.machine.torch_import import import_torch
+
+import_torch()  # as the process of an instance does, before anything here imports torch
+
+import torch
 
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.memory.footprint import Footprint, footprint, reachable

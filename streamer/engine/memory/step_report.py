@@ -7,6 +7,8 @@ heads read it from there. It prints one JSON object: sizes in bytes, or `error`.
 difference between a part with `batch` slots and one with twice as many, and all slots then compute one batch.
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
 
 import argparse
@@ -17,8 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+from streamer.machine.torch_import import import_torch
+
+import_torch()  # as the process of an instance does, before anything here imports torch
+
+import torch
 
 from streamer.engine.bundle import load_activity_head, load_speech_encoder, load_transcript_head
 from streamer.engine.heads.activity_head import ActivityHead, Energies
