@@ -1,4 +1,4 @@
-"""Imports torch in about half the processor time, in a process of ours that computes with it.
+"""Imports torch in three fifths of the processor time, in a process of ours that computes with it.
 
 torch registers a Python function for each of thousands of operations, which says what shape the result would have. Only
 torch's compilers (torch.compile, torch.export) need these functions. So the module that registers them is left out, and
