@@ -67,12 +67,16 @@ class EndpointRule:
         """
         words, heard = found.words, last_heard(found)
         if self.silence and turn_pause_ms is not None and paused(found, frames, quiet) * frame_ms >= turn_pause_ms:
-            return SegmentEnd(self._in_pause(frames, heard, quiet, frame_ms), silence=True)
+            return self.turn_end(found, frames, frame_ms, quiet)
         if self.silence and self._silent((frames - heard) * frame_ms, bool(words), quiet, frame_ms):
             return SegmentEnd(self._in_silence(frames, heard, quiet, frame_ms), silence=True)
         if frames * frame_ms >= self.longest_ms:
             return SegmentEnd(self._widest_gap(found, frames, quiet, frame_ms), silence=False)
         return None
+
+    def turn_end(self, found: Hypothesis, frames: int, frame_ms: float, quiet: int | None) -> SegmentEnd:
+        """Where a segment of this many frames ends if the present pause ends the turn."""
+        return SegmentEnd(self._in_pause(frames, last_heard(found), quiet, frame_ms), silence=True)
 
     def settled(self, words: Sequence[HypothesisWord], frame_ms: float) -> int:
         """How many of the words stay in this segment wherever it is cut. The others may move to the next one."""

@@ -173,10 +173,15 @@ class Recogniser:
             except StreamError as error:
                 yield index, error
         while running:
-            for index, failure in self._hear(running):
+            failed = self._hear(running)
+            glances = self._glances(running) if not failed else {}
+            failed += self._glance(glances)
+            for index, failure in failed:
                 del running[index]
                 self.close(chunks[index].stream)
                 yield index, failure
+            if failed or glances:
+                continue  # the pieces before the next steps come first
             due: dict[int, list[tuple[int, Stream, Any]]] = {}
             finished: dict[int, Stream] = {}
             for index, stream in running.items():
@@ -221,6 +226,27 @@ class Recogniser:
                 except Exception as error:
                     failure = StreamError("failed", f"the model could not detect speech: {error}")
                     failed |= {index: failure for index, _, _ in group}
+
+    def _glances(self, running: Mapping[int, Stream]) -> dict[int, tuple[Stream, Any]]:
+        """The beginnings of steps in which the turn of a stream would end."""
+        beginnings = {
+            index: (stream, stream.next_glance()) for index, stream in running.items() if self._streams.holds(stream)
+        }
+        return {index: both for index, both in beginnings.items() if both[1] is not None}
+
+    def _glance(self, glances: Mapping[int, tuple[Stream, Any]]) -> list[tuple[int, StreamError]]:
+        """Look at these beginnings of steps, and end the turns that end there. Returns those that failed."""
+        try:
+            # Each is computed alone, so that it has the same bits in any company.
+            found = {index: self._acoustics.glance(one.lease.slot, part) for index, (one, part) in glances.items()}
+            ended = self._marked(
+                {index: stream.glanced(found[index], self._search_of(stream)) for index, (stream, _) in glances.items()}
+            )
+            self._start_afresh([glances[index][0].lease.slot for index, over in ended.items() if over])
+        except Exception as error:
+            failure = StreamError("failed", f"the model could not detect the end of a turn: {error}")
+            return [(index, failure) for index in glances]
+        return []
 
     def _take(self, chunk: Chunk, running: dict[int, Stream]) -> Stream:
         stream = self._streams.use(chunk.stream)

@@ -49,9 +49,14 @@ class Supply(Protocol):
     received: int  # samples of the stream that have arrived
     base: int  # the sample at which the running segment starts
     computed: int  # samples of the running segment that were computed, including the tail
+    glances: bool  # whether the beginning of a step can be looked at before the step is complete
+    glance: int  # samples of the next step that the stream wants to look at first; 0 if it does not
 
     def next_piece(self) -> Any | None:
         """The next short piece for the detector of speech: none that ends after the next step. None if none is due."""
+
+    def next_glance(self) -> Any | None:
+        """The beginning of the next step that the stream wants to look at. None if it has not arrived."""
 
     @property
     def again(self) -> FreshStart | None:
@@ -105,9 +110,16 @@ class SegmentAudio:
     again = None  # the audio is here, so steps after a cut are computed at once
 
     def __init__(
-        self, time_scale: TimeScale, step_samples: int, ahead_samples: int = 0, pieces: Pieces | None = None
+        self,
+        time_scale: TimeScale,
+        step_samples: int,
+        ahead_samples: int = 0,
+        pieces: Pieces | None = None,
+        *,
+        glances: bool = False,
     ) -> None:
         """`ahead_samples`: how many samples after a step the model reads with it. `pieces`: for a detector."""
+        self.glances, self.glance = glances, 0
         self.received = self.base = self.computed = 0
         self._time_scale, self._step, self._ahead = time_scale, step_samples, ahead_samples
         self._audio = bytearray()  # of the running segment
@@ -126,10 +138,15 @@ class SegmentAudio:
             self._pieces.append(samples)
 
     def next_piece(self) -> NDArray[np.int16] | None:
-        """The next piece; None while there is none that ends before the next step, or with it."""
+        """The next piece; None while there is none that ends before what is computed next, or with it."""
         if self._pieces is None:
             return None
-        return self._pieces.next(self.base + self.computed + self._step + self._ahead)
+        return self._pieces.next(self.base + self.computed + (self.glance or self._step + self._ahead))
+
+    def next_glance(self) -> NDArray[np.int16] | None:
+        """The beginning of the next step that the stream wants to look at. None if it has not arrived."""
+        end = self.computed + self.glance
+        return self._samples(self.computed, end) if self.glance and end <= self.held else None
 
     def next_step(self, flushing: bool) -> NDArray[np.int16] | None:
         """The samples of the next step, and those ahead of it; None while there are too few."""
@@ -152,7 +169,7 @@ class SegmentAudio:
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample."""
         del self._audio[: (sample - self.base) * BYTES_PER_SAMPLE]
-        self.base, self.computed = sample, 0
+        self.base, self.computed, self.glance = sample, 0, 0
 
     def _padded(self, start: int, end: int) -> NDArray[np.int16]:
         """These samples, with the tail in the place of those that have not come."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from streamer.engine.endpointing import paused
+from streamer.engine.endpointing import SegmentEnd, paused
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.speech_watch import SpeechChange, SpeechWatch
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
@@ -17,7 +17,7 @@ from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, St
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Asking
-from streamer.engine.turn.turn_watch import TurnState, TurnWatch
+from streamer.engine.turn.turn_watch import TurnState, TurnWatch, frames_to_end
 
 # What the client makes final ends like what is followed by a long pause.
 FLUSH_PAUSE_MS = 1000
@@ -57,6 +57,7 @@ class Stream:
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
     _activity: ActivityReading | None = None  # of the running segment, if the model reports activity
+    _found: Hypothesis = NO_WORDS  # before the beginning of a step that is looked at
     # What the segments need to know of speech. It depends on nothing but their audio, and on what options say.
     _speech: SpeechWatch = field(init=False)
     _told: SpeechWatch = field(init=False)  # what the events say: the same, unless pieces are heard as they arrive
@@ -98,12 +99,31 @@ class Stream:
         complete = self.flushing and self.supply.base + self.supply.computed >= self.supply.received
         return None if complete and self._silent else self.supply.next_step(self.flushing)
 
+    def next_glance(self) -> Any | None:
+        """The beginning of the next step, if the turn would end in it. None if it has not arrived."""
+        return self.supply.next_glance()
+
+    def glanced(self, probabilities: Sequence[float], search: SegmentSearch) -> Asking[bool]:
+        """Handle what was detected in the beginning of a step. True if the segment ended, as in `read`.
+
+        It ends if the speaker was silent there. Otherwise nothing is known until the step is complete.
+        """
+        self.supply.glance = 0
+        if max(probabilities) >= ActivityRule().close_below:
+            return False
+        quiet = (self._activity.quiet if self._activity else 0) + len(probabilities)
+        frames = self._frames + len(probabilities)
+        ending = self.options.endpoint.turn_end(self._found, frames, self.time_scale.frame_ms, quiet)
+        yield from self._end_in(ending, frames, self._found, search)
+        return True
+
     def read(self, found: Hypothesis, activity: ActivityReading | None, search: SegmentSearch) -> Asking[bool]:
         """Handle the results of a step. True if the segment ended, so the model must start afresh.
 
         `activity` is what is known after the step, None if the model does not report it.
         """
         self.supply.advance()
+        self.supply.glance = 0
         quiet = self._follow(activity)
         if not self._opened:
             found = NO_WORDS  # in a segment in which nobody spoke, words come from music or keys
@@ -112,12 +132,13 @@ class Stream:
                 self._tell(watch.find_words(self._sample(found.words[0].start)), watch)
         if self._in_tail:  # conclude() ends the segment, and the noise after the audio is no pause of the speaker
             return False
-        rule, frame_ms = self.options.endpoint, self.time_scale.frame_ms
-        frames = self.supply.computed // self.time_scale.frame_samples
+        rule, frame_ms, frames = self.options.endpoint, self.time_scale.frame_ms, self._frames
         paused_ms = paused(found, frames, quiet) * frame_ms
         turn_pause_ms: int | None = None
         if self.watch is not None:
-            turn_pause_ms = self.watch.pause_ms(found, paused_ms, lambda: search.finish().words)
+            spoken = None if activity is None else activity.spoken
+            spoken_ms = None if spoken is None else spoken * frame_ms
+            turn_pause_ms = self.watch.pause_ms(found, paused_ms, lambda: search.finish().words, spoken_ms)
         ending = rule.segment_end(found, frames, frame_ms, quiet, turn_pause_ms)
         if ending is None:
             stable = min(found.stable, rule.settled(found.words, frame_ms))
@@ -126,13 +147,11 @@ class Stream:
                 self.events.append(partial)
             if self.watch:
                 self._say_turn(self.watch.go_on(paused_ms))
+            if turn_pause_ms is not None and rule.silence and activity is not None:
+                step_frames = self.step_samples // self.time_scale.frame_samples
+                self._await_end(found, frames_to_end(turn_pause_ms, paused_ms, frame_ms, step_frames))
             return False
-        # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
-        last = search.finish().words if found.words or found.running else ()
-        words = last if ending.silence else _shared(found.words, last)
-        cut = min(self._sample(ending.frame), self.supply.received)
-        heard_ms = self.time_scale.ms(self.supply.computed) if ending.silence else None
-        yield from self._end_segment(cut, words, ending.frame, search, heard_ms=heard_ms, pause=ending.silence)
+        yield from self._end_in(ending, frames, found, search)
         return True
 
     def conclude(self, search: SegmentSearch) -> Asking[bool]:
@@ -149,16 +168,35 @@ class Stream:
     def take_events(self, *, ended: bool = False) -> list[StreamEvent]:
         """The events since the last call, then how much audio has arrived, then what must be computed again."""
         events, self.events = self.events, []
-        events.append(Heard(self.supply.received, self.time_scale.ms(self.supply.received)))
+        events.append(Heard(self.supply.received, self.time_scale.ms(self.supply.received), self._due))
         again = self.supply.again
         if again is not None and not (ended and again.sample == self.supply.received):
             events.append(Again(again.sample, again.run, self.speaking))
         return events
 
     @property
+    def _due(self) -> int | None:
+        """The sample at which the turn would end before the next step does, if it has not arrived."""
+        supply = self.supply
+        end = supply.base + supply.computed + supply.glance
+        return end if supply.glance and end > supply.received else None
+
+    @property
+    def _frames(self) -> int:
+        return self.supply.computed // self.time_scale.frame_samples
+
+    def _await_end(self, found: Hypothesis, frames: int) -> None:
+        """Look at this many frames of the next step before it is complete: if they are silent, the turn ends there."""
+        if self.supply.glances:
+            self._found, self.supply.glance = found, frames * self.time_scale.frame_samples
+
+    @property
     def _position(self) -> SegmentPosition:
+        return self._position_after(self._frames)
+
+    def _position_after(self, frames: int) -> SegmentPosition:
         # Frames of the tail are after the last sample, but no reported time may be.
-        heard = min(self.supply.base + self.supply.computed, self.supply.received)
+        heard = min(self._sample(frames), self.supply.received)
         return SegmentPosition(
             self._segment, self.time_scale.ms(self.supply.base), self.time_scale.ms(heard), self.time_scale.frame_ms
         )
@@ -188,6 +226,17 @@ class Stream:
     def _sample(self, frame: int) -> int:
         return self.supply.base + frame * self.time_scale.frame_samples
 
+    def _end_in(self, ending: SegmentEnd, frames: int, found: Hypothesis, search: SegmentSearch) -> Asking[None]:
+        """End the segment as the rule says after so many frames."""
+        # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
+        last = search.finish().words if found.words or found.running else ()
+        words = last if ending.silence else _shared(found.words, last)
+        cut = min(self._sample(ending.frame), self.supply.received)
+        heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
+        yield from self._end_segment(
+            cut, words, ending.frame, search, heard_ms=heard_ms, pause=ending.silence, frames=frames
+        )
+
     def _end_segment(
         self,
         cut: int,
@@ -197,12 +246,15 @@ class Stream:
         *,
         heard_ms: int | None,
         pause: bool = False,
+        frames: int | None = None,
     ) -> Asking[None]:
         """Make the words before `frame` final, and begin a new segment at the sample `cut`.
 
         `heard_ms`: the speaker paused, and is silent until then; None if the segment has its greatest length.
-        `pause`: the rule has found this pause, so it ends a turn.
+        `pause`: the rule has found this pause, so it ends a turn. `frames`: of the segment, if more were looked at
+        than computed.
         """
+        position = self._position_after(self._frames if frames is None else frames)
         kept, silence = _before(words, frame), heard_ms is not None
         ending = SegmentEnding(silence, self.time_scale.ms(cut - self.supply.base), heard_ms, tuple(words[len(kept) :]))
         unsaid = None if self.watch is None else self.watch.begin()
@@ -212,14 +264,14 @@ class Stream:
             # Ask for more than the client wants, because those that differ only after the cut are merged.
             others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
             ranked = [(_before(other, frame), share) for other, share in others]
-            final = yield from self.results.final(kept, ranked, self._position, ending)
+            final = yield from self.results.final(kept, ranked, position, ending)
             turn = self.watch.over if self.watch and pause else None
             self.events.append(final if turn is None else replace(final, turn=round(turn, 3)))
             if turn is not None:
-                self._say_turn(TurnState.END)
+                self._say_turn(TurnState.END, position)
             self._segment += 1
         else:
-            self.results.cut(self._position, ending)
+            self.results.cut(position, ending)
         if silence:
             over = frame is None or (pause and self.watch is not None)
             quiet = 0 if over else math.ceil(self.options.endpoint.quiet_ms / self.time_scale.frame_ms)
@@ -233,10 +285,10 @@ class Stream:
         self._told.begin_segment()
         self._speech.begin_segment(cut)
 
-    def _say_turn(self, state: TurnState | None) -> None:
+    def _say_turn(self, state: TurnState | None, position: SegmentPosition | None = None) -> None:
         if self.watch and state and self.options.turns:
             probability = round(self.watch.over, 3)
-            self.events.append(Turn(state.value, self._segment, probability, self._position.audio_ms))
+            self.events.append(Turn(state.value, self._segment, probability, (position or self._position).audio_ms))
 
     @property
     def _watches(self) -> tuple[SpeechWatch, ...]:

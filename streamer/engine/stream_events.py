@@ -110,11 +110,15 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much of the stream has arrived. The last event of every answer."""
+    """How much of the stream has arrived. The last event of every answer.
+
+    `due`: a turn may end at this sample, before a step does. So the audio up to there is wanted at once.
+    """
 
     type: ClassVar[str] = "heard"
     sample: int
     audio_ms: int
+    due: int | None = None
 
 
 @dataclass(frozen=True)

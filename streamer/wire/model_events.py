@@ -66,11 +66,15 @@ class Cut:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much audio of the sequence has arrived. This is the last event of every answer."""
+    """How much audio of the sequence has arrived. This is the last event of every answer.
+
+    `due`: the model wants the audio up to this sample at once, because a turn may end there, before a step does.
+    """
 
     type: ClassVar[str] = "heard"
     sample: int
     audio_ms: int | None = None
+    due: int | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,7 @@ def _flushed(event: Mapping[str, Any]) -> Flushed:
 
 
 def _heard(event: Mapping[str, Any]) -> Heard:
-    return Heard(_required(event, "sample", int), _optional(event, "audio_ms", int))
+    return Heard(_required(event, "sample", int), _optional(event, "audio_ms", int), _optional(event, "due", int))
 
 
 def _again(event: Mapping[str, Any]) -> Again:

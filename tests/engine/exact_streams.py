@@ -18,6 +18,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
 
+FloatArray = NDArray[np.float64]
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
@@ -107,14 +108,23 @@ class HearingModel(ExactModel):
         state["quiet"][list(slots)] = HELD
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        quiet, told = self._follow(state["quiet"][list(slots)], samples)
+        state["quiet"][list(slots)] = quiet
+        return {**super().step(state, slots, samples), ACTIVITY: np.log(told)[:, :, None]}
+
+    def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
+        _, [told] = self._follow(state["quiet"][[slot]], samples[None])
+        return [float(probability) for probability in told]
+
+    def _follow(self, quiet: NDArray[np.int64], samples: NDArray[np.int16]) -> tuple[NDArray[np.int64], FloatArray]:
+        """The frames since the last loud one, and the probabilities of speech [batch, frames]."""
         frames = samples.reshape(len(samples), -1, FRAME).astype(np.int32)
         loud = (np.abs(frames).max(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
-        quiet, told = state["quiet"][list(slots)], []
+        told = []
         for frame in loud.T:
             quiet = np.where(frame, 0, quiet + 1)
             told.append(np.where(quiet < HELD, 0.95, 0.05))
-        state["quiet"][list(slots)] = quiet
-        return {**super().step(state, slots, samples), ACTIVITY: np.log(np.stack(told, 1))[:, :, None]}
+        return quiet, np.stack(told, 1)
 
 
 class LoudDetector:

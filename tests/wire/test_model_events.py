@@ -35,6 +35,7 @@ WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
         ('{"type":"opened","languages":["auto","de-DE"]}', Opened(languages=("auto", "de-DE"))),
         ('{"type":"cut","sample":1600}', Cut(1600)),
         ('{"type":"heard","sample":160}', Heard(160)),
+        ('{"type":"heard","sample":160,"due":480}', Heard(160, due=480)),
         ('{"type":"again","sample":9,"run":1,"speaking":true}', Again(9, 1, True)),
         ('{"type":"head","name":"k","at_ms":40,"content":{"a":1}}', HeadEvent("k", 40, {"a": 1})),
         ('{"type":"closed","model":"m"}', Other("closed", {"model": "m"})),
@@ -81,6 +82,7 @@ def test_an_event(text: str, event: ModelEvent) -> None:
         (engine.Cut(1600, context=()), Cut(1600, speaking=False, begins=True, context=())),
         (engine.Flushed(320), Flushed(320)),
         (engine.Heard(160, 10), Heard(160, 10)),
+        (engine.Heard(160, 10, 480), Heard(160, 10, 480)),
     ],
 )
 def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -> None:

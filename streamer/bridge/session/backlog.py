@@ -51,8 +51,19 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Place:
+    """One more place where a portion may end: after this many bytes."""
+
+    size: int
+
+    def most(self, limit: int) -> int:
+        """The most bytes, up to this limit, that end at this place; 0 if it is not reached, or passed already."""
+        return self.size if 0 < self.size <= limit else 0
+
+
+@dataclass(frozen=True)
 class Portion:
-    """Audio for one request: to the end of a step or a piece; with `flush` or `last`, everything up to that point."""
+    """Audio for one request: to the end of a step or a piece, or to a place; with `flush` or `last`, all to there."""
 
     pcm: bytes
     flush: bool = False
@@ -96,13 +107,13 @@ class Backlog:
         self._flushes.append(self._received)
         self._measure()
 
-    def take(self, *grids: Grid, last: bool) -> Portion | None:
-        """Return the next portion, or None if too little waits for any of the grids. With `last`, also the rest."""
+    def take(self, *ends: Grid | Place, last: bool) -> Portion | None:
+        """Return the next portion, or None if too little waits for any of its ends. With `last`, also the rest."""
         flush = bool(self._flushes)
         due = self._flushes[0] - (self._received - len(self._waiting)) if flush else len(self._waiting)
         rest = (flush or last) and due <= PORTION
         if not rest:
-            due = max(grid.most(min(due, PORTION)) for grid in grids)
+            due = max(end.most(min(due, PORTION)) for end in ends)
             if due == 0:
                 return None
         portion = Portion(bytes(self._waiting[:due]), flush=flush and rest, last=rest and not flush)

@@ -16,11 +16,11 @@ from enum import Enum
 from typing import Any
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog, Grid
+from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog, Grid, Place
 from streamer.bridge.session.replay import Replay
 from streamer.bridge.states import StateError, States
 from streamer.wire.events import Result
-from streamer.wire.model_events import ModelEvent, Opened
+from streamer.wire.model_events import Heard, ModelEvent, Opened
 from streamer.wire.text_context import TextContext
 
 # More than the longest segment that a client may ask for and the audio that is sent until its cut arrives. If a model
@@ -72,7 +72,7 @@ SUPPLY_TRANSITIONS: Mapping[Supply, tuple[Supply, ...]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the model: audio up to the end of a step or a piece, or everything up to a flush or the end."""
+    """A request to the model: audio up to the end of a step or a piece, to where a turn may end, or up to a flush."""
 
     pcm: bytes = b""
     start: bool = False
@@ -168,6 +168,7 @@ class Stream:
         self._step_ms = step_ms
         self._piece_ms: int | None = None  # the pieces in which the present sequence detects speech
         self._sent = 0  # bytes that the present sequence has got
+        self._due: int | None = None  # the sample up to which the present sequence wants audio at once
         self._refresh_s = refresh_s
 
     @property
@@ -287,6 +288,7 @@ class Stream:
         cut = self._replay.clock.cut
         events = list(events)
         self._piece_ms = next((event.piece_ms for event in events if isinstance(event, Opened)), self._piece_ms)
+        self._due = next((event.due for event in events if isinstance(event, Heard)), None)
         told = self._replay.take(events, leaving=leaving)
         self._kept.let_go((self._replay.clock.cut - cut) * SAMPLE_BYTES)
         if self._outage is not None:
@@ -327,7 +329,7 @@ class Stream:
             return Request(start=True, options=self._replay.resume)
         if unwanted:
             return Request(end=True)
-        portion = None if hold else self._backlog.take(*self._grids, last=self._supply.now is Supply.COMPLETE)
+        portion = None if hold else self._backlog.take(*self._ends, last=self._supply.now is Supply.COMPLETE)
         if len(self._backlog) <= LOW_MARK and self._outage is None:
             self._extra = 0
         if portion is not None:
@@ -335,18 +337,20 @@ class Stream:
         return Request() if now - self._asked_at >= self._refresh_s else None
 
     @property
-    def _grids(self) -> list[Grid]:
+    def _ends(self) -> list[Grid | Place]:
         # The model counts its steps from the last cut: a portion that ends elsewhere would wait there for the next one.
-        grids = [Grid(self._step_ms, self._kept.size)]
+        ends: list[Grid | Place] = [Grid(self._step_ms, self._kept.size)]
         # While nobody speaks, the model gets each piece as soon as possible, so that it notices who begins to speak.
         if self._piece_ms is not None and not self._replay.speaking:
-            grids.append(Grid(self._piece_ms, self._sent))
-        return grids
+            ends.append(Grid(self._piece_ms, self._sent))
+        if self._due is not None:
+            ends.append(Place(self._due * SAMPLE_BYTES - self._sent))
+        return ends
 
     def _begin_anew(self, *, flush: bool = False) -> None:
         """Prepare for a new sequence at the last cut."""
         self._sequence.become(SequenceState.BETWEEN)
-        self._sent, self._piece_ms = 0, None
+        self._sent, self._piece_ms, self._due = 0, None, None
         self._extra += len(self._kept)
         self._backlog.put_back(self._kept.take(), flush=flush)
         self._replay.restart()

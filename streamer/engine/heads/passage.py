@@ -84,7 +84,7 @@ class Followed:
     def to_json(self) -> str:
         """What the transcript head needs as JSON."""
         readings = [
-            [list(map(_pair, reading.boundaries)), reading.speaking, reading.opened, reading.quiet, reading.frames]
+            [list(map(_pair, reading.boundaries)), *(getattr(reading, each.name) for each in fields(reading)[1:])]
             for reading in self.readings
         ]
         content = {"failure": self.passage.failure, "readings": readings, "pieces": self.pieces}

@@ -36,6 +36,8 @@ class Heard:
 class EncodedSteps:
     """Supplies the steps of one stream that were computed elsewhere. After a cut, it waits for the next run."""
 
+    glances, glance = False, 0  # what is detected here was computed elsewhere, in whole steps
+
     def __init__(self, time_scale: TimeScale, *, pieces: bool) -> None:
         """`pieces`: whether the stream wants them."""
         self.received = self.base = self.computed = 0
@@ -74,6 +76,10 @@ class EncodedSteps:
             return None
         self._detected = end
         return self._pieces.popleft()
+
+    def next_glance(self) -> Any | None:
+        """None: no step can be looked at before it is complete."""
+        return None
 
     def next_step(self, flushing: bool) -> Any | None:
         """The next step; None while there is none."""
@@ -118,6 +124,10 @@ class EncodedAcoustics:
         """The emissions of these steps, and the activity that came with them."""
         emissions = self._heads.step({}, slots, np.stack([frames for frames, _ in steps]))
         return emissions, {slot: found for slot, (_, found) in zip(slots, steps, strict=True) if found is not None}
+
+    def glance(self, slot: int, beginning: Any) -> list[float]:
+        """Nothing: the supply has no beginnings of steps."""
+        return []
 
     def reset(self, slots: Sequence[int]) -> None:
         """Do nothing: what depends on the segment is elsewhere."""

@@ -202,6 +202,17 @@ class AcousticModel(nn.Module):
         return self.encode(state, torch.tensor(slots, device=self.device), self._audio(samples))
 
     @torch.inference_mode()
+    def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
+        """The probabilities of speech in the frames after the last step of this slot. The state stays as it is."""
+        probabilities: list[float] = []
+        for activity in self._activity:
+            energies = self.features.energies(torch.cat((state["wav"][slot], self._audio(samples))).unsqueeze(0))
+            copied = {name: state[name][[slot]] for name in activity.make_state(1)}
+            only = torch.zeros(1, dtype=torch.long, device=self.device)
+            probabilities = activity.step(copied, only, energies)[0, :, 0].exp().tolist()
+        return probabilities
+
+    @torch.inference_mode()
     def encode(self, state: ModelState, slots: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
         """The frames of the encoder, from which the heads compute, and the energies for the activity network."""
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, Multilingual, StreamingModel
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, Glancing, Multilingual, StreamingModel
 from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
 
 
@@ -47,6 +47,9 @@ class Acoustics(Protocol):
         `speaking`: whether somebody was speaking before the step, as the events of the stream say.
         """
 
+    def glance(self, slot: int, beginning: Any) -> list[float]:
+        """The probabilities of speech in the frames after the last step of this slot, from its supply."""
+
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
 
@@ -68,7 +71,8 @@ class ModelAcoustics:
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """The audio of one stream."""
         wanted = Pieces(piece_samples(step_samples, time_scale.frame_samples)) if pieces and self.detects else None
-        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples, wanted)
+        glances = isinstance(self._model, Glancing)
+        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples, wanted, glances=glances)
 
     def begin(self, slots: Sequence[int], language: str) -> None:
         """Begin a stream in these slots, in which this language is spoken."""
@@ -89,6 +93,10 @@ class ModelAcoustics:
         if ACTIVITY not in emissions:
             return emissions, {}
         return emissions, self._activity.read(slots, emissions[ACTIVITY][:, :, 0].tolist(), speaking)
+
+    def glance(self, slot: int, beginning: Any) -> list[float]:
+        """The probabilities of speech in the frames after the last step of this slot."""
+        return self._model.glance(self._state, slot, beginning) if isinstance(self._model, Glancing) else []
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""

@@ -24,6 +24,12 @@ class ActivityReading:
     opened: bool  # there was something like speech; until then, words found in the segment come from music or keys
     quiet: int  # frames since the last active one
     frames: int  # of the segment so far
+    resumed: int | None = None  # the frame at which the speaker went on after a pause, None without one
+
+    @property
+    def spoken(self) -> int | None:
+        """For how many frames somebody has spoken since the last pause that is over. None if there was no pause."""
+        return None if self.resumed is None else self.last_active - self.resumed
 
     @property
     def last_active(self) -> int:
@@ -44,6 +50,8 @@ class ActivityRule:
     heard_ms: int = 160
     # The network recognises the first sound of a word this much later.
     late_ms: int = 40
+    # Less without activity is no pause: it is within a word.
+    pause_ms: int = 120
     frame_ms: float = 40.0
 
     def __post_init__(self) -> None:
@@ -62,6 +70,7 @@ class ActivityTracker:
         self.speaking = speaking
         self.opened = speaking
         self.quiet = 0  # frames since the last active one
+        self.resumed: int | None = None  # the frame at which the speaker went on after a pause
         self._rule = rule
         self._frames = 0
         self._high = 0  # frames in a row that are high enough to open
@@ -77,7 +86,7 @@ class ActivityTracker:
     def reading(self, probabilities: Sequence[float]) -> ActivityReading:
         """Read the probabilities of the next frames. Returns all that is known after them."""
         boundaries = tuple(self.read(probabilities))
-        return ActivityReading(boundaries, self.speaking, self.opened, self.quiet, self._frames)
+        return ActivityReading(boundaries, self.speaking, self.opened, self.quiet, self._frames, self.resumed)
 
     def read(self, probabilities: Sequence[float]) -> list[SpeechBoundary]:
         """Read the probabilities of the next frames. Returns the starts and ends of speech found."""
@@ -94,6 +103,9 @@ class ActivityTracker:
         active = probability >= rule.close_below
         if active and self.quiet:
             self._rising = self._frames - 1
+            spoke = self.quiet < self._frames - 1  # silence before the first word is no pause
+            if spoke and self.quiet >= rule.frames(rule.pause_ms):
+                self.resumed = self._rising
         self.quiet = 0 if active else self.quiet + 1
         self._high = self._high + 1 if probability >= rule.open_above else 0
         self._hinting = self._hinting + 1 if probability >= rule.heard_above else 0

@@ -67,6 +67,15 @@ class SlotNetwork(Protocol):
 
 
 @runtime_checkable
+class Glancing(Protocol):
+    """What a streaming model offers as well if it can detect speech in the beginning of a step."""
+
+    def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
+        """The probabilities of speech in the frames after the last step of this slot. The state stays as it is."""
+        ...
+
+
+@runtime_checkable
 class Multilingual(Protocol):
     """What a streaming model of several languages offers as well: each stream may choose one of these.
 

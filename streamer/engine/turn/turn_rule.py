@@ -13,6 +13,9 @@ UNKNOWN = 0.5
 LOOK_MS = 160
 """A shorter pause is not judged: it may be within a word."""
 
+FLUENT_MS = 2000
+"""After so much speech without a pause, nobody is thought to be hesitating any more."""
+
 EAGER_OVER = 0.5
 """A pause is announced as the probable end of a turn from this probability on."""
 
@@ -28,9 +31,15 @@ class Patience:
     doubt_ms: int
     sure: float
 
-    def pause_ms(self, over: float) -> float:
-        """The pause that ends a turn which is over with this probability."""
+    def pause_ms(self, over: float, spoken_ms: float | None) -> float:
+        """The pause that ends a turn which is over with this probability.
+
+        `spoken_ms`: the time from the pause before to this one, None without one. A speaker who has paused a short time
+        ago looks for words, or reads aloud, and will rather pause again. So the odds are lower.
+        """
         odds = math.log(max(over, 1e-6) / max(1 - over, 1e-6))
+        if spoken_ms is not None:
+            odds += min(0.0, math.log((spoken_ms + 100) / (FLUENT_MS + 100)))
         return self.surely_ms + self.doubt_ms * max(0.0, self.sure - odds)
 
 
@@ -49,6 +58,6 @@ class TurnRule:
     eagerness: str = EAGERNESS
     longest_pause_ms: int = LONGEST_PAUSE_MS
 
-    def pause_ms(self, over: float) -> int:
-        """The pause that ends a turn which is over with this probability."""
-        return round(min(PATIENCE[self.eagerness].pause_ms(over), self.longest_pause_ms))
+    def pause_ms(self, over: float, spoken_ms: float | None = None) -> int:
+        """The pause that ends a turn which is over with this probability, so long after the pause before."""
+        return round(min(PATIENCE[self.eagerness].pause_ms(over, spoken_ms), self.longest_pause_ms))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import Enum
 
@@ -10,6 +11,15 @@ from streamer.engine.turn.turn_rule import EAGER_OVER, LOOK_MS, UNKNOWN, TurnRul
 
 Judge = Callable[[Sequence[str]], float]
 """How likely it is that a turn is over after these words."""
+
+
+def frames_to_end(pause_ms: float, paused_ms: float, frame_ms: float, step_frames: int) -> int:
+    """How many more frames of silence end a turn that a pause of `pause_ms` ends, after `paused_ms` of it.
+
+    0 if it does not end before the next step does.
+    """
+    frames = math.ceil((pause_ms - paused_ms) / frame_ms)
+    return frames if 0 < frames < step_frames else 0
 
 
 class TurnState(str, Enum):
@@ -33,11 +43,16 @@ class TurnWatch:
         self._eager = False  # the client was told that the turn is probably over
 
     def pause_ms(
-        self, found: Hypothesis, paused_ms: float, finish: Callable[[], Sequence[HypothesisWord]]
+        self,
+        found: Hypothesis,
+        paused_ms: float,
+        finish: Callable[[], Sequence[HypothesisWord]],
+        spoken_ms: float | None = None,
     ) -> int | None:
         """The pause that ends the turn. None if the present one is too short to judge, or follows no word.
 
-        `finish` gives the words if the segment ended here, which takes some time.
+        `finish` gives the words if the segment ended here, which takes some time. `spoken_ms`: the time from the pause
+        before to this one, if there was one and the activity is known.
         """
         if paused_ms < LOOK_MS or not (found.words or found.running):
             self._worded = False
@@ -49,7 +64,7 @@ class TurnWatch:
             self._words = words
             self.over = self._judge(words) if self._judge and words else UNKNOWN
         self._worded = bool(self._words)
-        return self._rule.pause_ms(self.over) if self._worded else None
+        return self._rule.pause_ms(self.over, spoken_ms) if self._worded else None
 
     def go_on(self, paused_ms: float) -> TurnState | None:
         """The turn has not ended, after such a pause. Returns what has changed."""

@@ -7,19 +7,19 @@ without an end, and every rule is applied to the same steps by the same code as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.random import Generator
 
 from streamer.engine.endpointing import EndpointRule, paused
-from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
+from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.search.search import Hypothesis, HypothesisWord, Search
 from streamer.engine.stream import NO_WORDS
 from streamer.engine.turn.turn_rule import LOOK_MS, TurnRule
-from streamer.engine.turn.turn_watch import Judge, TurnWatch
+from streamer.engine.turn.turn_watch import Judge, TurnWatch, frames_to_end
 from streamer.training.data.alignment import Alignment
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance
 
@@ -27,6 +27,7 @@ LEAD_MS, TAIL_MS = 400, 3200
 LONGEST_SECONDS, FEWEST_WORDS = 10.0, 3
 HESITATIONS_MS = (200, 1500)
 TOGETHER = 16
+FRAME_MS = 40.0
 _FAINT = 3
 _FADE = 160  # samples
 
@@ -35,7 +36,7 @@ _FADE = 160  # samples
 class SpokenTurn:
     """The audio of a turn with silence around it. `hesitates`: a pause was put between two of its words."""
 
-    corpus: str
+    name: str  # of the utterance
     hesitates: bool
     audio: Samples
     end_ms: int  # of its last word
@@ -45,10 +46,15 @@ class SpokenTurn:
 class Step:
     """What is known after a step."""
 
-    frames: int
     found: Hypothesis
-    quiet: int
-    last: tuple[HypothesisWord, ...]  # the words if the segment ended here, in a pause after the first of them
+    activity: ActivityReading
+    silent: int  # how many of its first frames have no activity
+    last: tuple[HypothesisWord, ...] = ()  # the words if the segment ended here, in a pause after the first of them
+
+    @property
+    def paused(self) -> int:
+        """For how many frames the speaker has paused."""
+        return paused(self.found, self.activity.frames, self.activity.quiet)
 
 
 @dataclass(frozen=True)
@@ -58,9 +64,16 @@ class RecordedTurn:
     turn: SpokenTurn
     steps: Sequence[Step]
 
+    @property
+    def step_frames(self) -> int:
+        """The length of a step."""
+        return self.steps[0].activity.frames if self.steps else 0
 
-def spoken_turns(corpus: Corpus, alignments: dict[str, Alignment], number: int, dice: Generator) -> list[SpokenTurn]:
-    """So many utterances as turns, each as it was spoken and with a pause between two words."""
+
+def spoken_turns(
+    corpus: Corpus, alignments: dict[str, Alignment], number: int | None, dice: Generator
+) -> list[SpokenTurn]:
+    """So many utterances as turns (all of them without a number), each as it was spoken and with a further pause."""
     usable = [
         utterance
         for utterance in corpus.utterances
@@ -86,34 +99,42 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
         state = model.make_state(TOGETHER)
         model.reset(state, slots)
         search.reset(slots)
-        trackers = [ActivityTracker(ActivityRule()) for _ in group]
+        rule = ActivityRule()
+        trackers = [ActivityTracker(rule) for _ in group]
         steps: list[list[Step]] = [[] for _ in group]
         size = step_ms * SAMPLE_RATE // 1000
         for end in range(size, len(group[-1].audio) + 1, size):
             samples = np.stack([_piece(turn.audio, end - size, end) for turn in group])
             emissions = model.step(state, slots, samples)
             for slot, found in enumerate(search.advance(slots, emissions)):
-                tracker = trackers[slot]
-                tracker.read(torch.exp(emissions[ACTIVITY][slot, :, 0]).tolist())
-                found = found if tracker.opened else NO_WORDS
-                frames = end // model.frame_samples
-                pausing = paused(found, frames, tracker.quiet) * 40 >= LOOK_MS
-                last = search.finish([slot])[0].words if pausing and found.running and not found.words else ()
-                steps[slot].append(Step(frames, found, tracker.quiet, last))
+                probabilities = torch.exp(emissions[ACTIVITY][slot, :, 0]).tolist()
+                activity = trackers[slot].reading(probabilities)
+                active = [probability >= rule.close_below for probability in probabilities]
+                step = Step(found if activity.opened else NO_WORDS, activity, [*active, True].index(True))
+                if step.paused * FRAME_MS >= LOOK_MS and step.found.running and not step.found.words:
+                    step = replace(step, last=search.finish([slot])[0].words)
+                steps[slot].append(step)
         yield from (RecordedTurn(turn, own) for turn, own in zip(group, steps, strict=True))
 
 
-def end_ms(recorded: RecordedTurn, rule: EndpointRule, judge: Judge | None, frame_ms: float = 40.0) -> float | None:
+def end_ms(recorded: RecordedTurn, rule: EndpointRule, judge: Judge | None) -> float | None:
     """How much audio was heard when the segment ended by this rule; None if it did not."""
     watch = TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge) if rule.turn else None
+    before = due = 0  # the frames before the step, and those in it after which the turn ends if they are silent
     for step in recorded.steps:
-        pause_ms = None
+        if due and step.silent >= due:
+            return (before + due) * FRAME_MS
+        before, due, pause_ms = step.activity.frames, 0, None
         if watch is not None:
-            paused_ms = paused(step.found, step.frames, step.quiet) * frame_ms
-            pause_ms = watch.pause_ms(step.found, paused_ms, lambda step=step: step.last)  # type: ignore[misc]
-        ending = rule.segment_end(step.found, step.frames, frame_ms, step.quiet, pause_ms)
+            paused_ms = step.paused * FRAME_MS
+            spoken = step.activity.spoken
+            spoken_ms = None if spoken is None else spoken * FRAME_MS
+            pause_ms = watch.pause_ms(step.found, paused_ms, lambda step=step: step.last, spoken_ms)  # type: ignore[misc]
+            if pause_ms is not None:
+                due = frames_to_end(pause_ms, paused_ms, FRAME_MS, recorded.step_frames)
+        ending = rule.segment_end(step.found, before, FRAME_MS, step.activity.quiet, pause_ms)
         if ending is not None and (step.found.words or step.last):
-            return step.frames * frame_ms
+            return before * FRAME_MS
     return None
 
 
@@ -134,7 +155,7 @@ def _turn(
         after[:_FADE] *= fade[: len(after)]
         parts = [parts[0], before.astype(np.int16), _silence(pause_ms, dice), after.astype(np.int16)]
     audio = np.concatenate([*parts, _silence(TAIL_MS, dice)])
-    return SpokenTurn(utterance.corpus, hesitates, audio, LEAD_MS + end_ms + pause_ms)
+    return SpokenTurn(utterance.name, hesitates, audio, LEAD_MS + end_ms + pause_ms)
 
 
 def _silence(milliseconds: int, dice: Generator) -> Samples:

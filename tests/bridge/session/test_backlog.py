@@ -15,6 +15,7 @@ from streamer.bridge.session.backlog import (
     PORTION,
     Backlog,
     Grid,
+    Place,
     Portion,
 )
 
@@ -39,6 +40,18 @@ def test_less_than_a_step_waits() -> None:
     backlog.add(bytes(2))
     assert backlog.take(Grid(320), last=False) == Portion(bytes(STEP))
     assert len(backlog) == 0
+
+
+def test_a_portion_may_end_at_a_place_within_a_step() -> None:
+    """It goes as soon as there is so much; a whole step goes as a whole; a place that was passed is none."""
+    backlog, place = Backlog(), Place(STEP // 4)
+    backlog.add(bytes(STEP // 4 - 2))
+    assert backlog.take(Grid(320), place, last=False) is None
+    backlog.add(bytes(100))
+    assert backlog.take(Grid(320), place, last=False) == Portion(bytes(STEP // 4))
+    backlog.add(bytes(STEP))
+    assert backlog.take(Grid(320), place, last=False) == Portion(bytes(STEP))
+    assert backlog.take(Grid(320), Place(0), Place(-2), last=False) is None
 
 
 @pytest.mark.parametrize("step_ms", [160, 320, 640])

@@ -13,6 +13,7 @@ from streamer.engine.recogniser import Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.exact_speech import UNITS
 from streamer.wire.model_events import ModelEvent, Opened
+from tests.bridge.session.driven_session import STEP, Driven, heard, parsed
 from tests.bridge.session.generated_speech import letters, talk
 from tests.bridge.session.simulation import SLOTS, Speaker, World
 from tests.engine.exact_streams import HearingModel, LoudDetector
@@ -52,6 +53,40 @@ def session(audio: bytes, options: dict[str, Any], sizes: list[int], dice: rando
 
 def speech(speaker: Speaker) -> list[tuple[str, int]]:
     return [(event["state"], event["at_ms"]) for event in speaker.told if event["type"] == "speech"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_turns_end_within_steps(seed: int) -> None:
+    """With any division and any loss, every turn is the same."""
+    text, audio = talk(seed)[seed % 3]
+    options = {"step_ms": 640, "endpoint": {"turn": True, "longest_pause_ms": 500}, "turns": True}
+    whole = session(audio, options, [32_000])
+    lossy = session(audio, options, [1280, 6400, 32], random.Random(seed))
+    assert lossy.faults
+    assert turns(whole)
+    assert turns(session(audio, options, [640, 3200, 2])) == turns(lossy) == turns(whole)
+    assert letters(whole) == text.replace(" ", "")
+
+
+def turns(speaker: Speaker) -> list[tuple[Any, ...]]:
+    ends = [event for event in speaker.told if event["type"] == "final" and "turn" in event]
+    return [(event["text"], event["end_ms"], event["audio_ms"], event["turn"]) for event in ends]
+
+
+def test_a_request_ends_where_a_turn_may_end() -> None:
+    """The model gets the audio up to there as soon as it is there, and then the rest of the step."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    assert driven.request() == Request(bytes(STEP))
+    driven.session.answer(0, parsed({**heard(STEP), "due": (STEP + 1280) // 2}), driven.now)
+    driven.audio(bytes(1278))
+    assert driven.request() is None
+    driven.audio(bytes(2))
+    assert driven.exchange() == Request(bytes(1280))
+    driven.audio(bytes(STEP - 1282))
+    assert driven.request() is None
+    driven.audio(bytes(2))
+    assert driven.request() == Request(bytes(STEP - 1280))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.endpointing import EndpointRule
 from streamer.engine.heads.speech_encoder import Sound
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Cut, Final, Speech, StreamEvent
@@ -35,9 +36,11 @@ def whole() -> Recogniser:
     return load_recogniser(BUNDLE, slots=4)
 
 
-def recognised(whole: Recogniser, chunks: list[NDArray[np.int16]], flush_at: int = -1) -> list[StreamEvent]:
+def recognised(
+    whole: Recogniser, chunks: list[NDArray[np.int16]], flush_at: int = -1, options: StreamOptions | None = None
+) -> list[StreamEvent]:
     """The events of the recogniser that is not divided."""
-    whole.open(1, StreamOptions())
+    whole.open(1, options)
     told: list[StreamEvent] = []
     for number, chunk in enumerate(chunks):
         last = number == len(chunks) - 1
@@ -76,13 +79,18 @@ def test_parts_give_the_events_of_the_whole(whole: Recogniser, parts: Parts, siz
     assert parts.encoder.streams.live == parts.activity.streams.live == parts.transcript.live == 0
 
 
-def test_any_chunking_gives_the_same_events(whole: Recogniser) -> None:
-    """Starts and ends of speech come in the same places among all other events, whatever a request brings."""
+@pytest.mark.parametrize("turn", [False, True])
+def test_any_chunking_gives_the_same_events(whole: Recogniser, turn: bool) -> None:
+    """Starts and ends of speech come in the same places among all other events, and turns end at the same ones."""
+    options = StreamOptions(endpoint=EndpointRule(turn=turn), turns=turn)
     told = [
-        [event for event in recognised(whole, cut_at(sizes)) if not isinstance(event, HeardAudio)]
+        [event for event in recognised(whole, cut_at(sizes), options=options) if not isinstance(event, HeardAudio)]
         for sizes in ([5120], [700, 30_000, 1])
     ]
     assert told[0] == told[1]
+    [final, *_] = [event for event in told[0] if isinstance(event, Final)]
+    assert final.audio_ms % options.step_ms == 0 or final.turn is not None
+    assert (final.audio_ms - final.end_ms < 600) is turn
 
 
 def test_streams_share_batches(parts: Parts) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from streamer.engine.turn.turn_rule import LOOK_MS, TurnRule
+from streamer.engine.turn.turn_rule import FLUENT_MS, LOOK_MS, TurnRule
 from streamer.limits import EAGERNESSES
 
 OVER = (0.0, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
@@ -25,6 +27,16 @@ def test_eager_rules_wait_less() -> None:
         low, medium, high = (TurnRule(eagerness, 10_000).pause_ms(over) for eagerness in EAGERNESSES)
         assert high <= medium <= low
     assert TurnRule("high").pause_ms(0.5) < TurnRule("medium").pause_ms(0.5) < TurnRule("low").pause_ms(0.5)
+
+
+def test_who_has_just_paused_may_pause_for_longer() -> None:
+    """The shorter the time since the pause before, the longer the pause; without one, only the words count."""
+    for rule, over in itertools.product(map(TurnRule, EAGERNESSES), OVER):
+        pauses = [rule.pause_ms(over, spoken_ms) for spoken_ms in (0, 300, 1000, FLUENT_MS, 9000, None)]
+        assert pauses == sorted(pauses, reverse=True)
+        assert len(set(pauses[3:])) == 1
+        assert pauses[0] <= rule.longest_pause_ms
+    assert TurnRule().pause_ms(0.7, 300) > TurnRule().pause_ms(0.7)
 
 
 def test_the_longest_pause_bounds_every_rule() -> None:

@@ -8,14 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from streamer.engine.endpointing import EndpointRule
-from streamer.engine.recogniser import Recogniser
+from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Cut, Final, StreamEvent, Turn
+from streamer.engine.stream_events import Cut, Final, Heard, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.turn.turn_watch import frames_to_end
+from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
-from tests.engine.exact_streams import HearingModel, hear, pieces, talk, text
+from tests.engine.exact_streams import HearingModel, hear, one, pieces, talk, text
 
 TURNS = StreamOptions(endpoint=EndpointRule(turn=True, longest_pause_ms=2000), turns=True, step_ms=160)
 
@@ -97,11 +100,71 @@ def test_without_a_judge_the_silence_decides() -> None:
     assert waits[0] < waits[-1]
 
 
+@pytest.mark.parametrize(
+    ("pause_ms", "paused_ms", "frames"),
+    [(300, 200, 3), (320, 200, 3), (321, 200, 4), (480, 200, 7), (481, 200, 0), (900, 200, 0), (200, 200, 0)],
+)
+def test_how_much_of_a_step_ends_a_turn(pause_ms: float, paused_ms: float, frames: int) -> None:
+    """Whole frames, and fewer than the step has: at its end, the step itself decides."""
+    assert frames_to_end(pause_ms, paused_ms, 40.0, 8) == frames
+
+
+LONG = replace(TURNS, step_ms=640)
+
+
+def until_due(recogniser: Recogniser, audio: NDArray[np.int16]) -> int:
+    """Give a recogniser steps until it wants less than one. Returns the sample up to which it does."""
+    recogniser.open(1, LONG)
+    for start in range(0, len(audio), 640 * 16):
+        heard = one(recogniser, Chunk(1, audio[start : start + 640 * 16]))[-1]
+        assert isinstance(heard, Heard)
+        if heard.due is not None:
+            assert start + 640 * 16 < heard.due < start + 2 * 640 * 16
+            return heard.due
+    raise AssertionError("no turn may end within a step")
+
+
+def test_a_turn_ends_within_a_step() -> None:
+    """The model wants audio up to there, and the final comes with the last sample of it."""
+    recogniser, audio = make(), np.concatenate([say("abc ay"), silence(3000)])
+    due = until_due(recogniser, audio)
+    arrived = due // (640 * 16) * 640 * 16
+    assert finals(one(recogniser, Chunk(1, audio[arrived : due - 1]))) == []
+    told = one(recogniser, Chunk(1, audio[due - 1 : due]))
+    assert [event.type for event in told] == ["final", "turn", "cut", "heard"]
+    [final] = finals(told)
+    assert (final.text, final.audio_ms) == ("abc ay", due // 16)
+    [cut] = [event for event in told if isinstance(event, Cut)]
+    assert final.end_ms * 16 < cut.sample < due
+    assert isinstance(told[-1], Heard)
+    assert told[-1].due is None
+
+
+def test_who_goes_on_within_a_step_ends_no_turn() -> None:
+    """Speech in the last frame that the turn still needs belongs to the same turn."""
+    quiet = np.concatenate([say("abc ay"), silence(3000)])
+    due = until_due(make(), quiet)
+    audio = np.concatenate([quiet[: due - 640], say("abz"), silence(3000)])
+    [final] = finals(hear(make(), [audio], LONG))
+    assert final.text == "abc ay abz"
+
+
+def test_a_model_that_cannot_look_ahead_ends_turns_with_steps() -> None:
+    """It wants no audio before a step is complete."""
+    searches = {"lexicon": GreedySearch(UNITS, 1)}
+    recogniser = Recogniser(ExactModel(), searches, slots=1, punctuation=Judge(judge))  # type: ignore[arg-type]
+    audio = np.concatenate([say("abc ay"), silence(3000)])
+    recogniser.open(1, LONG)
+    told = [event for part in np.split(audio, [9999, 30_000]) for event in one(recogniser, Chunk(1, part))]
+    assert all(event.due is None for event in told if isinstance(event, Heard))
+    assert [final.audio_ms % 640 for final in finals(told)] == [0]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_chunking_gives_the_same_turns(seed: int) -> None:
     """Every word is in one final, and all events are the same however the audio is divided."""
     dice = random.Random(seed)
-    words, audio = talk(seed, words=20)
+    words, audio = talk(seed, words=20)  # turns end within steps and with them
     rule = replace(TURNS.endpoint, eagerness=dice.choice(["low", "medium", "high"]), longest_pause_ms=700)
     options = replace(TURNS, step_ms=dice.choice([160, 320, 640]), endpoint=rule)
     recogniser = make(lambda spoken: len(spoken[-1]) / 7)
@@ -110,6 +173,8 @@ def test_any_chunking_gives_the_same_turns(seed: int) -> None:
     assert hear(recogniser, pieces(audio, dice), options) == events
     assert words.startswith(text(events)[:-6])  # the audio is cut off within a word
     assert {state for state, _ in states(events)} >= {"eager", "end"}
+    ends = [final.audio_ms % options.step_ms for final in finals(events) if final.turn is not None]
+    assert any(ends)
 
 
 def test_a_segment_of_the_greatest_length_ends_no_turn() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
 from streamer.engine.search.search import Hypothesis, HypothesisWord
 from streamer.training.turns.measurement import figures, rules, table
 from streamer.training.turns.recorded_turns import RecordedTurn, SpokenTurn, Step, end_ms
@@ -15,11 +16,14 @@ STEP_FRAMES = 4
 
 def recorded(words: list[tuple[str, int, int]], *, frames: int, hesitates: bool = False) -> RecordedTurn:
     """A turn with these words (text, first and last frame) that are known at once, and as many frames in all."""
-    steps = []
+    steps, tracker = [], ActivityTracker(ActivityRule())
     for heard in range(STEP_FRAMES, frames + 1, STEP_FRAMES):
         known = tuple(HypothesisWord(text, start, end, 1.0) for text, start, end in words if end <= heard)
-        quiet = heard - max((min(end, heard) for _, start, end in words if start < heard), default=0)
-        steps.append(Step(heard, Hypothesis(known, 0), quiet, ()))
+        own = range(heard - STEP_FRAMES, heard)
+        loud = [any(start <= frame < end for _, start, end in words) for frame in own]
+        steps.append(
+            Step(Hypothesis(known, 0), tracker.reading([float(one) for one in loud]), [*loud, True].index(True))
+        )
     return RecordedTurn(SpokenTurn("c", hesitates, np.zeros(0, np.int16), words[-1][2] * 40), steps)
 
 
@@ -43,7 +47,9 @@ def test_when_a_rule_ends_a_turn() -> None:
 
 def test_nothing_ends_what_was_not_recognised() -> None:
     """Without words there is no final."""
-    silent = RecordedTurn(PAUSING.turn, [Step(frames, Hypothesis((), 0), frames, ()) for frames in range(4, 160, 4)])
+    tracker = ActivityTracker(ActivityRule())
+    steps = [Step(Hypothesis((), 0), tracker.reading([0.0] * STEP_FRAMES), STEP_FRAMES) for _ in range(40)]
+    silent = RecordedTurn(PAUSING.turn, steps)
     assert end_ms(silent, EndpointRule(500), None) is None
 
 
