@@ -1,8 +1,8 @@
 """Measures the end of turns: how many turns are cut in two, and how late the final comes after the last word.
 
-    python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--step-ms 320]
+    python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--step-ms 320] [--half second]
 
-A turn is an utterance of dev. It is measured as it was spoken, with the pauses of its speaker, and once more with a
+A turn is an utterance of dev, all that can be used. It is measured as it was spoken, with the pauses of its speaker, and once more with a
 further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the last word, as an
 independent aligner found it, to the audio that had to be heard for the final, without the time for computing.
 """
@@ -20,6 +20,7 @@ from streamer.engine.bundle import load_recogniser
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.punctuation.punctuation_model import PunctuationModel
+from streamer.evaluate.manifest import HALVES, half
 from streamer.limits import STEP_MS, STEPS_MS
 from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
@@ -32,7 +33,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("--turns", type=int, help="so many of them, chosen at random (default: all)")
+    parser.add_argument("--half", choices=HALVES, help="only these: the rule was chosen on the first half")
     parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=STEP_MS)
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
@@ -45,6 +47,7 @@ def main() -> int:
         print(f"measure_turns: {error}", file=sys.stderr)
         return 1
     turns = spoken_turns(corpus, alignments, options.turns, np.random.default_rng(options.seed))
+    turns = [turn for turn in turns if options.half in (None, half(turn.name))]
     recorded = list(record(turns, recogniser.model, recogniser.searches["lexicon"], options.step_ms))
     print(f"{len(turns) // 2} turns, steps of {options.step_ms} ms\n")
     print(table([figures(name, rule, recorded, judge) for name, rule in rules()]))

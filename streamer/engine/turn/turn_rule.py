@@ -43,11 +43,11 @@ class Patience:
         return self.surely_ms + self.doubt_ms * max(0.0, self.sure - odds)
 
 
-# Chosen on dev by scripts/measure/turns.py.
+# Chosen on the first half of the turns of scripts/measure/turns.py.
 PATIENCE = {
-    "low": Patience(480, 600, 2.5),
-    "medium": Patience(240, 600, 2.0),
-    "high": Patience(160, 600, 1.5),
+    "low": Patience(680, 450, 2.0),
+    "medium": Patience(360, 450, 2.0),
+    "high": Patience(240, 450, 1.2),
 }
 
 

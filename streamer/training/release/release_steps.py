@@ -86,7 +86,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         *(
             ReleaseStep(
                 name, f"ends of turns, steps of {step_ms} ms",
-                script("measure/turns", *speech, "--step-ms", step_ms), (*EVERYTHING, PUNCTUATION_FILE), 4,
+                script("measure/turns", *speech, "--step-ms", step_ms), (*EVERYTHING, PUNCTUATION_FILE), 6,
             )
             for name, step_ms in (("turns", "320"), ("turns-160", "160"))
         ),

@@ -8,6 +8,7 @@ import pytest
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
 from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.engine.turn.turn_rule import PATIENCE
 from streamer.training.turns.measurement import figures, rules, table
 from streamer.training.turns.recorded_turns import RecordedTurn, SpokenTurn, Step, end_ms
 
@@ -21,9 +22,8 @@ def recorded(words: list[tuple[str, int, int]], *, frames: int, hesitates: bool 
         known = tuple(HypothesisWord(text, start, end, 1.0) for text, start, end in words if end <= heard)
         own = range(heard - STEP_FRAMES, heard)
         loud = [any(start <= frame < end for _, start, end in words) for frame in own]
-        steps.append(
-            Step(Hypothesis(known, 0), tracker.reading([float(one) for one in loud]), [*loud, True].index(True))
-        )
+        activity = tracker.reading([float(one) for one in loud])
+        steps.append(Step(Hypothesis(known, 0), activity, [*loud, True].index(True)))
     return RecordedTurn(SpokenTurn("c", hesitates, np.zeros(0, np.int16), words[-1][2] * 40), steps)
 
 
@@ -42,7 +42,8 @@ def test_when_a_rule_ends_a_turn() -> None:
     ended = end_ms(PAUSING, turn, judge)  # type: ignore[arg-type]
     assert ended is not None
     assert 2560 < ended <= 2560 + 480
-    assert end_ms(PAUSING, turn, lambda _: 0.99) == 1120
+    # The pause ends it within a step.
+    assert end_ms(PAUSING, turn, lambda _: 0.99) == 800 + PATIENCE["medium"].surely_ms == 1160
 
 
 def test_nothing_ends_what_was_not_recognised() -> None:
