@@ -83,14 +83,11 @@ def test_parts_give_the_events_of_the_whole(whole: Recogniser, parts: Parts, siz
 def test_any_chunking_gives_the_same_events(whole: Recogniser, turn: bool) -> None:
     """Starts and ends of speech come in the same places among all other events, and turns end at the same ones."""
     options = StreamOptions(endpoint=EndpointRule(turn=turn), turns=turn)
-    told = [
-        [event for event in recognised(whole, cut_at(sizes), options=options) if not isinstance(event, HeardAudio)]
-        for sizes in ([5120], [700, 30_000, 1])
-    ]
-    assert told[0] == told[1]
-    [final, *_] = [event for event in told[0] if isinstance(event, Final)]
-    assert final.audio_ms % options.step_ms == 0 or final.turn is not None
-    assert (final.audio_ms - final.end_ms < 600) is turn
+    small, mixed = (recognised(whole, cut_at(sizes), options=options) for sizes in ([640], [700, 30_000, 1]))
+    told = [event for event in small if not isinstance(event, HeardAudio)]
+    assert told == [event for event in mixed if not isinstance(event, HeardAudio)]
+    assert any(isinstance(event, Final) and event.turn is not None for event in told) is turn
+    assert any(isinstance(event, HeardAudio) and event.due is not None for event in small) is turn
 
 
 def test_streams_share_batches(parts: Parts) -> None:
