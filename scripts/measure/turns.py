@@ -2,9 +2,10 @@
 
     python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--step-ms 320] [--half second]
 
-A turn is an utterance of dev, all that can be used. It is measured as it was spoken, with the pauses of its speaker, and once more with a
-further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the last word, as an
-independent aligner found it, to the audio that had to be heard for the final, without the time for computing.
+A turn is an utterance of dev: all that can be used. It is heard as it was spoken, with the pauses of its speaker, and
+once more with a further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the
+last word, as an independent aligner found it, to the audio that had to be heard for the final, without the time for
+computing.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Stream:
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
     _activity: ActivityReading | None = None  # of the running segment, if the model reports activity
-    _found: Hypothesis = NO_WORDS  # before the beginning of a step that is looked at
+    _found: Hypothesis = NO_WORDS  # after the last step, for a glance at the next one
     # What the segments need to know of speech. It depends on nothing but their audio, and on what options say.
     _speech: SpeechWatch = field(init=False)
     _told: SpeechWatch = field(init=False)  # what the events say: the same, unless pieces are heard as they arrive

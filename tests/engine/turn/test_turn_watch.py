@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.streaming_model import ModelState
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Cut, Final, Heard, StreamEvent, Turn
@@ -147,6 +148,23 @@ def test_who_goes_on_within_a_step_ends_no_turn() -> None:
     audio = np.concatenate([quiet[: due - 640], say("abz"), silence(3000)])
     [final] = finals(hear(make(), [audio], LONG))
     assert final.text == "abc ay abz"
+
+
+class Blind(HearingModel):
+    def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
+        raise RuntimeError("no light")
+
+
+def test_a_glance_that_fails_ends_its_stream_alone() -> None:
+    """The other stream of the batch gets its events, and the slot can be used again."""
+    recogniser = Recogniser(Blind(), {"lexicon": GreedySearch(UNITS, 2)}, slots=2, punctuation=Judge(judge))  # type: ignore[arg-type]
+    recogniser.open(1, LONG)
+    recogniser.open(2, replace(LONG, endpoint=EndpointRule()))
+    audio = np.concatenate([say("abc ay"), silence(3000)])
+    answers = dict(recogniser.step([Chunk(1, audio), Chunk(2, audio)]))
+    assert str(answers[0]) == "failed: the model could not detect the end of a turn: no light"
+    assert text(answers[1]) == "abc ay"  # type: ignore[arg-type]
+    assert recogniser.live == 1
 
 
 def test_a_model_that_cannot_look_ahead_ends_turns_with_steps() -> None:
