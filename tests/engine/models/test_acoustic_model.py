@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from streamer.engine.compiled.compiled_activity import CompiledActivity
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError, ModelDescription, save_activity
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.encoder import CtcHead, EncoderConfig
@@ -124,6 +125,24 @@ def test_a_bundle_may_tell_activity(model: AcousticModel, tmp_path: Path) -> Non
     torch.testing.assert_close(told[0], told[2], atol=1e-5, rtol=0)
     loaded.save(tmp_path)
     assert {"activity_past", "activity_memory"} <= AcousticModel.load(tmp_path).make_state(1).keys()
+
+
+@pytest.mark.parametrize("network", [ActivityNetwork, CompiledActivity], ids=["torch", "compiled"])
+def test_a_glance_at_a_step(model: AcousticModel, network: type[ActivityNetwork | CompiledActivity]) -> None:
+    """It gives the activity that the step will have in these frames, and changes no state."""
+    torch.manual_seed(1)
+    plain = ActivityNetwork().eval().requires_grad_(False)
+    model._activity = (plain if network is ActivityNetwork else CompiledActivity(plain),)
+    audio = np.random.default_rng(0).integers(-9999, 9999, (2, 3 * 5120)).astype(np.int16)
+    state, slots = model.make_state(4), [3, 1]
+    for start in (0, 5120):
+        model.step(state, slots, audio[:, start : start + 5120])
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    seen = [model.glance(state, slot, row[10_240 : 10_240 + 3 * 640]) for slot, row in zip(slots, audio, strict=True)]
+    assert all(torch.equal(tensor, before[name]) for name, tensor in state.items())
+    wanted = model.step(state, slots, audio[:, 10_240:])["activity"][:, :3, 0].exp()
+    torch.testing.assert_close(torch.tensor(seen), wanted, atol=1e-5, rtol=0)
+    assert wanted.std() > 1e-4
 
 
 def test_a_damaged_activity_file_is_named(model: AcousticModel, tmp_path: Path) -> None:
