@@ -83,7 +83,7 @@ def test_parts_give_the_events_of_the_whole(whole: Recogniser, parts: Parts, siz
 def test_any_chunking_gives_the_same_events(whole: Recogniser, turn: bool) -> None:
     """Starts and ends of speech come in the same places among all other events, and turns end at the same ones."""
     options = StreamOptions(endpoint=EndpointRule(turn=turn), turns=turn)
-    small, mixed = (recognised(whole, cut_at(sizes), options=options) for sizes in ([640], [700, 30_000, 1]))
+    small, mixed = (recognised(whole, cut_at(sizes), options=options) for sizes in ([1280], [700, 30_000, 1]))
     told = [event for event in small if not isinstance(event, HeardAudio)]
     assert told == [event for event in mixed if not isinstance(event, HeardAudio)]
     assert any(isinstance(event, Final) and event.turn is not None for event in told) is turn
