@@ -207,25 +207,22 @@ class Recogniser:
 
     def _hear(self, running: Mapping[int, Stream]) -> list[tuple[int, StreamError]]:
         """Detect speech in the pieces of these streams that end before their next steps. Returns those that failed."""
-        failed: dict[int, StreamError] = {}
-        while True:
-            due: dict[int, list[tuple[int, Stream, Any]]] = {}
-            for index, stream in running.items():
-                hears = index not in failed and self._streams.holds(stream)
-                piece = stream.next_piece() if hears else None
-                if piece is not None:
-                    due.setdefault(len(piece), []).append((index, stream, piece))
-            if not due:
-                return list(failed.items())
-            for group in due.values():
-                slots = [stream.lease.slot for _, stream, _ in group]
-                try:
-                    found = self._acoustics.detect(slots, [piece for _, _, piece in group])
-                    for (_, stream, _), probabilities in zip(group, found, strict=True):
-                        stream.hear(probabilities)
-                except Exception as error:
-                    failure = StreamError("failed", f"the model could not detect speech: {error}")
-                    failed |= {index: failure for index, _, _ in group}
+        due: dict[int, list[tuple[int, Stream, list[Any]]]] = {}
+        for index, stream in running.items():
+            pieces = stream.next_pieces() if self._streams.holds(stream) else []
+            if pieces:
+                due.setdefault(len(pieces[0]), []).append((index, stream, pieces))
+        failed: list[tuple[int, StreamError]] = []
+        for group in due.values():
+            slots = [stream.lease.slot for _, stream, _ in group]
+            try:
+                found = self._acoustics.detect(slots, [pieces for _, _, pieces in group])
+                for (_, stream, _), probabilities in zip(group, found, strict=True):
+                    stream.hear(probabilities)
+            except Exception as error:
+                failure = StreamError("failed", f"the model could not detect speech: {error}")
+                failed += [(index, failure) for index, _, _ in group]
+        return failed
 
     def _glances(self, running: Mapping[int, Stream]) -> dict[int, tuple[Stream, Any]]:
         """The beginnings of steps in which the turn of a stream would end."""

@@ -86,12 +86,15 @@ class Stream:
         frame = self.time_scale.frame_samples
         return self.time_scale.ms(piece_samples(self.step_samples, frame)) if self.detects else None
 
-    def next_piece(self) -> Any | None:
-        """The next piece for the detector of speech; None while none is due."""
-        return self.supply.next_piece()
+    def next_pieces(self) -> list[Any]:
+        """The pieces for the detector of speech that are due."""
+        found: list[Any] = []
+        while self.detects and (piece := self.supply.next_piece()) is not None:
+            found.append(piece)
+        return found
 
     def hear(self, probabilities: Sequence[float]) -> None:
-        """Handle what was detected in a piece."""
+        """Handle what was detected in these pieces."""
         self._tell(self._told.hear(probabilities))
 
     def next_step(self) -> Any | None:

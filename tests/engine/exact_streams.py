@@ -137,7 +137,9 @@ class LoudDetector:
     def reset(self, slots: Sequence[int]) -> None:
         self._model.reset(self._state, slots)
 
-    def compute(self, slots: Sequence[int], pieces: Sequence[NDArray[np.int16]]) -> list[list[float]]:
-        found = self._model.step(self._state, slots, np.stack(pieces))[ACTIVITY]
-        probabilities: list[list[float]] = np.exp(found)[:, :, 0].tolist()
-        return probabilities
+    def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[list[float]]:
+        found = [
+            self._model.step(self._state, [slot], np.concatenate(own)[None])[ACTIVITY]
+            for slot, own in zip(slots, pieces, strict=True)
+        ]
+        return [np.exp(one)[0, :, 0].tolist() for one in found]

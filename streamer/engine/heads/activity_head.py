@@ -120,20 +120,19 @@ class ActivityHead:
         self._activity.reset([slot])
 
     def _compute_pieces(self, works: Sequence[_Work]) -> None:
-        while waiting := [work for work in works if len(work.heard) < len(work.pieces)]:
-            alike: dict[int, list[_Work]] = {}
-            for work in waiting:
+        alike: dict[int, list[_Work]] = {}
+        for work in works:
+            if len(work.pieces):
                 alike.setdefault(work.passage.piece, []).append(work)
-            for group in alike.values():
-                slots = [work.stream.lease.slot for work in group]
-                energies = torch.stack([work.pieces[len(work.heard)] for work in group])
-                try:
-                    found = self._pieces.compute(slots, energies)
-                except Exception as error:
-                    _fail(group, error)
-                    continue
-                for work, row in zip(group, found, strict=True):
-                    work.heard.append(tuple(row))
+        for frames, group in alike.items():
+            slots = [work.stream.lease.slot for work in group]
+            try:
+                found = self._pieces.compute(slots, [work.pieces.flatten(0, 1) for work in group], SUBSAMPLING * frames)
+            except Exception as error:
+                _fail(group, error)
+                continue
+            for work, row in zip(group, found, strict=True):
+                work.heard += [tuple(row[start : start + frames]) for start in range(0, len(row), frames)]
 
     @torch.inference_mode()
     def _compute(self, works: Sequence[_Work]) -> None:

@@ -26,6 +26,7 @@ from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS, STEP_MS
 
 AGAIN = "again"
 """The option of a request that says what a transcript head asked for: the fields of its event of this name."""
+_MOST_PIECES = 16  # of a stream in one call, so that its memory is bounded
 
 
 @dataclass(frozen=True)
@@ -166,24 +167,29 @@ class SpeechEncoder:
     def _compute_pieces(self, works: Sequence[_Work]) -> None:
         """Compute the energies of all pieces that have arrived."""
         while True:
-            due: dict[int, list[tuple[_Work, NDArray[np.int16]]]] = {}
+            due: dict[int, list[tuple[_Work, list[NDArray[np.int16]]]]] = {}
             for work in works:
                 if work.passage.failure or work.stream.pieces is None:
                     continue
-                piece = work.stream.pieces.next(work.stream.audio.received)
-                if piece is not None:
-                    due.setdefault(len(piece), []).append((work, piece))
+                pieces: list[NDArray[np.int16]] = []
+                while len(pieces) < _MOST_PIECES:
+                    piece = work.stream.pieces.next(work.stream.audio.received)
+                    if piece is None:
+                        break
+                    pieces.append(piece)
+                if pieces:
+                    due.setdefault(len(pieces[0]), []).append((work, pieces))
             if not due:
                 return
             for group in due.values():
                 slots = [work.stream.lease.slot for work, _ in group]
                 try:
-                    energies = self._pieces.compute(slots, [piece for _, piece in group])
+                    found = self._pieces.compute(slots, [pieces for _, pieces in group])
                 except Exception as error:
                     self._fail([work for work, _ in group], error)
                     continue
-                for row, (work, _) in enumerate(group):
-                    work.pieces.append(energies[row])
+                for (work, pieces), energies in zip(group, found, strict=True):
+                    work.pieces += energies.chunk(len(pieces))
 
     def _compute(self, works: Sequence[_Work], samples: NDArray[np.int16]) -> None:
         slots = [work.stream.lease.slot for work in works]

@@ -114,9 +114,9 @@ class EncodedAcoustics:
     def begin(self, slots: Sequence[int], language: str) -> None:
         """Do nothing: what depends on the stream is elsewhere."""
 
-    def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
+    def detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
         """The probabilities that came with the pieces."""
-        return [list(piece) for piece in pieces]
+        return [[probability for piece in own for probability in piece] for own in pieces]
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]

@@ -19,8 +19,8 @@ class Detector(Protocol):
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""
 
-    def compute(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
-        """The probabilities of the frames of the next piece of each of these slots."""
+    def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
+        """The probabilities of all frames in the next pieces of each of these slots, which have the same length."""
 
 
 class Acoustics(Protocol):
@@ -36,8 +36,11 @@ class Acoustics(Protocol):
     def begin(self, slots: Sequence[int], language: str) -> None:
         """Begin a stream in these slots, in which this language is spoken."""
 
-    def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
-        """The probabilities of speech in the frames of the next piece of each of these slots."""
+    def detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
+        """The probabilities of speech in all frames of the next pieces of each of these slots.
+
+        Slots may have different numbers of pieces, which all have the same length.
+        """
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
@@ -81,8 +84,8 @@ class ModelAcoustics:
         if self._detector is not None:
             self._detector.reset(slots)
 
-    def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
-        """The probabilities of speech in the frames of the next piece of each of these slots."""
+    def detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
+        """The probabilities of speech in all frames of the next pieces of each of these slots."""
         return self._detector.compute(slots, pieces) if self._detector is not None else [[] for _ in slots]
 
     def compute(

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from streamer.engine.models.features import CONTEXT, LogMel
+from streamer.engine.models.features import CONTEXT, HOP, LogMel
 from streamer.engine.models.streaming_model import ModelState, SlotNetwork
 
 
@@ -30,13 +30,19 @@ class PieceEnergies:
         self.recent[list(slots)] = 0
 
     @torch.inference_mode()
-    def compute(self, slots: Sequence[int], pieces: Sequence[NDArray[np.int16]]) -> Tensor:
-        """The energies of the next piece of each of these slots: [batch, hops, mels]."""
+    def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[Tensor]:
+        """The energies of the next pieces of each of these slots: [hops, mels]. All pieces have the same length."""
         numbers = torch.tensor(slots, device=self.recent.device)
-        samples = torch.from_numpy(np.stack(pieces)).to(self.recent.device).float() / 32768
-        recent = torch.cat((self.recent.index_select(0, numbers), samples), dim=1)
-        self.recent.index_copy_(0, numbers, recent[:, -CONTEXT:])
-        return self._features.energies(recent)
+        joined = [np.concatenate(own) for own in pieces]
+        # All in one call. What is behind the last piece of a slot is computed as well, and left out.
+        samples = np.zeros((len(slots), max(map(len, joined))), dtype=np.int16)
+        for row, own in zip(samples, joined, strict=True):
+            row[: len(own)] = own
+        known = self.recent.index_select(0, numbers)
+        recent = torch.cat((known, torch.from_numpy(samples).to(known.device).float() / 32768), dim=1)
+        last = [recent[row, len(own) : len(own) + CONTEXT] for row, own in enumerate(joined)]
+        self.recent.index_copy_(0, numbers, torch.stack(last))
+        return [found[: len(own) // HOP] for found, own in zip(self._features.energies(recent), joined, strict=True)]
 
 
 class PieceActivity:
@@ -52,10 +58,17 @@ class PieceActivity:
             tensor[list(slots)] = 0
 
     @torch.inference_mode()
-    def compute(self, slots: Sequence[int], energies: Tensor) -> list[list[float]]:
-        """The probabilities of the frames of the next piece of each of these slots."""
-        numbers = torch.tensor(slots, device=energies.device)
-        found: list[list[float]] = self._network.step(self.state, numbers, energies)[:, :, 0].exp().tolist()
+    def compute(self, slots: Sequence[int], energies: Sequence[Tensor], hops: int) -> list[list[float]]:
+        """The probabilities of all frames in the next pieces of each of these slots. Each piece has so many hops."""
+        found: list[list[float]] = [[] for _ in slots]
+        for start in range(0, max(map(len, energies)), hops):
+            # One piece after another: the network would round otherwise if it read several at once.
+            rows = [row for row, own in enumerate(energies) if start < len(own)]
+            numbers = torch.tensor([slots[row] for row in rows], device=energies[0].device)
+            piece = torch.stack([energies[row][start : start + hops] for row in rows])
+            heard = self._network.step(self.state, numbers, piece)[:, :, 0].exp().tolist()
+            for row, probabilities in zip(rows, heard, strict=True):
+                found[row] += probabilities
         return found
 
 
@@ -81,6 +94,6 @@ class SpeechDetector:
         self.energies.reset(slots)
         self.activity.reset(slots)
 
-    def compute(self, slots: Sequence[int], pieces: Sequence[NDArray[np.int16]]) -> list[list[float]]:
-        """The probabilities of the frames of the next piece of each of these slots."""
-        return self.activity.compute(slots, self.energies.compute(slots, pieces))
+    def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[list[float]]:
+        """The probabilities of all frames in the next pieces of each of these slots, which have the same length."""
+        return self.activity.compute(slots, self.energies.compute(slots, pieces), len(pieces[0][0]) // HOP)

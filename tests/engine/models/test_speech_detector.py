@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from streamer.engine.compiled.compiled_activity import CompiledActivity
 from streamer.engine.models.acoustic_model import read_activity
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
@@ -30,7 +31,7 @@ def heard(detector: SpeechDetector, slots: list[int], audio: NDArray[np.int16]) 
     found: list[float] = []
     for start in range(0, len(audio), PIECE):
         pieces = [np.roll(audio, 999 * number)[start : start + PIECE] for number in range(len(slots))]
-        found += detector.compute(slots, pieces)[0]
+        found += detector.compute(slots, [[piece] for piece in pieces])[0]
     return found
 
 
@@ -44,6 +45,18 @@ def test_pieces_are_heard_as_a_whole(network: ActivityNetwork) -> None:
     assert heard(detector, [2], AUDIO) == pytest.approx(expected, abs=1e-4)
     detector.reset([2])
     assert heard(detector, [2, 0, 3], AUDIO) == pytest.approx(expected, abs=1e-4)
+
+
+def test_waiting_pieces_are_heard_as_one_by_one(network: ActivityNetwork) -> None:
+    """Slots with different numbers of pieces that wait get the same bits as if each piece had come alone."""
+    compiled = CompiledActivity(network)
+    together, alone = (SpeechDetector.make(LogMel(), compiled, 3) for _ in range(2))
+    waiting = {2: np.split(AUDIO[: 4 * PIECE], 4), 0: np.split(AUDIO[9 * PIECE : 10 * PIECE], 1)}
+    found = together.compute(list(waiting), list(waiting.values()))
+    first = alone.compute([2, 0], [waiting[2][:1], waiting[0]])
+    expected = [first[0] + [each for piece in waiting[2][1:] for each in alone.compute([2], [[piece]])[0]], first[1]]
+    assert found == expected
+    assert all(torch.equal(tensor, alone.state[name]) for name, tensor in together.state.items())
 
 
 def test_a_new_stream_inherits_nothing(network: ActivityNetwork) -> None:
