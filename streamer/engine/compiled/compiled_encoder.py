@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from streamer.engine.compiled.encoder_graph import EncoderGraph, windows
+from streamer.engine.compiled.encoder_graph import EncoderGraph, pasts, windows
 from streamer.engine.graphs.sessions import new_session
 from streamer.engine.models.encoder import STEM_CONTEXT, Encoder
 from streamer.engine.models.streaming_model import ModelState
+
+Integers = NDArray[np.int64]
 
 
 class CompiledEncoder:
@@ -23,7 +27,9 @@ class CompiledEncoder:
         # Where the sums before layer normalisation are a part of it, onnxruntime computes both several times slower.
         # And a plan of the memory for each size of a batch would take more memory than it saves time.
         self._session = new_session(content, without=["SkipLayerNormFusion"], plans=False)
-        self._windows = windows(config.layers)
+        self._windows, self._pasts = windows(config.layers), pasts(config.layers)
+        # Where the keys of each head are in the window of a slot.
+        self._heads = np.arange(config.heads) * config.left_frames
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots.
@@ -46,25 +52,36 @@ class CompiledEncoder:
         recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
         state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
         kept, past = state["windows"].transpose(0, 1), state["conv"].transpose(0, 1)
-        frames = state["frames"].index_select(0, slots)
-        inputs = {"mel": recent, "frames": frames.unsqueeze(1), "conv": past.index_select(1, slots)}
-        inputs |= zip(self._windows, kept.index_select(1, slots), strict=True)
-        outputs = self._session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
-        found, new, newest = map(torch.from_numpy, outputs)
-        past.index_copy_(1, slots, newest.view(len(past), len(slots), *newest.shape[1:]))
-        rows = self._rows(slots, frames, chunk)
-        size = new.shape[-1]
+        numbers, counts = slots.numpy(), state["frames"].numpy()
+        frames = counts[numbers]
+        window, before = _taken(kept, slots), _taken(past, slots)
+        inputs = {"mel": recent.numpy(), "frames": frames[:, None]}
+        inputs |= zip(self._windows, window.numpy(), strict=True)
+        inputs |= zip(self._pasts, before.numpy(), strict=True)
+        found, new, newest = map(torch.from_numpy, self._session.run(None, inputs))
+        newest = newest.view(len(past), len(slots), *newest.shape[1:])[:, :, -past.shape[2] :]
+        past.index_copy_(1, slots, torch.cat((before[:, :, chunk:], newest), dim=2))
+        rows = torch.from_numpy(self._rows(numbers, frames, chunk))
+        size = kept.shape[-1]
         kept.view(len(kept), -1, size).index_copy_(1, rows, new.view(len(kept), len(rows), size))
-        state["frames"].index_copy_(0, slots, frames + chunk)
+        counts[numbers] = frames + chunk
         return found
 
     def __sizeof__(self) -> int:
         """With the weights, which are in the memory of onnxruntime."""
         return super().__sizeof__() + self._size
 
-    def _rows(self, slots: Tensor, frames: Tensor, chunk: int) -> Tensor:
+    def _rows(self, slots: Integers, frames: Integers, chunk: int) -> Integers:
         """Where the keys and values of a chunk are kept, if the windows of all slots are seen as rows."""
-        heads, ring = self._config.heads, self._config.left_frames
-        windows = slots.view(-1, 1, 1) * heads + torch.arange(heads).view(1, -1, 1)
-        places = (frames.view(-1, 1, 1) + torch.arange(chunk)) % ring
-        return (windows * ring + places).flatten()
+        ring = self._config.left_frames
+        places = (frames[:, None] + np.arange(chunk)) % ring + slots[:, None] * (ring * self._config.heads)
+        found: Integers = (places[:, :, None] + self._heads).ravel()
+        return found
+
+
+def _taken(kept: Tensor, slots: Tensor) -> Tensor:
+    """What these slots have kept, [layers, batch, ...]: not copied if they lie side by side."""
+    first, count = int(slots[0]), len(slots)
+    if slots.tolist() == list(range(first, first + count)):
+        return kept[:, first : first + count]
+    return kept.index_select(1, slots)

@@ -26,7 +26,6 @@ from streamer.graphs.onnx_file import ElementType
 
 CHUNK: Final = "chunk"
 _UNSEEN: Final = -1e9  # what softmax turns into zero
-_END: Final = 2**62  # where a slice ends that goes to the end
 
 
 def windows(layers: int) -> list[str]:
@@ -34,12 +33,16 @@ def windows(layers: int) -> list[str]:
     return [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
 
 
+def pasts(layers: int) -> list[str]:
+    """The inputs for the past frames of the convolutions, in the same order."""
+    return [f"past_{layer}" for layer in range(layers)]
+
+
 class EncoderGraph:
     """The graph of one encoder.
 
-    Its inputs: `mel`, `frames` (how many a slot has computed), `conv` (the past of the convolutions, layer by layer)
-    and those of `windows`. Its outputs: the frames, the new keys and values of all windows, and the new past of the
-    convolutions.
+    Its inputs: `mel`, `frames` (how many a slot has computed), and those of `pasts` and `windows`. Its outputs: the
+    frames, the keys and values of the chunk in the order of `windows`, and what the convolutions read of the chunk.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -51,8 +54,7 @@ class EncoderGraph:
     def written(self) -> bytes:
         """The content of its file."""
         graph, config = self._graph, self._config
-        width, size = config.width, config.width // config.heads
-        self._past = graph.input("conv", [config.layers, BATCH, config.kernel - 1, width])
+        width = config.width
         self._rotation = [graph.tensor(table) for table in (self._encoder.rotation.cosine, self._encoder.rotation.sine)]
         self._as_rows = graph.numbers(-1, width)
         frames = self._stem(self._encoder.stem)
@@ -63,8 +65,8 @@ class EncoderGraph:
             rows = self._block(rows, cast("ConformerBlock", block), layer)
         graph.output(self._batch(rows), [BATCH, CHUNK, width])
         # The layers of a batch one after another.
-        graph.output(graph.node("Concat", *self._new_windows, axis=0), ["windows", config.heads, CHUNK, size])
-        graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", config.kernel - 1, width])
+        graph.output(graph.node("Concat", *self._new_windows, axis=0), ["windows", CHUNK, width])
+        graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", CHUNK, width])
         return graph.written()
 
     def _stem(self, stem: SubsamplingStem) -> str:
@@ -114,8 +116,8 @@ class EncoderGraph:
         past = [graph.input(f"{kind}_{layer}", [BATCH, heads, left, size]) for kind in ("keys", "values")]
         # The operation has a mask of its own and a bias of the key, which are left out.
         given = (query, key, value, "", "", self._mask, *past)
-        merged, *joined = graph.nodes("MultiHeadAttention", *given, results=3, domain=CONTRIBUTED, num_heads=heads)
-        self._new_windows += [self._tail(window, left, axis=2) for window in joined]
+        merged, *_ = graph.nodes("MultiHeadAttention", *given, results=3, domain=CONTRIBUTED, num_heads=heads)
+        self._new_windows += [key, value]
         return graph.linear(self._rows(merged), attention.merge.weight, attention.merge.bias)
 
     def _rotated(self, vectors: str) -> str:
@@ -128,9 +130,9 @@ class EncoderGraph:
         (weight, gate_weight), (bias, gate_bias) = (part.chunk(2) for part in behind(module.norm, module.gate))
         gate = graph.node("Sigmoid", graph.linear(normed, gate_weight, gate_bias))
         gated = self._batch(graph.node("Mul", graph.linear(normed, weight, bias), gate))
-        past = graph.node("Gather", self._past, graph.number(layer), axis=0)
+        past = graph.input(pasts(self._config.layers)[layer], [BATCH, self._config.kernel - 1, self._config.width])
         joined = graph.node("Concat", past, gated, axis=1)
-        self._new_pasts.append(self._tail(joined, 1 - self._config.kernel, axis=1))
+        self._new_pasts.append(gated)
         causal = self._depthwise(joined, module.causal.weight, 0)
         inside = self._depthwise(gated, module.inside.weight, module.reach)
         mixed = graph.node("Squeeze", graph.node("Add", causal, inside), graph.numbers(2))
@@ -146,10 +148,6 @@ class EncoderGraph:
         pictures = graph.node("Unsqueeze", graph.node("Transpose", frames, perm=[0, 2, 1]), graph.numbers(2))
         kernel, pads = [1, weight.shape[-1]], [0, reach, 0, reach]
         return graph.node("Conv", pictures, graph.tensor(weight), group=len(weight), kernel_shape=kernel, pads=pads)
-
-    def _tail(self, value: str, begin: int, axis: int) -> str:
-        numbers = (self._graph.numbers(number) for number in (begin, _END, axis))
-        return self._graph.node("Slice", value, *numbers)
 
     def _rows(self, value: str) -> str:
         """[batch, chunk, width] to [batch * chunk, width]: linear layers are fastest on rows."""
