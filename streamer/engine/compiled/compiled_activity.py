@@ -33,16 +33,12 @@ class CompiledActivity:
 
     def step(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
         """Log-probabilities of the next frames of each slot: `energies` is [batch, 4 * frames, mels]."""
-        kept, memory = state["activity_past"], state["activity_memory"]
-        inputs = {
-            "energies": energies.numpy(),
-            "past": kept.index_select(0, slots).numpy(),
-            "memory": memory.index_select(0, slots).unsqueeze(0).numpy(),
-        }
-        found, past, last = map(torch.from_numpy, self._session.run(None, inputs))
-        kept.index_copy_(0, slots, past)
-        memory.index_copy_(0, slots, last[0])
-        return found
+        # By numpy, which shares the memory and takes a fraction of the time of torch for so small arrays.
+        kept, memory, numbers = state["activity_past"].numpy(), state["activity_memory"].numpy(), slots.numpy()
+        inputs = {"energies": energies.numpy(), "past": kept[numbers], "memory": memory[None, numbers]}
+        found, kept[numbers], last = self._session.run(None, inputs)
+        memory[numbers] = last[0]
+        return torch.from_numpy(found)
 
     def __sizeof__(self) -> int:
         """With the weights, which are in the memory of onnxruntime."""

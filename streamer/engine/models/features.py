@@ -47,8 +47,8 @@ class LogMel(nn.Module):
     def energies(self, samples: Tensor) -> Tensor:
         """The logarithms of the mel energies, before normalisation."""
         frames = samples.unfold(-1, WINDOW, HOP) * self.window
-        spectrum = torch.view_as_real(torch.fft.rfft(frames, n=FFT)).square().sum(-1)
-        return torch.log(spectrum @ self.filters + FLOOR)
+        real, imaginary = torch.view_as_real(torch.fft.rfft(frames, n=FFT)).square().unbind(-1)
+        return torch.log((real + imaginary) @ self.filters + FLOOR)
 
 
 def mel_filters(mels: int) -> Tensor:

@@ -7,6 +7,7 @@ are inspected only on the CPU, once for each step, to find out which frames matt
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -72,6 +73,7 @@ class BeamExpander:
         inspecting = torch.device(device).type == "cpu"
         self._reader = EmissionReader(
             phones,
+            torch.arange(self._tokens, device=device),
             boundary,
             self._tokens,
             options.blank_penalty,
@@ -123,6 +125,10 @@ class BeamExpander:
     def bonuses(self, slots: Tensor) -> HotwordBonuses:
         """The hotword bonuses of these slots."""
         return self._bonuses.take(slots)
+
+    def ends_no_word(self, nodes: Sequence[int]) -> bool:
+        """Whether no word could end at any of these nodes of the trie. Not known without a wait on some devices."""
+        return self._reader.inspecting and not self._nodes.table.numpy()[nodes, WORD_COUNT].any()
 
     def last_words(self, beams: Beams, rows: int, bonuses: HotwordBonuses | None = None) -> LastWords:
         """The words with which the first `rows` hypotheses could end if the segment ended here."""

@@ -21,6 +21,7 @@ from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.beam_expansion import BeamExpander
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_tensors import BACK_POINTER, END_FRAME, HISTORY_HASH, START_FRAME, Beams
+from streamer.engine.search.hotword_bonuses import HotwordBonuses
 from streamer.engine.search.hotword_compiler import HotwordCompiler
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.search.word_agreement import AgreementShares, WordAgreement
@@ -188,21 +189,30 @@ class BeamSearch:
             self._settle(slot, row, beams)
             self._agreement[slot].note(self._histories[slot].open, totals[row])
         self._beams.put(numbers, beams)
-        last = self._expander.last_words(beams, 1, bonuses)
         nodes, starts, ends = beams.nodes[:, 0].tolist(), *beams.numbers[:, START_FRAME : END_FRAME + 1, 0].T.tolist()
-        texts, worth = last.words[:, 0].tolist(), last.worth[:, 0].tolist()
+        last = self._last_words(beams, nodes, bonuses)
         found = []
         for row, slot in enumerate(slots):
             history = self._histories[slot]
             words, unfinished = history.words(0), None
-            best = max(worth[row])
-            if best:
-                number = texts[row][worth[row].index(best)]
-                words += (self._word(slot, number, starts[row], ends[row], float(last.posteriors[row, 0])),)
+            if row in last:
+                number, posterior = last[row]
+                words += (self._word(slot, number, starts[row], ends[row], posterior),)
             elif nodes[row] != ROOT:
                 unfinished = starts[row], ends[row]
             found.append(Hypothesis(words, len(history.settled), unfinished))
         return found
+
+    def _last_words(
+        self, beams: Beams, nodes: Sequence[int], bonuses: HotwordBonuses | None
+    ) -> dict[int, tuple[int, float]]:
+        """By row, the likeliest word with which its best hypothesis could end, and the posterior of the word."""
+        if self._expander.ends_no_word(nodes):
+            return {}
+        last = self._expander.last_words(beams, 1, bonuses)
+        texts, worth, posteriors = (part[:, 0].tolist() for part in (last.words, last.worth, last.posteriors))
+        best = map(max, worth)
+        return {row: (texts[row][worth[row].index(value)], posteriors[row]) for row, value in enumerate(best) if value}
 
     def _settle(self, slot: int, row: int, beams: Beams) -> None:
         """Drop the hypotheses that disagree with the best one in words that ended long enough ago."""

@@ -5,7 +5,7 @@ The share of a word is the part of the mass of all hypotheses that have the word
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from streamer.engine.search.search import HypothesisWord
 
@@ -23,11 +23,13 @@ class WordAgreement:
         """Note a step: the unsettled words of every hypothesis, those of the best one first, and the mass of each."""
         if not rows[0]:
             return
-        alike: dict[int, tuple[tuple[HypothesisWord, ...], float]] = {}
+        alike: dict[int, tuple[HypothesisWord, ...]] = {}
+        mass_of: dict[int, float] = {}
         for words, mass in zip(rows, masses, strict=True):
             if mass:
-                alike[id(words)] = words, alike.get(id(words), (words, 0.0))[1] + mass
-        shares = AgreementShares(alike.values())
+                alike[id(words)] = words
+                mass_of[id(words)] = mass_of.get(id(words), 0.0) + mass
+        shares = AgreementShares(zip(alike.values(), mass_of.values(), strict=True), {word.text for word in rows[0]})
         for word in rows[0]:
             share, index = shares.of(word), self._index_of(word)
             if index is None:
@@ -61,13 +63,18 @@ def is_same_word(one: HypothesisWord, other: HypothesisWord) -> bool:
 class AgreementShares:
     """The parts of the mass of some hypotheses that have a word at about the same time."""
 
-    def __init__(self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]]) -> None:
+    def __init__(
+        self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]], texts: Collection[str] | None = None
+    ) -> None:
+        """`texts`: those of the words that will be asked for; None if they are not known."""
         self._masses: list[float] = []
         self._having: dict[str, dict[tuple[int, int], list[int]]] = {}  # by text and time, the hypotheses
         self._known: dict[tuple[str, int, int], float] = {}
         for number, (words, mass) in enumerate(hypotheses):
             self._masses.append(mass)
             for word in words:
+                if texts is not None and word.text not in texts:
+                    continue
                 self._having.setdefault(word.text, {}).setdefault((word.start, word.end), []).append(number)
         self._total = sum(self._masses)
 

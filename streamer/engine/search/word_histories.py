@@ -28,7 +28,8 @@ class WordHistories:
         beam = len(self.open)
         known = dict(enumerate(self.open))
         known[NO_HISTORY] = ()
-        for history in set(rows):
+        distinct = dict.fromkeys(rows)  # many rows have the same history
+        for history in distinct:
             missing = []
             while history not in known:
                 missing.append((history, ended(history - beam)))
@@ -37,7 +38,7 @@ class WordHistories:
             for number, (_, word) in reversed(missing):
                 known[number] = words = (*words, word)
         self.open = [known[history] for history in rows]
-        count = _common([words for words, history in zip(self.open, rows, strict=True) if history != NO_HISTORY])
+        count = _common([known[history] for history in distinct if history != NO_HISTORY])
         if count:
             self.settled += self.open[0][:count]
             self.open = [words[count:] for words in self.open]
