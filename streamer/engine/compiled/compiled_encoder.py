@@ -57,9 +57,9 @@ class CompiledEncoder:
         window, before = _taken(kept, slots), _taken(past, slots)
         inputs = {"mel": recent.numpy(), "frames": frames[:, None]}
         inputs |= zip(self._windows, window.numpy(), strict=True)
-        inputs |= zip(self._pasts, before.numpy(), strict=True)
+        inputs |= zip(self._pasts, before.unsqueeze(2).numpy(), strict=True)
         found, new, newest = map(torch.from_numpy, self._session.run(None, inputs))
-        newest = newest.view(len(past), len(slots), *newest.shape[1:])[:, :, -past.shape[2] :]
+        newest = newest.view(len(past), len(slots), *newest.shape[2:])[:, :, -past.shape[2] :]
         past.index_copy_(1, slots, torch.cat((before[:, :, chunk:], newest), dim=2))
         rows = torch.from_numpy(self._rows(numbers, frames, chunk))
         size = kept.shape[-1]

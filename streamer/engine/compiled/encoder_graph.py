@@ -59,6 +59,10 @@ class EncoderGraph:
         self._as_rows = graph.numbers(-1, width)
         frames = self._stem(self._encoder.stem)
         self._as_batch = graph.node("Shape", frames)  # [batch, chunk, width]
+        ends = ((0, 1), (1, 2))
+        self._streams, self._chunk = (graph.node("Slice", self._as_batch, *map(graph.numbers, each)) for each in ends)
+        shape = (self._streams, graph.numbers(1), self._chunk, graph.numbers(width))
+        self._as_pictures = graph.node("Concat", *shape, axis=0)
         self._places(graph.input("frames", [BATCH, 1], ElementType.INT64))
         rows = graph.norm(self._rows(frames), self._encoder.stem.norm)
         for layer, block in enumerate(self._encoder.blocks):
@@ -66,7 +70,7 @@ class EncoderGraph:
         graph.output(self._batch(rows), [BATCH, CHUNK, width])
         # The layers of a batch one after another.
         graph.output(graph.node("Concat", *self._new_windows, axis=0), ["windows", CHUNK, width])
-        graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", CHUNK, width])
+        graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", 1, CHUNK, width])
         return graph.written()
 
     def _stem(self, stem: SubsamplingStem) -> str:
@@ -78,8 +82,7 @@ class EncoderGraph:
     def _places(self, frames: str) -> None:
         """The positions of the chunk, and the mask: what of the window is from this stream, and all of the chunk."""
         graph, left = self._graph, self._config.left_frames
-        streams = graph.node("Slice", self._as_batch, graph.numbers(0), graph.numbers(1))
-        chunk = graph.node("Slice", self._as_batch, graph.numbers(1), graph.numbers(2))
+        streams, chunk = self._streams, self._chunk
         end = graph.node("Squeeze", chunk)
         positions = graph.node("Add", frames, graph.node("Range", graph.number(0), end, graph.number(1)))
         self._positions = graph.node("Mod", positions, graph.number(ROTATION_PERIOD))
@@ -129,23 +132,23 @@ class EncoderGraph:
         normed = graph.plain_norm(rows, module.norm)
         (weight, gate_weight), (bias, gate_bias) = (part.chunk(2) for part in behind(module.norm, module.gate))
         gate = graph.node("Sigmoid", graph.linear(normed, gate_weight, gate_bias))
-        gated = self._batch(graph.node("Mul", graph.linear(normed, weight, bias), gate))
-        past = graph.input(pasts(self._config.layers)[layer], [BATCH, self._config.kernel - 1, self._config.width])
-        joined = graph.node("Concat", past, gated, axis=1)
+        gated = graph.node("Reshape", graph.node("Mul", graph.linear(normed, weight, bias), gate), self._as_pictures)
+        past = graph.input(pasts(self._config.layers)[layer], [BATCH, 1, self._config.kernel - 1, self._config.width])
+        joined = graph.node("Concat", past, gated, axis=2)
         self._new_pasts.append(gated)
         causal = self._depthwise(joined, module.causal.weight, 0)
         inside = self._depthwise(gated, module.inside.weight, module.reach)
-        mixed = graph.node("Squeeze", graph.node("Add", causal, inside), graph.numbers(2))
-        mixed = self._rows(graph.node("Transpose", mixed, perm=[0, 2, 1]))
+        mixed = self._rows(graph.node("Transpose", graph.node("Add", causal, inside), perm=[0, 2, 3, 1]))
         return graph.linear(graph.silu(graph.norm(mixed, module.mixed)), module.merge.weight, module.merge.bias)
 
     def _depthwise(self, frames: str, weight: Tensor, reach: int) -> str:
-        """A convolution of each channel: [batch, frames, width] to [batch, width, 1, frames].
+        """A convolution of each channel: [batch, 1, frames, width] to [batch, width, 1, frames].
 
         As pictures with a height of one, because onnxruntime has no kernel of its own for sounds with many channels.
+        It changes the order of the channels for this kernel anyway, and transposes them with it.
         """
         graph = self._graph
-        pictures = graph.node("Unsqueeze", graph.node("Transpose", frames, perm=[0, 2, 1]), graph.numbers(2))
+        pictures = graph.node("Transpose", frames, perm=[0, 3, 1, 2])
         kernel, pads = [1, weight.shape[-1]], [0, reach, 0, reach]
         return graph.node("Conv", pictures, graph.tensor(weight), group=len(weight), kernel_shape=kernel, pads=pads)
 

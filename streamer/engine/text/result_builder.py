@@ -58,6 +58,7 @@ class ResultBuilder:
     _last_end_ms: int = 0  # the end of the last final; no later word starts before it
     _agreed: tuple[str, ...] = ()  # the texts of the previous hypothesis
     _shown: tuple[str, int] = field(default=("", 0))
+    _known: tuple[object, ...] = ()  # all that the last partial depended on: the same again shows nothing new
     _form: Form = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,6 +71,11 @@ class ResultBuilder:
 
     def partial(self, found: Hypothesis, stable: int, position: SegmentPosition) -> Asking[Partial | None]:
         """The partial for a hypothesis whose first `stable` words will not change. None if it shows nothing new."""
+        # What was agreed before says how much is shown only if stability is medium.
+        known = found.words, stable, self._agreed if self.options.stability == "medium" else ()
+        if known == self._known:
+            return None
+        self._known = known
         texts = tuple(word.text for word in found.words)
         marks: list[MarkedWord] | None = None
         if self.marks is not None:  # also without partials, so that the final does not depend on them
@@ -164,7 +170,7 @@ class ResultBuilder:
         return self.options.written or bool(self._form.spellings)
 
     def _begin_segment(self, found: Sequence[HypothesisWord], position: SegmentPosition, ending: SegmentEnding) -> None:
-        self._agreed, self._shown = (), ("", 0)
+        self._agreed, self._shown, self._known = (), ("", 0), ()
         if self.marks is None:
             self.begins = self.begins or ending.pause
         else:
