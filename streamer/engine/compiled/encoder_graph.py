@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from streamer.engine.compiled.network_writer import BATCH, NetworkWriter, behind
+from streamer.engine.models.block_context import ROTATION_PERIOD
 from streamer.engine.models.encoder import (
-    ROTATION_PERIOD,
     ConformerBlock,
     ConvolutionModule,
     Encoder,
     FeedForward,
     SelfAttention,
     SubsamplingStem,
-)  # fmt: skip
+)
 from streamer.graphs.graph_writer import CONTRIBUTED
 from streamer.graphs.onnx_file import ElementType
 

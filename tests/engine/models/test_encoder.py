@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from streamer.engine.models.encoder import ROTATION_PERIOD, CtcHead, Encoder, EncoderConfig, RotaryPosition
+from streamer.engine.models.block_context import ROTATION_PERIOD, RotaryPosition
+from streamer.engine.models.encoder import CtcHead, Encoder, EncoderConfig
 from streamer.engine.models.streaming_model import Emissions, ModelState
 
 CONFIG = EncoderConfig(
