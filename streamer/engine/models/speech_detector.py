@@ -6,6 +6,7 @@ nothing before it, but a detector that forgets at each cut is later, and wrong m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ class PieceEnergies:
             row[: len(own)] = own
         known = self.recent.index_select(0, numbers)
         recent = torch.cat((known, torch.from_numpy(samples).to(known.device).float() / 32768), dim=1)
-        last = [recent[row, len(own) : len(own) + CONTEXT] for row, own in enumerate(joined)]
+        last = [row[len(own) : len(own) + CONTEXT] for row, own in zip(recent, joined, strict=True)]
         self.recent.index_copy_(0, numbers, torch.stack(last))
         return [found[: len(own) // HOP] for found, own in zip(self._features.energies(recent), joined, strict=True)]
 
@@ -60,15 +61,19 @@ class PieceActivity:
     @torch.inference_mode()
     def compute(self, slots: Sequence[int], energies: Sequence[Tensor], hops: int) -> list[list[float]]:
         """The probabilities of all frames in the next pieces of each of these slots. Each piece has so many hops."""
-        found: list[list[float]] = [[] for _ in slots]
+        heard: list[tuple[list[int], Tensor]] = []
         for start in range(0, max(map(len, energies)), hops):
             # One piece after another: the network would round otherwise if it read several at once.
             rows = [row for row, own in enumerate(energies) if start < len(own)]
-            numbers = torch.tensor([slots[row] for row in rows], device=energies[0].device)
+            if not heard or len(rows) < len(heard[-1][0]):
+                numbers = torch.tensor([slots[row] for row in rows], device=energies[0].device)
             piece = torch.stack([energies[row][start : start + hops] for row in rows])
-            heard = self._network.step(self.state, numbers, piece)[:, :, 0].exp().tolist()
-            for row, probabilities in zip(rows, heard, strict=True):
-                found[row] += probabilities
+            heard.append((rows, self._network.step(self.state, numbers, piece)))
+        found: list[list[float]] = [[] for _ in slots]
+        told = iter(torch.cat([part.flatten(0, 1) for _, part in heard])[:, 0].exp().tolist())
+        for rows, part in heard:
+            for row in rows:
+                found[row] += itertools.islice(told, part.shape[1])
         return found
 
 

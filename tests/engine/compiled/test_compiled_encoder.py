@@ -59,13 +59,14 @@ def test_it_computes_what_torch_computes(encoder: Encoder, compiled: CompiledEnc
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
-def test_company_and_slot_do_not_matter(compiled: CompiledEncoder) -> None:
-    """A stream gets the same bits alone and in a batch whose streams are older, in any slot and order."""
+@pytest.mark.parametrize("taken", [[4, 0, 6, 2, 5], [2, 3, 4, 5, 6]])
+def test_company_and_slot_do_not_matter(compiled: CompiledEncoder, taken: list[int]) -> None:
+    """A stream gets the same bits alone and in a batch whose streams are older, in any slots, also side by side."""
     torch.manual_seed(2)
     mel = torch.randn(5, 4 * 48, CONFIG.mels)
     alone = torch.tensor([1])
     expected = stream(compiled, used(compiled, 2, alone), alone, mel[2:3], 8)
-    slots = torch.tensor([4, 0, 6, 2, 5])
+    slots = torch.tensor(taken)
     state = used(compiled, 7, slots)
     compiled.step(state, slots[[0, 4]], torch.randn(2, 64, CONFIG.mels))
     assert torch.equal(stream(compiled, state, slots, mel, 8)[2:3], expected)

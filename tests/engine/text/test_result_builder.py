@@ -97,6 +97,15 @@ def test_a_partial_says_something_new() -> None:
     assert shown(builder(partials=False), "a b") is None
 
 
+def test_what_two_steps_agree_on_is_shown_by_the_second() -> None:
+    """A hypothesis that stays the same shows its words with the second step, and nothing new with the third."""
+    by = builder(stability="medium")
+    found = [shown(by, "a b") for _ in range(3)]
+    assert [partial and partial.text for partial in found] == [None, "a b", None]
+    ended(by, "a b")
+    assert [partial and partial.text for partial in (shown(by, "a b"), shown(by, "a b"))] == [None, "a b"]
+
+
 def test_partials_carry_words_when_asked() -> None:
     """Words of partials have times, but no confidence, which is known only at the end."""
     partial = shown(builder(partial_words=True), "a b")
