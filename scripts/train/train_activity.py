@@ -1,6 +1,7 @@
 """Trains the activity head, which distinguishes speech from music, typing and noise, and writes it into a bundle.
 
     python scripts/train/train_activity.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--minutes 6]
+    python scripts/train/train_activity.py --work PREPARED --bundle NEW --start asr_repo/streaming_asr/1 --rate 1e-3
 
 PREPARED has the prepared and aligned `train`, and the noise (scripts/data/prepare_speech.py,
 scripts/data/align_speech.py). Music, typing and similar sounds are synthesised. Noise for scripts/measure/activity.py
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic_model import save_activity
+from streamer.engine.models.acoustic_model import BundleError, read_activity, save_activity
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds
 from streamer.training.activity.examples import ExampleSource
@@ -33,6 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--bundle", type=Path, required=True, help="folder that gets activity.pt")
+    parser.add_argument("--start", type=Path, metavar="BUNDLE", help="go on with the head of this bundle")
     parser.add_argument("--minutes", type=float, default=6.0, help="minutes of processor time")
     parser.add_argument("--rows", type=int, default=12, help="examples per batch")
     parser.add_argument("--rate", type=float, default=4e-3)
@@ -43,11 +45,14 @@ def main() -> int:
         samples = int(SECONDS * SAMPLE_RATE)
         background = BackgroundSounds(Corpus(options.work, "noise"), SYNTHETIC_SEED, CLIPS, samples)
         examples = ExampleSource(AlignedSpeech.read(options.work, "train"), background, samples)
-    except CorpusError as error:
+        start = read_activity(options.start) if options.start else None
+        if options.start and start is None:
+            raise BundleError(f"{options.start} has no activity.pt")
+    except (BundleError, CorpusError) as error:
         print(f"train_activity: {error}", file=sys.stderr)
         return 1
     tell = partial(print, flush=True)
-    head = train(examples, options.minutes, options.rows, options.rate, options.seed, tell)
+    head = train(examples, options.minutes, options.rows, options.rate, options.seed, tell, start)
     options.bundle.mkdir(parents=True, exist_ok=True)
     save_activity(head, options.bundle)
     print(f"wrote {options.bundle / 'activity.pt'}")

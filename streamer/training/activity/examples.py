@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds
 from streamer.training.activity.synthetic_sounds import Audio, banded, quantised, reverberated
+from streamer.training.augmentation.lines import telephoned
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 FRAME = 640
@@ -40,7 +42,7 @@ class ExampleSource:
         if not silent:
             self._speak(rng, spoken, speaking)
         loudness = float(np.sqrt((spoken[speaking] ** 2).mean())) if speaking.any() else 0.05
-        if rng.random() < 0.1:
+        if rng.random() < 0.15:
             spoken = reverberated(rng, spoken, rng.uniform(0.1, 0.5))
         mixed = spoken
         if rng.random() < 0.8:
@@ -51,7 +53,10 @@ class ExampleSource:
                 begin, end = sorted(rng.integers(0, samples, 2))
                 noise[begin:end] = 0
             mixed = mixed + noise
-        if rng.random() < 0.15:
+        line = rng.random()
+        if line < 0.15:
+            mixed = _telephoned(rng, mixed)
+        elif line < 0.27:
             mixed = banded(mixed, rng.uniform(20, 300), rng.uniform(3200, 7000))
         return Example(_heard(rng, mixed), speaking.reshape(-1, FRAME).mean(axis=1, dtype=np.float32))
 
@@ -75,6 +80,13 @@ class ExampleSource:
             spoken[offset:end] = clip[: end - offset]
             speaking[offset:end] = mask[: end - offset]
             offset = end + int(np.exp(rng.uniform(np.log(0.1), np.log(1.0 if restless else 5.0))) * SAMPLE_RATE)
+
+
+def _telephoned(rng: Generator, mixed: Audio) -> Audio:
+    """Return the audio through a telephone line, at a level that suits its 8 bits or is far too low."""
+    loud = mixed * (10 ** (rng.uniform(-36, 0) / 20) / max(float(np.abs(mixed).max()), 1e-3))
+    line = telephoned(torch.fft.rfft(torch.from_numpy(loud.astype(np.float32))))
+    return torch.fft.irfft(line, n=len(mixed)).numpy()
 
 
 def _heard(rng: Generator, mixed: Audio) -> Samples:

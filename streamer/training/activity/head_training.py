@@ -20,15 +20,18 @@ STATISTICS_EXAMPLES = 48
 
 
 def train(
-    examples: ExampleSource, minutes: float, rows: int, rate: float, seed: int, tell: Callable[[str], None]
+    examples: ExampleSource,
+    minutes: float,
+    rows: int,
+    rate: float,
+    seed: int,
+    tell: Callable[[str], None],
+    start: ActivityNetwork | None = None,
 ) -> ActivityNetwork:
-    """Train a head for this many minutes of processor time. The learning rate falls to zero at the end."""
+    """Train a head, a new one or `start`, for minutes of processor time. The learning rate falls to zero at the end."""
     torch.manual_seed(seed)
-    rng, features, head = np.random.default_rng(seed), LogMel(), ActivityNetwork()
-    energies, _ = _batch(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
-    deviation, mean = torch.std_mean(energies.flatten(0, 1), dim=0)
-    head.mean.copy_(mean)
-    head.deviation.copy_(deviation)
+    rng, features = np.random.default_rng(seed), LogMel()
+    head = start or _begun(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
     optimiser = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=0.01)
     step, begun, recent = 0, time.process_time(), 0.0
     while (progress := (time.process_time() - begun) / (60 * minutes)) < 1:
@@ -45,6 +48,16 @@ def train(
         if step % 25 == 0:
             tell(f"step {step}, {100 * progress:.0f} %: loss {recent:.4f}")
     return head.eval()
+
+
+def _begun(features: LogMel, examples: list[Example]) -> ActivityNetwork:
+    """Return a new head, which normalises by the mean and deviation of these examples."""
+    energies, _ = _batch(features, examples)
+    head = ActivityNetwork()
+    deviation, mean = torch.std_mean(energies.flatten(0, 1), dim=0)
+    head.mean.copy_(mean)
+    head.deviation.copy_(deviation)
+    return head
 
 
 def _batch(features: LogMel, examples: list[Example]) -> tuple[Tensor, Tensor]:

@@ -13,12 +13,13 @@ from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds, held_out
 from streamer.training.activity.synthetic_sounds import KINDS, Audio, quantised
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples
+from streamer.training.data.degradation import telephoned
 
 MEASURING_SEED = 1_000_003
 CLIP_SECONDS = 12
 STREAM_SECONDS = 60
 LEVELS_DB = (-3, -20, -40)
-CONDITIONS = ("clean", "noise 20 dB", "noise 10 dB", "music 10 dB", "40 dB too quiet")
+CONDITIONS = ("clean", "noise 20 dB", "noise 10 dB", "music 10 dB", "40 dB too quiet", "telephone")
 
 
 def conversation(
@@ -49,6 +50,8 @@ def conversation(
         noise = np.concatenate([clips[number] for number in rng.permutation(len(clips))])
         noise = np.resize(noise, total)
         spoken = spoken + noise * loudness * 10 ** (-float(decibels) / 20) / noise.std()
+    elif condition == "telephone":
+        spoken = telephoned(spoken.astype(np.float64)).astype(np.float32)
     elif condition != "clean":
         spoken = spoken / 100
     # The pauses have faint noise, because digital zeros between recordings would reveal the starts.

@@ -12,11 +12,13 @@ from streamer.engine.models.acoustic_model import read_activity
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.engine.models.speech_detector import SpeechDetector
+from streamer.training.data.degradation import telephoned
 from tests.project import ROOT
 from tests.samples import pcm
 
 PIECE = 1280
 AUDIO = np.frombuffer(pcm("quilter.ogg"), np.int16)[: 30 * PIECE]
+TALK = np.frombuffer(pcm("talk.flac"), np.int16)[: 100 * PIECE]
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,13 @@ def test_a_new_stream_inherits_nothing(network: ActivityNetwork) -> None:
     detector.reset([0])
     assert heard(detector, [0], AUDIO) == pytest.approx(first, abs=1e-5)
     assert heard(detector, [1], AUDIO[10 * PIECE :]) == pytest.approx(first[20:], abs=1e-4)
+
+
+def test_speech_through_a_telephone_is_speech(network: ActivityNetwork) -> None:
+    """A talk is heard through a telephone line nearly as long as without it: what is not heard has no words."""
+    line = np.rint(telephoned(TALK / 32768) * 32768).astype(np.int16)
+    detector = SpeechDetector.make(LogMel(), network, 1)
+    direct = np.array(heard(detector, [0], TALK)) > 0.35
+    detector.reset([0])
+    through = np.array(heard(detector, [0], line)) > 0.35
+    assert through.sum() > 0.85 * direct.sum()

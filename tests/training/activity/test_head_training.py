@@ -22,3 +22,13 @@ def test_a_head_learns_and_is_measured(work: Path) -> None:
     assert quiet.minutes == 0.2
     events = speech_events(head, [np.zeros(16000, np.int16)], 320)
     assert len(events) == 1
+
+
+def test_training_goes_on_with_a_head(work: Path) -> None:
+    """A head that was trained before keeps what its features were normalised by, and changes otherwise."""
+    torch.set_num_threads(1)
+    begun = train(example_source(work), 0.002, 2, 4e-3, 1, print)
+    before = {name: tensor.clone() for name, tensor in begun.state_dict().items()}
+    after = train(example_source(work), 0.002, 2, 4e-3, 2, print, begun).state_dict()
+    kept = {name for name, tensor in before.items() if torch.equal(tensor, after[name])}
+    assert kept == {"mean", "deviation"}
