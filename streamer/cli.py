@@ -7,9 +7,7 @@ Each command is a module with EXAMPLES, `add_arguments` and `run`. A module is l
 from __future__ import annotations
 
 import argparse
-import atexit
 import errno
-import gc
 import io
 import os
 import sys
@@ -89,10 +87,6 @@ COMMANDS: Final = {
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command line. Returns the exit status."""
     _open_descriptors()
-    if argv is None:  # in a process of its own
-        # Python would look for garbage once more at the end, although all memory goes: a sixth of the processor time of
-        # a short command. No file waits for that, as each is closed where it was opened.
-        atexit.register(gc.freeze)
     arguments = list(sys.argv[1:] if argv is None else argv)
     if TAB_VARIABLE in os.environ:
         from streamer.commands.completion import answer

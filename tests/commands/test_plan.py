@@ -175,7 +175,7 @@ def test_too_little_memory(known: object, capsys: pytest.CaptureFixture[str]) ->
     assert run(["plan", "--no-measure", "--memory", "0.5"]) == 1
     [sentence] = capsys.readouterr().err.splitlines()[1:]
     told = re.fullmatch(
-        r"streamer: 0.50 GB is too little: with 20 % kept free, 1 instance with one stream needs (\S+) GB", sentence
+        r"streamer: 0.50 GB is too little: with 20 % kept free, 1 instance with one stream needs (\S+) GB\.", sentence
     )
     assert told is not None, sentence
     assert run(["plan", "--no-measure", "--memory", str(float(told[1]) + 0.01)]) == 0

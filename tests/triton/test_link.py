@@ -95,7 +95,7 @@ async def test_many_sequences_share_the_stream(link: Link) -> None:
     """Answers are matched to requests, in order; a sequence stays at its instance; requests form batches."""
 
     async def talk(number: int) -> tuple[set[str], int]:
-        sequence, total, instances, largest = link.sequence({"sleep_ms": 1}), 0, set(), 0
+        sequence, total, instances, largest = link.sequence({"sleep_ms": 30}), 0, set(), 0
         for step in range(10):
             total += 10 * number + step
             flush = (number + step) % 5 == 0  # other options and lengths do not keep requests from one batch
