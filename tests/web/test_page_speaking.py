@@ -158,7 +158,9 @@ async def test_a_service_that_stays_away(
     await expect(page.locator("#finals .word").nth(8)).to_be_visible(timeout=PATIENCE_MS)
     await doing(page, "nothing")
     found, expected = (await written(page)).split(), await understood(shipped_service)
-    assert nearly(found, expected[: len(found)]), (found, expected)
+    # How many words it has heard is not known: the rest of the sentence came while it had given up.
+    beginnings = [expected[:number] for number in range(len(found) - 2, len(found) + 3)]
+    assert any(nearly(found, beginning) for beginning in beginnings), (found, expected)
     await listened(page)
     await page.click("#play")
     await page.wait_for_function("() => heard.length > 0")
