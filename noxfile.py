@@ -37,7 +37,8 @@ def interpreter(version: str) -> str | None:
 
 def tests(session: nox.Session) -> None:
     """All tests, in an environment of their own."""
-    session.install("--constraint", "requirements.lock", "--editable", ".[docs,test]")
+    # The tests of the wheel install it with pip, which an environment made by uv lacks.
+    session.install("--constraint", "requirements.lock", "--editable", ".[docs,test]", "pip")
     session.run("python", "-m", "pytest", *IN_PARALLEL, *session.posargs)
 
 

@@ -43,6 +43,7 @@ for name in list(sys.modules):
         del sys.modules[name]
 sys.modules.update(dict.fromkeys(absent))
 sysconfig.get_config_vars()
+shutil._win_path_needs_curdir = lambda *given: False  # from Python 3.12 on, it asks Windows itself
 sys.platform = {platform!r}
 """
 MACHINES = {"win32": NOT_ON_WINDOWS, "darwin": NOT_ON_MACOS}

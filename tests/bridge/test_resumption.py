@@ -274,9 +274,8 @@ async def test_replaced_connections_do_not_pile_up(triton: TritonServer) -> None
             silent.append(await open_websocket(service.url, compression=None))
             await silent[-1].send(resume(ready, 1))
             assert (await receive(silent[-1]))["type"] == "ready"
-        await asyncio.sleep(0)
-        exposed = service.metrics.exposition()
-        assert b'streamer_connections{state="websocket"} %d.0' % (1 + MOST_FORMER) in exposed
+        waited_for = b'streamer_connections{state="websocket"} %d.0' % (1 + MOST_FORMER)
+        await eventually(lambda: waited_for in service.metrics.exposition())
         for each in silent:
             each.transport.abort()
 

@@ -84,7 +84,6 @@ async def test_plain_http(keys: KeyFile) -> None:
 async def test_audio_behind_a_refusal_does_not_hold_it_up(keys: KeyFile) -> None:
     """A client that sends much before it reads still gets the reason of a refusal."""
     async with listening(AccessRules(keys)) as server, connect(server.url) as websocket:
-        await websocket.send(START)
         sending = asyncio.create_task(flood(websocket))
         (error,) = await rest(websocket)
         assert (error["code"], websocket.close_code) == ("unauthorized", 1008)
@@ -92,6 +91,7 @@ async def test_audio_behind_a_refusal_does_not_hold_it_up(keys: KeyFile) -> None
 
 
 async def flood(websocket: ClientConnection) -> None:
+    await websocket.send(START)
     for _ in range(50):
         await websocket.send(bytes(100_000))
 
