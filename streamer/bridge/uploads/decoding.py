@@ -150,6 +150,10 @@ class Decoding:
             while self._process.stdout is not None and await self._process.stdout.read(_READ_AHEAD):
                 pass
         await self._process.wait()
+        # It took not all of its input. Python 3.10 takes that for a failure of ours if nobody asks.
+        with suppress(ConnectionError):
+            if self._process.stdin is not None:
+                await self._process.stdin.wait_closed()
 
     async def _read(self, stdout: asyncio.StreamReader) -> Frame:
         try:
