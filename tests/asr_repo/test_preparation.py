@@ -78,7 +78,7 @@ async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
 
 async def test_small_lists_do_not_wait_for_those_of_another_caller(link: Link) -> None:
     """Callers take turns: one hotword is ready before another caller's many that came first."""
-    greedy = [link.sequence({"hotwords": unknown_words(seed), "caller": "greedy"}) for seed in range(10, 14)]
+    greedy = [link.sequence({"hotwords": unknown_words(seed, 300), "caller": "greedy"}) for seed in range(10, 14)]
     opening = [asyncio.create_task(sequence.send(b"")) for sequence in greedy]
     await asyncio.sleep(0)
     modest = link.sequence({"hotwords": ["brobdingnag"], "caller": "modest"})

@@ -106,7 +106,7 @@ async def test_what_is_behind_is_shown(triton: TritonServer) -> None:
         way.stall()
         await websocket.send(SPOKEN[:320_000])
         await eventually(lambda: figures(service.metrics)["streamer_backlog_bytes"] > 32_000)
-        assert figures(service.metrics)[LAG] > 1
+        await eventually(lambda: figures(service.metrics)[LAG] > 1)
         way.resume()
         await websocket.send('{"type":"flush"}')
         while (await receive(websocket))["type"] != "flushed":
