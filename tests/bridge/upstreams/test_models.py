@@ -19,8 +19,8 @@ from streamer.bridge.upstreams.rollover import RollError
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import receive, recognise, rest, session, text
-from tests.triton_processes import stubs
+from tests.bridge.service_client import eventually, receive, recognise, rest, session, text
+from tests.triton_processes import asleep, stubs
 
 AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
 
@@ -97,7 +97,9 @@ async def test_one_of_them_dies(served: tuple[Service, TritonServer]) -> None:
     async with session(service.url) as other, session(service.url, model="fast") as websocket:
         for each in (other, websocket):
             await each.send(AUDIO[: len(AUDIO) // 4 * 2])
-        process_of(triton, "two").kill()
+        dying = process_of(triton, "two")
+        await eventually(lambda: asleep(dying))
+        dying.kill()
         for each in (other, websocket):
             await each.send(AUDIO[len(AUDIO) // 4 * 2 :])
             await each.send('{"type":"stop"}')
