@@ -25,7 +25,11 @@ def fetch_model(library: ModelLibrary, model: KnownModel, observer: Observer, pa
     with library.locked(model.name):
         work = library.work_folder(model.name)
         part = part_file(work)
-        fetch(model.address, part, observer, patience)
+        try:
+            fetch(model.address, part, observer, patience)
+        finally:
+            if not (part.is_file() and part.stat().st_size):
+                shutil.rmtree(work, ignore_errors=True)  # nothing came, so there is nothing to go on from
         found = _checked(library, model, part)
         try:
             folder = _from_archive(library, model.name, part, observer)

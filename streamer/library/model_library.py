@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from streamer.graphs.model_folder import ModelFolderError, PublicModel, read_model_folder
 from streamer.library import SHIPPED, LibraryError
@@ -25,6 +25,7 @@ _DEFAULT: Final = ".default"
 _WORK: Final = ".work"
 _PINS: Final = ".pins"
 _LOCKS: Final = ".locks"
+_TRIES: Final = 10
 
 
 def library_folder() -> Path:
@@ -124,7 +125,7 @@ class ModelLibrary:
         """The hidden folder in which this model is made."""
         folder = self.folder / _WORK / name
         with _said(self.folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            _make(folder)
         return folder
 
     def put(self, name: str, folder: Path) -> Path:
@@ -152,23 +153,72 @@ class ModelLibrary:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Keep other commands away from this model. LibraryError if one is at work on it."""
-        path = self.folder / _LOCKS / name
-        with _said(self.folder):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = path.open("w")
-        with lock:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise LibraryError(f"another command is at work on {name}: wait until it has ended") from None
+        """Keep other commands away from this model. LibraryError if one is at work on it.
+
+        At the end, the lock is removed, and so are the folders that were made for nothing.
+        """
+        path, work = self.folder / _LOCKS / name, self.folder / _WORK / name
+        missing = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
+        lock = self._lock(path)
+        try:
             yield
+        finally:
+            _remove_empty(work)
+            # While it is locked: otherwise it could be the lock of another command by now.
+            with suppress(OSError):
+                path.unlink()
+            lock.close()
+            for folder in (work.parent, path.parent, *missing):
+                _remove_empty(folder)
+
+    def _lock(self, path: Path) -> TextIO:
+        """Make and lock this file. LibraryError if another command has locked it."""
+        for _ in range(_TRIES):
+            with _said(self.folder):
+                _make(path.parent)
+                try:
+                    lock = path.open("w")
+                except FileNotFoundError:  # another command has just removed the folder, as nothing was in it
+                    continue
+            if fcntl is None:
+                return lock
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.close()
+                break
+            if _is_at(lock, path):
+                return lock
+            lock.close()  # the command that had it has just removed it
+        raise LibraryError(f"another command is at work on {path.name}: wait until it has ended")
 
 
 def part_file(work: Path) -> Path:
     """Where the archive of a model is while it is being fetched."""
     return work / "archive.part"
+
+
+def _make(folder: Path) -> None:
+    """Make a folder. Another command that ends may remove the one above it meanwhile, if nothing is in that."""
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder if nothing is in it."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    """Whether this open file is the one that the path names."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _write(path: Path, text: str) -> None:

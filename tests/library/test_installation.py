@@ -25,8 +25,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def left(library: ModelLibrary) -> list[str]:
-    """What was left of a model that was not made."""
-    return [path.name for path in (library.folder / ".work").rglob("*")]
+    """What is in the library besides the models: what was left of one that was not made, and of its lock."""
+    return [path.name for path in library.folder.glob(".*") if path.name != ".pins"]
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -81,6 +81,24 @@ def test_a_model_that_cannot_be_used(
     with pytest.raises(LibraryError, match=r"^this model cannot be used: tokens\.txt lacks 23 of the 24 tokens"):
         fetch_model(library, KnownModel("small", address), quiet)
     assert (library.models(), left(library)) == ({}, [])
+
+
+def test_a_failed_command_leaves_nothing(shelf: Shelf, library: ModelLibrary, small_model: Path, quiet: Quiet) -> None:
+    """Where nothing came, no folder stays: neither that of the model, nor its lock, nor those above them."""
+    missing = KnownModel("missing", f"{shelf.address}/missing.tar.bz2")
+    with pytest.raises(LibraryError, match="404"):
+        fetch_model(library, missing, quiet)
+    damaged = shelf.put("/damaged.tar.bz2", Item(b"no archive"))
+    with pytest.raises(LibraryError, match="is damaged"):
+        fetch_model(library, KnownModel("damaged", damaged), quiet)
+    large = shelf.put("/large.tar.bz2", Item(packed(small_model, "large")))
+    with most_bytes(0), pytest.raises(LibraryError, match="no space is left"):
+        fetch_model(library, KnownModel("large", large), quiet)
+    with pytest.raises(LibraryError, match="does not exist"):
+        import_model(library, "mine", library.folder / "mine.tar.bz2", quiet)
+    with pytest.raises(LibraryError, match="there is no model mine"):
+        library.remove("mine")
+    assert not library.folder.exists()
 
 
 def test_an_interrupted_model_is_not_visible(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -91,6 +93,27 @@ def test_removing(filled: ModelLibrary) -> None:
     assert not filled.remove("three")
     with pytest.raises(LibraryError, match="there is no model three"):
         filled.remove("three")
+
+
+def test_a_lock_that_is_removed_meanwhile(library: ModelLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that ends removes its lock. One that has just opened this file locks a new one."""
+    path, flock = library.folder / ".locks" / "one", fcntl.flock
+    removed: list[Path] = []
+
+    def late(file: TextIO, how: int) -> None:
+        if not removed:
+            path.unlink()
+            removed.append(path)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with library.locked("one"):
+        assert path.exists()
+        with pytest.raises(LibraryError, match="another command is at work on one"), library.locked("one"):
+            pass
+        assert path.exists()
+    assert removed
+    assert not library.folder.exists()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
