@@ -39,7 +39,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.bridge.telemetry": ("streamer.bridge.session", "streamer.wire"),
     "streamer.bridge.http.request": (),
     "streamer.bridge.access": (
-        *("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.limits", "streamer.wire"),
+        *("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.limits", "streamer.text"),
+        "streamer.wire",
     ),
     "streamer.bridge.upstreams": (
         *("streamer.bridge.session", "streamer.bridge.states", "streamer.bridge.telemetry", "streamer.limits"),
@@ -62,7 +63,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.states", "streamer.bridge.telemetry", "streamer.bridge.upstreams", "streamer.limits"),
     ),
     # What has a recording and a session together.
-    "streamer.bridge.uploads": (*("streamer.audio", "streamer.bridge", "streamer.triton", "streamer.wire"),),
+    "streamer.bridge.uploads": (
+        *("streamer.audio", "streamer.bridge", "streamer.text", "streamer.triton", "streamer.wire"),
+    ),
     # What has a dialect and a session together.
     "streamer.bridge.dialects": ("streamer.bridge", "streamer.wire"),
     "streamer.bridge.server": ("streamer.bridge", "streamer.wire"),
@@ -74,13 +77,13 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.capacity": (
         *("streamer.audio", "streamer.bridge.session", "streamer.bridge.telemetry", "streamer.bridge.upstreams"),
-        *("streamer.graphs", "streamer.triton"),
+        *("streamer.graphs", "streamer.text", "streamer.triton"),
     ),
     "streamer.embedded": ("streamer.bridge", "streamer.limits", "streamer.timing", "streamer.triton"),
     "streamer.chosen_service": (
         *("streamer.address", "streamer.embedded", "streamer.library", "streamer.timing", "streamer.triton"),
     ),
-    "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
+    "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.text", "streamer.transcript"),
     "streamer.doctor": (
         *("streamer.address", "streamer.audio", "streamer.capacity", "streamer.chosen_service", "streamer.client"),
         *("streamer.graphs", "streamer.library", "streamer.text", "streamer.timing", "streamer.triton"),
@@ -92,8 +95,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.commands": (
         *("streamer.address", "streamer.audio", "streamer.bridge", "streamer.capacity", "streamer.chosen_service"),
         *("streamer.client", "streamer.doctor", "streamer.evaluate", "streamer.fetching", "streamer.graphs"),
-        *("streamer.library", "streamer.limits", "streamer.settings"),
-        *("streamer.terminal", "streamer.timing", "streamer.transcript", "streamer.triton", "streamer.wire"),
+        *("streamer.library", "streamer.limits", "streamer.settings", "streamer.terminal", "streamer.text"),
+        *("streamer.timing", "streamer.transcript", "streamer.triton", "streamer.wire"),
     ),
     "streamer.cli": ("streamer.commands", "streamer.settings"),
     "streamer.__main__": ("streamer.cli",),

@@ -17,6 +17,7 @@ from streamer.capacity.model_memory import MeasuringError, model_memory, server_
 from streamer.capacity.plan import Memory, Part, Scope, Size
 from streamer.capacity.plan_text import GIGABYTE
 from streamer.capacity.session_limit import Capacities, circumstances
+from streamer.text.counts import counted
 from streamer.triton import TritonError
 from streamer.triton.model_config import instance_kind, model_config
 
@@ -61,9 +62,9 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None,
         if asked <= there:
             place, asked, there = "memory of the GPU", needed.gpu or 0, usable.gpu or 0
         raise TritonError(
-            f"{most} instances of {model.name} with {slots} slots need up to {asked / GIGABYTE:.1f} GB of {place}, and "
-            f"{there / GIGABYTE:.1f} GB may be used: there is room for {fitting}. Give a smaller range with "
-            "--instances, or fewer --slots."
+            f"{most} instances of {model.name} with {counted(slots, 'slot')} need up to {asked / GIGABYTE:.1f} GB of "
+            f"{place}, and {there / GIGABYTE:.1f} GB may be used: there is room for {fitting}. Give a smaller range "
+            "with --instances, or fewer --slots."
         )
 
 

@@ -9,6 +9,7 @@ from textwrap import fill
 from typing import Any, Final
 
 from streamer.capacity.plan import KEPT_FREE, Limit, Memory, Part, Plan, Scope
+from streamer.text.counts import counted
 
 MEGABYTE: Final = 1_000_000
 GIGABYTE: Final = 1_000_000_000
@@ -101,7 +102,7 @@ def text(plan: Plan, subject: Subject) -> str:
     """Return the plan for a reader."""
     size, usable = plan.recommended, plan.memory.usable()
     place = subject.gpu or "the CPU"
-    sessions = f"up to {size.streams}" if plan.carried is None else str(size.streams)
+    sessions = f"{'up to ' * (plan.carried is None)}{counted(size.streams, 'session')}"
     return "\n".join(
         [
             f"{subject.model} ({subject.bundle}) on {place}",
@@ -110,7 +111,7 @@ def text(plan: Plan, subject: Subject) -> str:
             "",
             *_table(plan),
             "",
-            f"recommended: {_count(size.instances, 'instance')}, {size.slots} slots in each, {sessions} sessions",
+            f"recommended: {counted(size.instances, 'instance')}, {counted(size.slots, 'slot')} in each, {sessions}",
             "",
             f"  {command(plan, subject)}",
             "",
@@ -127,23 +128,23 @@ def text(plan: Plan, subject: Subject) -> str:
 def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     """Yield a sentence for each number of the recommendation."""
     size, fits = plan.recommended, plan.fits
-    yield f"{_count(size.instances, 'instance')}: {subject.instances}."
+    yield f"{counted(size.instances, 'instance')}: {subject.instances}."
     if _is_ensemble(subject):
         yield f"Each of the {len(subject.configs)} steps has so many instances and slots: `serve` gives them to all."
         yield (
             "A step that has less to do may have fewer instances, with more slots in each: it needs a slot for each "
             "stream, and one in each instance for the probe."
         )
-    room = f"The memory has room for {_count(fits.streams, 'stream')} ({fits.slots} slots in each instance)"
+    room = f"The memory has room for {counted(fits.streams, 'stream')} ({counted(fits.slots, 'slot')} in each instance)"
     if plan.limit is Limit.PROCESSORS:
-        yield f"{room}, but the processors of this machine carry only {_count(plan.carried or 0, 'session')}."
+        yield f"{room}, but the processors of this machine carry only {counted(plan.carried or 0, 'session')}."
     elif plan.limit is Limit.MEMORY:
-        yield f"{room}; the processors of this machine would carry {_count(plan.carried or 0, 'session')}."
+        yield f"{room}; the processors of this machine would carry {counted(plan.carried or 0, 'session')}."
     else:
         yield f"{room}. It was not measured how many the processors of this machine carry: --sessions auto does that."
     spare = size.instances * (size.slots - 1) - size.streams
     more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
-    yield f"{size.slots} slots: one in each instance is for the probe of the service{more}."
+    yield f"{counted(size.slots, 'slot')}: one in each instance is for the probe of the service{more}."
     yield f"The recommended service takes at most {_told(plan.needed)}."
 
 
@@ -189,10 +190,6 @@ def _mega(size: int) -> str:
 def _told(memory: Memory) -> str:
     main = f"{memory.main / GIGABYTE:.1f} GB"
     return main if memory.gpu is None else f"{main} of main memory and {memory.gpu / GIGABYTE:.1f} GB of the GPU"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _sizes(memory: Memory) -> dict[str, int | None]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamer import __version__
 from streamer.bridge.telemetry import logs
 from streamer.shipped import shipped
+from streamer.text.counts import counted
 
 if TYPE_CHECKING:
     from streamer.bridge.upstreams.pool import UpstreamPool
@@ -98,7 +99,7 @@ class Finding:
 
         where, known = self._capacities.path, self._circumstances
         if known is not None and (sessions := self._capacities.get(known)) is not None:
-            logs.say(f"{sessions} sessions at a time, as measured before (see {where})")
+            logs.say(f"{counted(sessions, 'session')} at a time, as measured before (see {where})")
             return sessions
         logs.say("measuring how many sessions this machine can serve; this takes about ten seconds")
         try:
@@ -107,7 +108,7 @@ class Finding:
             logs.say(f"the measurement failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None
         more = "; more slots (--slots) may allow more" if found.limited else ""
-        told = f"{found.sessions} sessions at a time: a step of all takes {found.step_s:.2f} s, and may take"
+        told = f"{counted(found.sessions, 'session')} at a time: a step of all takes {found.step_s:.2f} s, and may take"
         logs.say(f"{told} {SHARE * STEP_S:.2f} s{more}")
         if known is not None and not self._capacities.put(known, found.sessions):
             logs.say(f"{where} cannot be written: it will be measured again", logging.WARNING)

@@ -20,6 +20,7 @@ from streamer.commands.arguments.model import asked_model
 from streamer.commands.arguments.parser import Parser, number
 from streamer.distribution import install_command
 from streamer.terminal.status_lines import StatusLines, is_terminal
+from streamer.text.counts import counted, part_of
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -178,9 +179,10 @@ def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluati
     failed = max(len(each.failed) for _, each in found)
     broken = sum(result.partials.broken for _, each in found for result in each.run.results)
     if failed:
-        return _fail(f"{failed} of {len(evaluation.scored)} utterances failed; the report names them.")
+        return _fail(f"{part_of(failed, len(evaluation.scored), 'utterance')} failed; the report names them.")
     if broken:
-        return _fail(f"{broken} words that were shown as stable changed later: this must never happen.")
+        words = counted(broken, "word")
+        return _fail(f"{words} shown as stable changed later: this must never happen.")
     return 0
 
 
@@ -197,7 +199,7 @@ class _Progress:
         self._done += 1
         self._seconds += seconds
         if self._line:
-            self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
+            self._line.show([f"{part_of(self._done, self._all, 'utterance')}, {self._seconds / 60:.1f} min"])
 
     def stop(self) -> None:
         """Ctrl-C or SIGTERM came: tell the user what the program waits for."""

@@ -20,6 +20,7 @@ from streamer.commands.arguments.recognition import (
     session_options,
 )
 from streamer.terminal.output_file import OutputError
+from streamer.text.counts import counted
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -126,6 +127,6 @@ def _list(found: Sequence[InputDevice]) -> int:
         raise MicrophoneError(NO_DEVICE)
     for device in found:
         mark = "*" if device.default else " "
-        channels = "1 channel" if device.channels == 1 else f"{device.channels} channels"
+        channels = counted(device.channels, "channel")
         print(f"{mark} {device.number:2}  {device.name}  ({channels}, {device.sample_rate} Hz)")
     return 0

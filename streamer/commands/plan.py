@@ -18,6 +18,7 @@ from streamer.library.model_library import ModelLibrary
 from streamer.settings.kinds import FilePath, Number
 from streamer.settings.nearest import as_sentence
 from streamer.settings.served_models import ModelList, ServedModel, missing_folder
+from streamer.text.counts import counted
 from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import configured, instance_kind
 from streamer.triton.repository import asr_repository, config_of, models_in, parts_of
@@ -244,7 +245,8 @@ def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> in
 
 def _too_small(small: TooSmall, memory: Memory, instances: int) -> str:
     """Say how much memory is missing for a single stream."""
-    streams = "1 instance with one stream needs" if instances == 1 else f"{instances} instances with a stream each need"
+    many = f"{counted(instances, 'instance')} with"
+    streams = f"{many} one stream needs" if instances == 1 else f"{many} a stream each need"
     needs = f"with {round(100 * KEPT_FREE)} % kept free, {streams}"
     if memory.holds(Memory(small.needed.main)):
         given, needed, of_gpu = memory.gpu or 0, small.needed.gpu or 0, " of the GPU's memory"

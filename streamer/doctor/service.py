@@ -17,6 +17,7 @@ from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.library import SHIPPED
 from streamer.library.model_library import ModelLibrary
 from streamer.shipped import PACKAGE
+from streamer.text.counts import noun
 from streamer.text.joining import joined, words_of
 from streamer.timing import Timing
 from streamer.triton import TritonError
@@ -33,7 +34,8 @@ def port() -> Iterator[Finding]:
     address, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
-        sessions = f"{told.get('sessions', '?')} of {told.get('sessions_limit', '?')} sessions"
+        most = told.get("sessions_limit", "?")
+        sessions = f"{told.get('sessions', '?')} of {most} {noun(most, 'session')}"
         yield Finding(subject, FINE, f"a Streamer service listens there and is ready ({sessions}): commands use it")
         return
     try:

@@ -9,6 +9,7 @@ from enum import Enum
 
 from streamer.graphs.languages import Languages
 from streamer.graphs.onnx_file import ElementType, Port
+from streamer.text.counts import counted
 
 FRAME_MS = 10  # between two feature frames
 FRAME_SHIFT = 160  # the same in samples, at 16 kHz
@@ -126,9 +127,10 @@ def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], stre
         raise LayoutError(f"does not say which shape {port.name} has")
     if len(port.shape) != len(shape):
         raise LayoutError(f"has {port.name} with {len(port.shape)} dimensions, not {len(shape)} as its metadata says")
-    if isinstance(port.shape[streams], int):
+    batch = port.shape[streams]
+    if isinstance(batch, int):
         raise LayoutError(
-            f"computes exactly {_streams(port.shape[streams])} at a time, because {port.name} has a fixed batch: "
+            f"computes exactly {counted(batch, 'stream')} at a time, because {port.name} has a fixed batch: "
             "export it with a dynamic batch"
         )
     for axis, (found, expected) in enumerate(zip(port.shape, shape, strict=True)):
@@ -150,7 +152,3 @@ def matching_states(inputs: Sequence[Port], outputs: Sequence[Port], expected: S
             raise LayoutError(f"has {result.name} of the type {result.type.name.lower()}, not {type_.name.lower()}")
         found.append(StatePort(port, shape, axis, result.name))
     return found
-
-
-def _streams(number: object) -> str:
-    return "1 stream" if number == 1 else f"{number} streams"

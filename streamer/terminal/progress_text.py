@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamer.terminal.text_width import beginning, columns, first_that_fits
+from streamer.text.counts import part_of
 from streamer.transcript import short_timestamp
 
 # A name is cut to this many columns before the rest is shortened.
@@ -28,7 +29,7 @@ class Tally:
 
     def __str__(self) -> str:
         """2 of 5 recordings; 3 failed."""
-        parts = [f"{self.done} of {self.named} recordings"]
+        parts = [part_of(self.done, self.named, "recording")]
         parts += [f"{self.failed} failed"] * bool(self.failed)
         parts += [f"{self.skipped} already there"] * bool(self.skipped)
         parts += ["interrupted"] * self.interrupted

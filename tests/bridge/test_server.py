@@ -30,6 +30,7 @@ async def test_full(triton: TritonServer) -> None:
                 await second.send(START)
                 (error,) = await rest(second)
                 assert (error["code"], error["fatal"]) == ("full", True)
+                assert error["message"].startswith("The only session is taken;")
                 assert second.close_code == 1013
                 assert second.close_reason == "full: try again in 5 s"
             assert await plain(service.url) == (503, "5")

@@ -82,6 +82,7 @@ def test_what_it_came_to() -> None:
         (Tally(3, done=2, skipped=1), "2 of 3 recordings; 1 already there"),
         (Tally(9, done=2, skipped=4, failed=1), "2 of 9 recordings; 1 failed; 4 already there"),
         (Tally(9, done=2, interrupted=True), "2 of 9 recordings; interrupted"),
+        (Tally(1, failed=1), "0 of 1 recording; 1 failed"),
     ],
 )
 def test_what_was_named_is_counted(tally: Tally, text: str) -> None:

@@ -14,6 +14,7 @@ from http import HTTPStatus
 
 from streamer.bridge.access.preparation_budget import Preparation, PreparationBudget
 from streamer.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY
+from streamer.text.counts import counted
 from streamer.wire.errors import CloseCode
 
 # How long a caller is told to wait before it tries again.
@@ -86,12 +87,12 @@ class Quotas:
         """Raise Denied if this caller may not open a session now."""
         shares, network = self.shares, network_of(caller.address)
         if shares.per_address is not None and self._of_networks[network] >= shares.per_address:
-            message = f"This address already has {shares.per_address} sessions, the maximum; end one of them first."
+            message = f"This address already has {counted(shares.per_address, 'session')}, the maximum; end one first."
             raise Denied("too_many_sessions", message, RETRY_S)
         if not caller.key:
             return
         if shares.per_key is not None and self._of_keys[caller.key] >= shares.per_key:
-            message = f"This key already has {shares.per_key} sessions, the maximum; end one of them first."
+            message = f"This key already has {counted(shares.per_key, 'session')}, the maximum; end one first."
             raise Denied("too_many_sessions", message, RETRY_S)
         if (denied := self._overdrawn(caller)) is not None:
             raise denied
@@ -105,10 +106,10 @@ class Quotas:
 
     def left(self, caller: Caller) -> None:
         """Count that a session of this caller has ended."""
-        for counted, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
-            counted[name] -= 1
-            if not counted[name]:
-                del counted[name]
+        for numbers, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
+            numbers[name] -= 1
+            if not numbers[name]:
+                del numbers[name]
 
     def charge(self, caller: Caller, seconds: float) -> Denied | None:
         """Count audio from this caller. Returns the refusal if it may send no more for now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamer.text.counts import counted
 from streamer.wire.upload import Problem
 
 
@@ -15,7 +16,7 @@ class DecoderPlaces:
     @property
     def full(self) -> Problem:
         """Why there is no place."""
-        why = f"{self._most} recordings are being decoded already, the maximum; try again later."
+        why = f"At most {counted(self._most, 'recording')} can be decoded at a time; try again later."
         return Problem("busy", why)
 
     def take(self, owner: object) -> bool:

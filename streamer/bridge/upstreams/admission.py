@@ -130,7 +130,7 @@ class Admission:
         if self._loader is not None and self._limit is None:
             return  # another model may have room, and may have to be loaded first
         if self.taken + number > self.most:
-            raise Refused("full", f"All {self.most} sessions are taken; try again when one has ended.")
+            raise Refused("full", f"{_all_taken(self.most)}; try again when one has ended.")
 
     def take(
         self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL, waiter: object = None
@@ -158,7 +158,7 @@ class Admission:
         if not free and anywhere > 0:
             raise Refused("full", f"All sessions of the model {name!r} are taken; try again when one has ended.")
         if not free:
-            raise Refused("full", f"All {most} sessions are taken; try again when one has ended.")
+            raise Refused("full", f"{_all_taken(most)}; try again when one has ended.")
         if number > free:
             raise Refused(
                 "full",
@@ -187,7 +187,7 @@ class Admission:
     def _check_limit(self, number: int) -> None:
         """Raise Refused if the limit would be passed, so that no model is loaded for a session that is refused."""
         if self._limit is not None and self._taken + number > self._limit:
-            raise Refused("full", f"All {self._limit} sessions are taken; try again when one has ended.")
+            raise Refused("full", f"{_all_taken(self._limit)}; try again when one has ended.")
 
     def _note_use(self, name: str) -> None:
         if self._loader is not None:
@@ -203,3 +203,7 @@ class Admission:
         self._sessions += sessions
         self._metrics.sequences.set(self._taken)
         self._metrics.sessions.set(self._sessions)
+
+
+def _all_taken(most: int) -> str:
+    return "The only session is taken" if most == 1 else f"All {most} sessions are taken"

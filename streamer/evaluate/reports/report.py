@@ -19,6 +19,7 @@ from streamer.evaluate.reports.table import LINE, table
 from streamer.evaluate.reports.word_sections import confidence_text, delays_text, partials_text, times_text, words_json
 from streamer.evaluate.results import EvaluationRun
 from streamer.evaluate.word_timing import TimedWord
+from streamer.text.counts import counted, part_of
 from streamer.text.joining import joined
 
 _NOTHING: Final = "***"
@@ -75,7 +76,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
         parts.append("\n\n".join(["The utterances with the most errors:", *map(side_by_side, listed)]))
     if evaluation.failed:
         lines = [f"  {result.utterance.name}: {result.failure}" for result in evaluation.failed]
-        parts.append("\n".join([f"FAILED: {len(lines)} of {len(evaluation.scored)} utterances", *lines]))
+        parts.append("\n".join([f"FAILED: {part_of(len(lines), len(evaluation.scored), 'utterance')}", *lines]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -84,7 +85,8 @@ def report_heading(evaluation: Evaluation) -> str:
     # For lists, such as hotwords, show only the length.
     brief = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
     options = ", ".join(f"{name} {value}" for name, value in brief.items())
-    return f"{len(evaluation.scored)} utterances of {evaluation.manifest} through {evaluation.through} ({options})"
+    utterances = counted(len(evaluation.scored), "utterance")
+    return f"{utterances} of {evaluation.manifest} through {evaluation.through} ({options})"
 
 
 def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
@@ -144,9 +146,8 @@ def side_by_side(result: ScoredUtterance) -> str:
         width = max(len(said), len(understood))
         columns.append((said.ljust(width), understood.ljust(width)))
     errors = result.errors
-    lines = [
-        f"  {result.utterance.name} ({result.utterance.corpus}): {errors.word_errors} errors in {errors.words} words"
-    ]
+    made = f"{counted(errors.word_errors, 'error')} in {counted(errors.words, 'word')}"
+    lines = [f"  {result.utterance.name} ({result.utterance.corpus}): {made}"]
     row: list[tuple[str, str]] = []
     for column in columns:
         if row and sum(len(said) + 1 for said, _ in row) + len(column[0]) > LINE - 9:
@@ -208,9 +209,10 @@ def _cpu(run: EvaluationRun) -> dict[str, float]:
 
 
 def _aligned_note(evaluation: Evaluation) -> str:
+    placed = part_of(evaluation.aligned or 0, len(evaluation.scored), "utterance")
     note = (
-        f"Delays and times are those of the words that were recognised correctly, in the {evaluation.aligned} of "
-        f"{len(evaluation.scored)} utterances that the alignment places: medians and 90th percentiles."
+        f"Delays and times are those of the words that were recognised correctly, in the {placed} that the alignment "
+        "places: medians and 90th percentiles."
     )
     return textwrap.fill(note, LINE)
 

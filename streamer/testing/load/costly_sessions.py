@@ -90,7 +90,7 @@ def failures(seen: Seen) -> Iterator[str]:
     """A sentence for each bound that was exceeded."""
     cut = sum(number for code, number in seen.ended.items() if code != "done")
     if cut:
-        yield f"{cut} of the sessions were cut off"
+        yield f"{cut} of the sessions ended too early"
     for attack in seen.beside:
         if not seen.answers[attack]:
             yield f"no attempt at {attack} was answered"

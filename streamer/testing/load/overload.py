@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streamer.testing.load.live_sessions import HEADS, LagWatch, LiveSession, Period, open_sessions, period
+from streamer.text.counts import counted
 
 WARM_UP_S = 3.0
 GATHER_S = 3.2
@@ -77,13 +78,13 @@ def failures(seen: Seen) -> Iterator[str]:
     """A sentence for each bound that was exceeded."""
     cut = sum(number for code, number in seen.ended.items() if code != "done")
     if cut:
-        yield f"{cut} of the accepted sessions were cut off"
+        yield f"{cut} of the accepted sessions ended too early"
     if seen.let_in:
-        yield f"{seen.let_in} sessions were accepted beyond the limit"
+        yield f"{counted(seen.let_in, 'session')} got in beyond the limit"
     if not seen.refused["full"] or set(seen.refused) != {"full"}:
         yield "clients got other answers than the refusal `full`"
     if seen.untold:
-        yield f"{seen.untold} refusals did not say when to try again"
+        yield f"{counted(seen.untold, 'refusal')} did not say when to try again"
     furthest = max(each.lag_s for each in (*seen.alone, *seen.beside))
     if furthest > MOST_LAG_S:
         yield f"a session was {furthest:.1f} s behind"

@@ -11,6 +11,7 @@ import numpy as np
 
 from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import Verdict
+from streamer.text.counts import counted
 
 # A process that has just started fills its caches, which does not count as growth.
 SETTLING_S = 30.0
@@ -93,7 +94,7 @@ class SoakReport:
     def failures(self) -> Iterator[str]:
         """A sentence for each failure."""
         if self.broken:
-            yield f"{self.broken} sessions got wrong results"
+            yield f"{counted(self.broken, 'session')} got wrong results"
         for name, amount in self.left.items():
             if amount:
                 yield f"{name} at the end: {amount:g}"

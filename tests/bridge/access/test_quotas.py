@@ -42,7 +42,7 @@ def test_sessions_of_an_address() -> None:
     """Sessions of an address count whatever their keys."""
     allowances = Quotas(QuotaLimits(per_address=1))
     visit = allowances.enter(ALICE)
-    with pytest.raises(Denied):
+    with pytest.raises(Denied, match="already has 1 session, the maximum"):
         allowances.enter(BOB)
     allowances.enter(ALICE_ELSEWHERE)
     visit.leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from streamer.evaluate.manifest import Utterance
 from streamer.evaluate.measures.error_rates import score_utterance
@@ -35,6 +36,17 @@ def test_text() -> None:
     assert "cat.wav" not in shown
     assert "FAILED" not in shown
     assert all(len(line) <= 120 for line in shown.splitlines())
+
+
+def test_a_single_utterance() -> None:
+    """What there is only one of is told in the singular."""
+    both = evaluation()
+    cat, score = both.run.results[0], both.scored[0]
+    one = replace(both, run=replace(both.run, results=[cat]), scored=[score])
+    plain = " ".join(report_text(one, 1).split())
+    assert plain.startswith("1 utterance of pets.tsv through the engine")
+    assert "in the 1 of 1 utterance that the alignment places" in plain
+    assert "cat.wav (pets): 1 error in 3 words" in plain
 
 
 def test_failures_are_named() -> None:

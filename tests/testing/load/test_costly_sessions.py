@@ -52,7 +52,7 @@ def test_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"ended": Counter(done=1, failed=1)}, "1 of the sessions were cut off"),
+        ({"ended": Counter(done=1, failed=1)}, "1 of the sessions ended too early"),
         ({"answers": {"flushes": Counter()}}, "no attempt at flushes was answered"),
         ({"beside": {"flushes": [Period(2, [0.1] * 9 + [0.5], 0.3)]}}, "0.40 s later beside flushes (p95)"),
         ({"beside": {"flushes": [Period(2, [], 0.3)]}}, "later beside flushes (p95)"),

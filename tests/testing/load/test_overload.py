@@ -58,8 +58,8 @@ def test_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"ended": Counter(done=1, too_fast=1)}, "1 of the accepted sessions were cut off"),
-        ({"let_in": 3}, "3 sessions were accepted beyond the limit"),
+        ({"ended": Counter(done=1, too_fast=1)}, "1 of the accepted sessions ended too early"),
+        ({"let_in": 1}, "1 session got in beyond the limit"),
         ({"refused": Counter(full=7, internal=1)}, "other answers than the refusal"),
         ({"refused": Counter()}, "other answers than the refusal"),
         ({"untold": 2}, "2 refusals did not say when"),
