@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT
 from streamer.bridge.access.proxies import network_of
@@ -57,6 +58,17 @@ _WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS", unit="second
 def _address(text: str) -> str | None:
     host, _, number = text.rpartition(":")
     return text if host and number.isdecimal() and 0 < int(number) <= 65535 else None
+
+
+def _collector(text: str) -> str | None:
+    if "://" not in text:
+        return _address(text)
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # the port is no number, or too large
+        return None
+    return text if right and not any(map(str.isspace, text)) else None
 
 
 @dataclass(frozen=True)
@@ -297,7 +309,7 @@ class ServeSettings:
     log_format: str = setting(Choice(*FORMATS), _RUNNING, "The format of the log on standard error.", FORMATS[0])
     log_level: str = setting(Choice(*LEVELS), _RUNNING, "The lowest level that is logged.", "info")
     traces: str | None = setting(
-        Text("a URL", "URL"),
+        Text("an address such as http://collector:4317", "URL", _collector),
         _RUNNING,
         "Send OpenTelemetry traces to this collector (OTLP over gRPC).",
         unset="none, unless OpenTelemetry's own variables name one",

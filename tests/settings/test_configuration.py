@@ -107,6 +107,21 @@ def test_wrong_values_are_named_with_their_source(file: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "address", ["http://c:4317", "https://c", "http://me:secret@c:4317/", "http://[::1]:4317", "c:4317"]
+)
+def test_addresses_of_collectors(address: str) -> None:
+    """Traces go to a URL, or to a host and port."""
+    assert configure({"traces": address}, {}).settings.traces == address
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://", "http://:4317", "ftp://c:4317", "http://c:x", "http://a b"])
+def test_what_is_no_address_of_a_collector(address: str) -> None:
+    """Otherwise a service would start, and nothing would be traced."""
+    right = "an address such as http://collector:4317"
+    assert mistakes({"traces": address}, {}) == [f"--traces must be {right}, not '{address}'."]
+
+
 def test_variables_of_kubernetes_are_explained() -> None:
     """Kubernetes sets them for a service called streamer-serve, and the message says so."""
     links = {
