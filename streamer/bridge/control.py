@@ -132,8 +132,8 @@ class Control:
     async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:
         former, model = pool.model, request.model
         log.info("rolling", name=pool.name, model=model, former=former)
-        tell("told", f"asking each Triton to load and test {model}")
-        gone = await pool.roll(model, request.limit_s)
+        asking = f"asking each Triton to load and test {model}"
+        gone = await pool.roll(model, request.limit_s, lambda: tell("told", asking))
         held = pool.held.get(former, 0)
         tell("told", f"new sessions use {model}; sequences of {former} that move at their next cut: {held}")
         kept = [str(why) for why in await gone if why]

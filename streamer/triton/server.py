@@ -144,9 +144,7 @@ class TritonServer:
     def load(self, model: str) -> None:
         """Load another model of the repository while the server runs. TritonError has the server's own words."""
         running = self._started()
-        folder = self._folders.get(model, self._repository / model)
-        if not folder.is_dir():
-            raise TritonError(f"there is no model {model} in {self._repository}")
+        folder = self.folder_of(model)
         if self._is_copied:
             self._link(folder, running.folder / COPY / model)
             self._make_resizable(running.folder / COPY / model)
@@ -155,6 +153,13 @@ class TritonServer:
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
             self._resized[model] = self.instances(model) or 1
+
+    def folder_of(self, model: str) -> Path:
+        """Return the folder of a model that is here, loaded or not. TritonError if there is none."""
+        folder = self._folders.get(model, self._repository / model)
+        if not folder.is_dir():
+            raise TritonError(f"there is no model {model} in {self._repository}")
+        return folder
 
     def memory(self, model: str) -> int | None:
         """Return how many bytes the processes of this model hold; None if it has none."""

@@ -81,8 +81,12 @@ async def test_roll(served: Serving, repository: Path) -> None:
     assert any(re.search(r" rolled name=default model=two former=one$", line) for line in served.lines)
 
 
-def test_a_broken_model(served: Serving) -> None:
-    """The reason is printed and logged, the status is 1, and the service goes on unchanged."""
+def test_a_model_that_cannot_be(served: Serving) -> None:
+    """The reason is printed and logged, the status is 1, and the service goes on. No Triton loads an unknown model."""
+    done = served.roll("three")
+    assert done.returncode == 1
+    [said] = done.stderr.splitlines()
+    assert re.fullmatch(r"streamer: three cannot be used\. own: there is no model three in .*\. Nothing has .*", said)
     done = served.roll("broken")
     assert done.returncode == 1
     assert "broken cannot be used. own: Triton could not load broken: " in done.stderr

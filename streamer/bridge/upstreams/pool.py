@@ -18,7 +18,7 @@ from typing import Any, Final
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.reservation import Reservation
-from streamer.bridge.upstreams.rollover import RollError, successors
+from streamer.bridge.upstreams.rollover import RollError, look_for, successors
 from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.bridge.upstreams.upstream import Upstream
@@ -206,17 +206,22 @@ class UpstreamPool:
         await _cancelled((*self._keeping.values(), *self._retiring.values()))
         await asyncio.gather(*(upstream.close() for upstream in left))
 
-    async def roll(self, model: str, limit_s: float = RETIRE_LIMIT_S) -> asyncio.Future[list[Any]]:
+    async def roll(
+        self, model: str, limit_s: float = RETIRE_LIMIT_S, asking: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[list[Any]]:
         """Replace the model by another, once that answers on every Triton that is well. RollError if it does not.
 
         Streams move at their next cut. Those that do not reach one within the limit are moved as if the former model
         had failed. The returned future is done once no Triton has the former model, with the problems of each.
+        `asking` is called before the Tritons load the model, and not if it is refused before.
         """
         async with self._changing:
             if self.state is not LoadState.LOADED:
                 raise RollError(f"{self.name} is not loaded now: the next session that asks for it loads {self.model}")
             if any(peer.model == model for peer in self._peers()):
                 raise RollError(f"{model} is already in use")
+            await look_for(self._present, model)
+            asking()
             following = await successors(self._present, model)
             former, self.model = self.model, model
             if self._origin.now is ModelOrigin.GIVEN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.upstream import Upstream
@@ -19,6 +19,14 @@ class RollError(Exception):
     """The roll failed, and the service keeps its model. The message says why."""
 
 
+async def look_for(upstreams: Iterable[Upstream], model: str) -> None:
+    """Raise RollError if no Triton is ready, or one that is has no such model. Nothing is loaded for that."""
+    asked = _well(upstreams, model)
+    looking = (upstream.supervisor.look_for(model) for upstream in asked)
+    results = await asyncio.gather(*looking, return_exceptions=True)
+    _check(model, [f"{upstream.name}: {error}" for upstream, error in zip(asked, results, strict=True) if error])
+
+
 async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream, Upstream]:
     """Return for each upstream one with another model at the same Triton, which has answered a short sequence.
 
@@ -28,9 +36,7 @@ async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream
     following = {
         upstream: Upstream(upstream.name, upstream.supervisor, model, loads=True) for upstream in list(upstreams)
     }
-    asked = [following[upstream] for upstream in following if upstream.well]
-    if not asked:
-        raise RollError(f"{model} cannot be tested: no Triton is ready")
+    asked = [following[upstream] for upstream in _well(following, model)]
     try:
         results = await asyncio.gather(*(upstream.open() for upstream in asked), return_exceptions=True)
         failures = [f"{upstream.name}: {error}" for upstream, error in zip(asked, results, strict=True) if error]
@@ -43,8 +49,21 @@ async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream
         raise
     if failures:
         await asyncio.gather(*(_drop(upstream) for upstream in asked))
-        raise RollError(f"{model} cannot be used. {'; '.join(failures)}")
+        _check(model, failures)
     return following
+
+
+def _well(upstreams: Iterable[Upstream], model: str) -> list[Upstream]:
+    """Return those that are ready. RollError if none is."""
+    found = [upstream for upstream in upstreams if upstream.well]
+    if not found:
+        raise RollError(f"{model} cannot be tested: no Triton is ready")
+    return found
+
+
+def _check(model: str, failures: Sequence[str]) -> None:
+    if failures:
+        raise RollError(f"{model} cannot be used. {'; '.join(failures)}")
 
 
 async def _drop(upstream: Upstream) -> None:

@@ -51,6 +51,9 @@ class Supervisor(Protocol):
     async def address(self) -> str:
         """Return its gRPC address once it listens. TritonError if it cannot be started."""
 
+    async def look_for(self, model: str) -> None:
+        """Raise TritonError if it is known that its repository has no such model."""
+
     async def load(self, model: str) -> bool:
         """Load this model. Returns whether it was not loaded before. TritonError if that fails."""
 
@@ -96,6 +99,16 @@ class RemoteTriton:
     async def address(self) -> str:
         """Return the address that it was found at."""
         return self._address
+
+    async def look_for(self, model: str) -> None:
+        """Look into the list of its repository, if it gives one."""
+        known = {model}
+        with suppress(TritonError):
+            async with self._asked("does not list its models") as stub:
+                request = service_pb2.RepositoryIndexRequest()
+                known = {one.name for one in (await stub.RepositoryIndex(request, timeout=ASK_LIMIT_S)).models}
+        if model not in known:
+            raise TritonError(f"there is no model {model} in its repository")
 
     async def load(self, model: str) -> bool:
         """Load this model unless it is ready already, because not every Triton allows to load models."""
@@ -182,6 +195,10 @@ class EmbeddedTriton:
         await asyncio.to_thread(self._start)
         await asyncio.to_thread(self._server.wait_ready)
         return self._server.grpc_address
+
+    async def look_for(self, model: str) -> None:
+        """Look for its folder."""
+        self._server.folder_of(model)
 
     async def load(self, model: str) -> bool:
         """Load this model unless it is loaded. A restart loads it too."""

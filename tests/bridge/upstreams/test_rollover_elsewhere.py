@@ -67,9 +67,10 @@ async def test_tritons_of_somebody_else(
 async def test_one_of_several_lacks_it(
     repository: Path, tritons: list[TritonServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If one Triton cannot load the model, the others unload it again, and nothing changes."""
+    """If one Triton cannot load the model, the others unload it again. Nobody is asked to load an unknown one."""
     monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 1.0)
     add_exact_model(tmp_path, "one")
+    add_exact_model(tmp_path, "two", fault="does not load")
     words, audio = talk(3)
     with TritonServer(tmp_path, models=["one"]) as poor:
         addresses = [tritons[1].grpc_address, poor.grpc_address]
@@ -81,6 +82,8 @@ async def test_one_of_several_lacks_it(
         async with Service(addresses, port=0, models={"default": "one"}) as service:
             with pytest.raises(RollError, match=f"^two cannot be used. {poor.grpc_address}: .*did not load it"):
                 await service.models.default.roll("two")
+            with pytest.raises(RollError, match=f"^three cannot be used. {addresses[0]}: there is no model three in "):
+                await service.models.default.roll("three", asking=lambda: pytest.fail("it was asked for"))
             assert service.models.default.model == "one"
             assert service.models.tritons_ready == 2
             await gone(tritons[1], "two")
