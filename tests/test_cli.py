@@ -226,6 +226,13 @@ def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_serve_says_only_that_an_address_is_not_of_this_machine() -> None:
+    """It gives no advice about TLS besides, for a service that does not start."""
+    done = streamer("serve", "--triton", "127.0.0.1:1", "--host", "192.0.2.1", "--port", "0", "--open")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "streamer: '192.0.2.1' is not an address of this machine.\n"
+
+
 @pytest.fixture(scope="module")
 def exact_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with an exact model, for commands that start a Triton."""

@@ -25,8 +25,11 @@ from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
 
-# After these errors no other recording can succeed either.
-_HOPELESS: Final = ("away", "bad_address", "bad_origin", "no_service", "refused", "unauthorized", "untrusted")
+# After these errors no other recording can succeed either: they concern the service, or the options of all sessions.
+_HOPELESS: Final = (
+    *("away", "bad_address", "bad_origin", "no_service", "refused", "unauthorized", "untrusted"),
+    *("bad_option", "unknown_model", "unknown_option"),
+)
 
 # If the service is full because of our own sessions, it is asked again after _AGAIN_S. A session of ours may still take
 # its place for _LEAVING_S after it has ended.

@@ -85,15 +85,22 @@ def run(options: argparse.Namespace) -> int:
     logs.configure(settings.log_format, settings.log_level)
     if "model" not in configuration.given and models[DEFAULT_MODEL].folder:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
-    if not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host)):
-        logs.say("without TLS, others on the network can listen in: give --tls-cert, or put a proxy with TLS in front.")
+    exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
     try:
-        return _serve(settings, models, policy, dial)
+        return _serve(settings, models, policy, dial, exposed=exposed)
     except TritonError as error:
         return _fail(error)
 
 
-def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: PortPolicy, dial: Dialer | None) -> int:
+def _serve(
+    settings: ServeSettings,
+    models: Mapping[str, ServedModel],
+    policy: PortPolicy,
+    dial: Dialer | None,
+    *,
+    exposed: bool,
+) -> int:
+    """`exposed`: whether others on the network can listen in."""
     import asyncio
 
     from streamer.capacity.session_limit import Finding, circumstances
@@ -174,6 +181,9 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
 
         async def stay(supervisor: SupervisorMessages) -> None:
             async with service, _controlled(service, settings.control):
+                if exposed:  # only now: it is of no use to somebody whose address or port is refused
+                    remedy = "give --tls-cert, or put a proxy with TLS in front"
+                    logs.say(f"without TLS, others on the network can listen in: {remedy}.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                 supervisor.ready()

@@ -78,6 +78,19 @@ def test_a_service_that_is_away_is_said_once() -> None:
     assert AWAY in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [(("--model", "slow"), 'There is no model "slow" here'), (("--language", "de"), "language")],
+)
+def test_a_refused_option_is_said_once(service: Service, said: Said, option: tuple[str, str], words: str) -> None:
+    """An option that the service refuses is reported once, as it is the same for every file."""
+    done = streamer_here(said.short, said.phrase, "--jobs", "1", *option, "--server", service.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    refused, counted = done.stderr.splitlines()
+    assert words in refused
+    assert counted == "streamer: 0 of 2 recordings; 2 failed."
+
+
 def test_one_bad_file_among_good_ones(service: Service, said: Said, recordings: Path) -> None:
     """The other files are transcribed in order; each bad one is reported, and the exit status is 1."""
     bad = [str(recordings / name) for name in ("notes.wav", "missing.wav", "empty.wav")]
