@@ -100,7 +100,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.cli": ("streamer.commands", "streamer.settings"),
     "streamer.__main__": ("streamer.cli",),
-    "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
+    "streamer.training": (
+        *("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.text", "streamer.triton"),
+    ),
     "streamer.testing": (
         *("streamer.adapters", "streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine"),
         *("streamer.evaluate", "streamer.graphs", "streamer.limits", "streamer.text", "streamer.triton"),

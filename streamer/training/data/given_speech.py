@@ -15,6 +15,7 @@ import numpy as np
 import soundfile  # type: ignore[import-untyped]
 import soxr  # type: ignore[import-untyped]
 
+from streamer.text.counts import counted
 from streamer.training.data.corpus import SAMPLE_RATE, CorpusError, Samples, Utterance
 
 COLUMNS = ["shard", "member", "seconds", "corpus", "speaker", "text"]
@@ -64,7 +65,8 @@ def decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterato
         files = [(name, data) for name, data in _members(speech / shard) if name in wanted]
         missing = wanted.keys() - {name for name, _ in files}
         if missing:
-            raise CorpusError(f"{speech / shard} lacks {len(missing)} recordings of the manifest: {min(missing)}, …")
+            lacking = counted(len(missing), "recording")
+            raise CorpusError(f"{speech / shard} lacks {lacking} of the manifest: {min(missing)}, …")
         names, encoded = zip(*files, strict=True)
         for name, samples in zip(names, pool.map(decode, encoded, names, chunksize=32), strict=True):
             row = wanted[name]

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from streamer.text.counts import counted
 from streamer.training.data.corpus import Utterance, write_corpus
 from streamer.training.data.given_speech import Row, decoded, read_manifest, unlabelled
 
@@ -16,7 +17,8 @@ def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None
     dev = read_manifest(speech / "dev.tsv")
     train = read_manifest(speech / "train.tsv")
     kept = without(train, dev)
-    tell(f"train: {len(train)} rows, {len(train) - len(kept)} left out because dev holds them; dev: {len(dev)} rows")
+    left_out = f"{len(train) - len(kept)} left out because dev holds them"
+    tell(f"train: {counted(len(train), 'row')}, {left_out}; dev: {counted(len(dev), 'row')}")
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         for name, rows in (("dev", dev), ("train", kept)):
             tell(amount(name, write_corpus(work, name, decoded(pool, speech, rows))))
@@ -38,4 +40,4 @@ def without(train: list[Row], dev: list[Row]) -> list[Row]:
 def amount(name: str, utterances: list[Utterance]) -> str:
     """Return a line with the size of a set."""
     hours = sum(utterance.seconds for utterance in utterances) / 3600
-    return f"{name}: {len(utterances)} recordings, {hours:.2f} h"
+    return f"{name}: {counted(len(utterances), 'recording')}, {hours:.2f} h"

@@ -14,6 +14,7 @@ from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.search import HypothesisWord
+from streamer.text.counts import counted
 from streamer.training.data.corpus import Utterance
 from streamer.training.data.given_speech import Row
 from streamer.training.labelling.known_sentences import KnownSentences, read_sentences
@@ -47,9 +48,9 @@ def label(
     """Label a set that was prepared from a folder. Utterances with a label are written as a folder of given speech."""
     avoided = {" ".join(reference.words) for reference in read_transcripts(sources.dev)}
     known = KnownSentences(read_sentences(sources.sentences, avoided))
-    tell(f"{len(known)} known sentences")
+    tell(counted(len(known), "known sentence"))
     spoken = read_emissions(sources.bundle, work, name, work, STEP_MS)
-    tell(f"{len(spoken)} recordings, {sum(one.utterance.seconds for one in spoken) / 3600:.2f} h")
+    tell(f"{counted(len(spoken), 'recording')}, {sum(one.utterance.seconds for one in spoken) / 3600:.2f} h")
     scores = text_scores(sources.bundle)
     rows = [
         _row(name, one.utterance, found)
@@ -59,7 +60,7 @@ def label(
     written = write_labelled(output, name, ((row, (recordings / row.member).read_bytes()) for row in rows))
     for kind in (FOUND, HEARD):
         seconds = [row.seconds for row in written if row.corpus == f"{name}_{kind}"]
-        tell(f"{kind}: {len(seconds)} recordings, {sum(seconds) / 3600:.2f} h")
+        tell(f"{kind}: {counted(len(seconds), 'recording')}, {sum(seconds) / 3600:.2f} h")
     return written
 
 

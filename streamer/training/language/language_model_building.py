@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from streamer.engine.language.language_model import LanguageModel, NgramArrays
+from streamer.text.counts import counted
 from streamer.training.data.corpus import CorpusError
 from streamer.training.data.replaced_file import replacing
 from streamer.training.language import kneser_ney, mixture
@@ -59,7 +60,7 @@ def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str],
     texts = read_texts(recipe.archives, recipe.train, references, share_alike=recipe.share_alike)
     for name, ids in texts.sources.items():
         tell(f"{name}: {np.count_nonzero(ids >= 0)} words in {np.count_nonzero(ids < 0)} sentences")
-    tell(f"{texts.left_out} sentences left out because dev holds them or a long stretch of them")
+    tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
 
     vocabulary = find_vocabulary(texts, references, recipe.vocabulary)
     dev = HeldOutText.number(references, vocabulary)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from streamer.text.counts import counted
 from streamer.training.data.corpus import CorpusError
 from streamer.training.data.replaced_file import replacing
 from streamer.training.release.release_steps import ReleaseStep
@@ -27,7 +28,8 @@ class StepRunner:
         waiting = [step for step in steps if again or not self.done(step)]
         skipped = len(steps) - len(waiting)
         minutes = sum(step.minutes for step in waiting)
-        self._tell(f"{len(waiting)} steps, about {minutes:.0f} minutes on two idle cores; {skipped} were done before")
+        lasting = counted(round(minutes), "minute")
+        self._tell(f"{counted(len(waiting), 'step')}, about {lasting} on two idle cores; done before: {skipped}")
         for step in steps:
             # This is checked again here, because an earlier step may have changed the files that this one reads.
             if again or not self.done(step):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
 from streamer.engine.language.rescoring import Rescorer
+from streamer.text.counts import counted
 from streamer.training.language.held_out_text import HeldOutText
 from streamer.training.language.text_sources import Reference, read_texts, read_transcripts
 from streamer.training.rescoring.sentence_batches import SentenceBatches, renumbered
@@ -71,7 +72,7 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     language = LanguageModel.load(language_file)
     references = read_transcripts(recipe.dev)
     texts = read_texts(recipe.archives, recipe.train, references)
-    tell(f"{texts.left_out} sentences left out because dev holds them or a long stretch of them")
+    tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
     size = min(recipe.words, len(language.words))
     batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), size, recipe.seed)
     chances = batches.chances(size)

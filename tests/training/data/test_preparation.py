@@ -25,7 +25,7 @@ def test_prepared_audio_is_what_was_given(speech: Path, tmp_path: Path) -> None:
     """Every recording has its samples, and its words in lower case."""
     told: list[str] = []
     prepare(speech, tmp_path / "work", 1, told.append)
-    assert told[0] == "train: 2 rows, 0 left out because dev holds them; dev: 1 rows"
+    assert told[0] == "train: 2 rows, 0 left out because dev holds them; dev: 1 row"
     train = Corpus(tmp_path / "work", "train")
     assert [utterance.text for utterance in train.utterances] == ["good morning", "it's late"]
     expected, _ = soundfile.read(io.BytesIO(wav(0.7, 2)), dtype="int16")
@@ -37,7 +37,7 @@ def test_prepared_audio_is_what_was_given(speech: Path, tmp_path: Path) -> None:
 def test_a_recording_that_the_shard_lacks_is_an_error(speech: Path, tmp_path: Path) -> None:
     """A missing recording is named, and no incomplete file stays."""
     shard(speech / "t.tar", {"a.wav": wav(0.5, 1)})
-    with pytest.raises(CorpusError, match=r"lacks 1 recordings.*b\.wav"):
+    with pytest.raises(CorpusError, match=r"lacks 1 recording of .*b\.wav"):
         prepare(speech, tmp_path / "work", 1, print)
     assert not (tmp_path / "work" / "train.samples").exists()
     assert not list((tmp_path / "work").glob("*.partial"))

@@ -38,7 +38,7 @@ def test_the_known_sentence_that_was_read_is_found(tmp_path: Path) -> None:
     assert (row.corpus, row.member, row.text) == ("clips_found", "deep/airplane.mp3", text.upper())
     assert read_manifest(tmp_path / "more" / "train.tsv") == [row]
     assert told[0] == "3 known sentences"
-    assert told[-2].startswith("found: 1 recordings")
+    assert told[-2].startswith("found: 1 recording,")
 
     dev.write_text(HEADER + f"d.tar\tc.wav\t0.6\tx\ts2\t{text.upper()}\n")
     rows = label(*places, Thresholds(), told.append)

@@ -28,12 +28,12 @@ def test_a_step_is_done_again_only_for_other_files(tmp_path: Path) -> None:
     told: list[str] = []
     runner = StepRunner(bundle, folder, told.append)
     runner.run(steps)
-    assert told[0] == "2 steps, about 2 minutes on two idle cores; 0 were done before"
+    assert told[0] == "2 steps, about 2 minutes on two idle cores; done before: 0"
     assert (folder / "search.txt").read_text() == "tuned it\n"
     assert (folder / "errors.txt").read_text() == "7\n"
     told.clear()
     runner.run(steps)
-    assert told == ["0 steps, about 0 minutes on two idle cores; 2 were done before"]
+    assert told == ["0 steps, about 0 minutes on two idle cores; done before: 2"]
     (bundle / "weights").write_text("2")
     assert [runner.done(each) for each in steps] == [False, True]
     told.clear()
