@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.spoken_text import UNKNOWN, sentences
 
-# A word that is in more sentences than this does not help to find the one that was read, and would cost time.
+# A word or pair that is in more sentences than this does not help to find the one that was read, and would cost time.
 MOST_SENTENCES = 20_000
 # Shorter sentences would match by chance. Longer ones are not given to people to read.
 FEWEST_WORDS, MOST_WORDS = 3, 20
@@ -32,45 +33,72 @@ def read_sentences(paths: Iterable[Path], avoided: Collection[str] = ()) -> Iter
 
 
 class KnownSentences:
-    """An index from words to sentences. Rare words count most. Of two equal matches, the shorter sentence is nearer."""
+    """An index from words, and from pairs of neighbouring words, to the sentences that have them. Rare ones count most.
+
+    The pairs find a sentence whose words are all frequent. Of two equal matches, the shorter sentence is nearer.
+    """
 
     def __init__(self, sentences: Iterable[str], most_sentences: int = MOST_SENTENCES) -> None:
         self._sentences = list(dict.fromkeys(sentences))
-        split = [sentence.split() for sentence in self._sentences]
-        lengths = np.array([len(words) for words in split], dtype=np.int64)
         self._numbers: dict[str, int] = {}
-        tokens = np.fromiter(
-            (self._numbers.setdefault(word, len(self._numbers)) for word in chain.from_iterable(split)),
-            dtype=np.int32,
-            count=int(lengths.sum()),
-        )
-        of_sentence = np.repeat(np.arange(len(split), dtype=np.int32), lengths)
-        occurrences = np.bincount(tokens, minlength=len(self._numbers))
-        self._weights = np.log((len(split) + 1) / np.maximum(occurrences, 1))
-        # A long sentence has more words that may match by chance, so the total weight of each sentence is needed.
-        self._sizes = np.sqrt(np.bincount(of_sentence, self._weights[tokens] ** 2, minlength=len(split)) + 1e-9)
-        order = np.argsort(tokens, kind="stable")
-        self._postings = of_sentence[order]
-        self._starts = np.concatenate([[0], np.cumsum(occurrences)])
         self._most = most_sentences
+        numbers, lengths = array("i"), array("i")
+        for sentence in self._sentences:
+            words = sentence.split()
+            lengths.append(len(words))
+            numbers.extend(self._numbers.setdefault(word, len(self._numbers)) for word in words)
+        words_said = np.array(numbers, dtype=np.int64)
+        said_in = np.repeat(np.arange(len(lengths), dtype=np.int32), np.array(lengths, dtype=np.int64))
+        neighbours = np.flatnonzero(said_in[1:] == said_in[:-1])
+        pairs_said = words_said[neighbours] * len(self._numbers) + words_said[neighbours + 1]
+        self._words = _Postings(words_said, said_in, len(lengths))
+        self._pairs = _Postings(pairs_said, said_in[neighbours], len(lengths))
+        # A long sentence has more words that may match by chance, so the total weight of each sentence is needed.
+        self._sizes = np.sqrt(self._words.totals + self._pairs.totals + 1e-9)
+        self._scores = np.zeros(len(lengths))  # all zero between two calls
 
     def __len__(self) -> int:
         return len(self._sentences)
 
     def nearest(self, heard: Sequence[str], number: int) -> list[str]:
         """Return up to this many sentences that share words with the recognised ones, the nearest first."""
-        found: list[npt.NDArray[np.int32]] = []
-        weights: list[npt.NDArray[np.float64]] = []
-        for word in dict.fromkeys(heard):
-            known = self._numbers.get(word)
-            if known is None or self._starts[known + 1] - self._starts[known] > self._most:
-                continue
-            sentences = np.unique(self._postings[self._starts[known] : self._starts[known + 1]])
-            found.append(sentences)
-            weights.append(np.full(len(sentences), self._weights[known] ** 2))
+        numbers = [self._numbers.get(word, -1) for word in heard]
+        pairs = [one * len(self._numbers) + other for one, other in pairwise(numbers) if min(one, other) >= 0]
+        found = [
+            (matching, weight)
+            for postings, keys in ((self._words, numbers), (self._pairs, pairs))
+            for matching, weight in map(postings.find, dict.fromkeys(keys))
+            if 0 < len(matching) <= self._most
+        ]
         if not found:
             return []
-        candidates, places = np.unique(np.concatenate(found), return_inverse=True)
-        scores = np.bincount(places, np.concatenate(weights)) / self._sizes[candidates]
-        best = np.argsort(-scores, kind="stable")[:number]
-        return [self._sentences[candidate] for candidate in candidates[best]]
+        for matching, weight in found:
+            self._scores[matching] += weight
+        candidates = np.concatenate([matching for matching, _ in found])
+        scores = self._scores[candidates] / self._sizes[candidates]
+        self._scores[candidates] = 0
+        # Every candidate is there at most once for each word and pair.
+        best = np.argsort(-scores, kind="stable")[: number * len(found)]
+        return [self._sentences[candidate] for candidate in dict.fromkeys(candidates[best].tolist())][:number]
+
+
+class _Postings:
+    """An index from keys to the numbers of the sentences that have them."""
+
+    def __init__(self, keys: npt.NDArray[np.int64], said_in: npt.NDArray[np.int32], sentences: int) -> None:
+        order = np.argsort(keys, kind="stable")
+        keys, said_in = keys[order], said_in[order]
+        first = np.ones(len(keys), dtype=bool)  # of a key in a sentence, which may have it several times
+        first[1:] = (keys[1:] != keys[:-1]) | (said_in[1:] != said_in[:-1])
+        keys, self._said_in = keys[first], said_in[first]
+        self._keys, starts, occurrences = np.unique(keys, return_index=True, return_counts=True)
+        self._ends = np.append(starts, len(keys))
+        self._weights = np.log((sentences + 1) / occurrences) ** 2
+        self.totals = np.bincount(self._said_in, np.repeat(self._weights, occurrences), minlength=sentences)
+
+    def find(self, key: int) -> tuple[npt.NDArray[np.int32], float]:
+        """Return the sentences that have a key, and the key's weight."""
+        place = int(np.searchsorted(self._keys, key))
+        if place == len(self._keys) or self._keys[place] != key:
+            return self._said_in[:0], 0.0
+        return self._said_in[self._ends[place] : self._ends[place + 1]], float(self._weights[place])

@@ -25,6 +25,19 @@ def test_of_equal_matches_the_shorter_sentence_is_nearer() -> None:
     assert KnownSentences(["a cat and a quokka", "a cat"]).nearest(["cat"], 2) == ["a cat", "a cat and a quokka"]
 
 
+def test_pairs_of_neighbouring_words_find_a_sentence_of_frequent_words() -> None:
+    """Each word is in too many sentences, but the same two words seldom follow each other."""
+    known = KnownSentences(["they have been seen", "have they been seen", "seen they have been"], most_sentences=2)
+    assert known.nearest(["have", "they", "seen"], 2) == ["have they been seen"]
+    assert known.nearest(["been", "have"], 2) == []
+
+
+def test_a_word_said_twice_counts_once() -> None:
+    """A sentence is not nearer because it repeats a word, and what was asked before does not matter."""
+    known = KnownSentences(["well well", "well done"])
+    assert [known.nearest(["done", "well", "done"], 1) for _ in range(2)] == [["well done"], ["well done"]]
+
+
 def test_nothing_is_near_to_unknown_or_too_frequent_words() -> None:
     """Words that are in more sentences than the limit find none."""
     assert KnownSentences(SENTENCES).nearest(["zebra"], 3) == []
