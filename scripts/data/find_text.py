@@ -2,7 +2,7 @@
 
     python scripts/data/find_text.py --recordings CLIPS --sentences TEXT… --dev GIVEN/dev.tsv --work WORK --output MORE
     python scripts/data/find_text.py --recordings CLIPS --surer-than 0.4 --dev GIVEN/dev.tsv --work WORK --output MORE
-    python scripts/data/find_text.py --check dev --work WORK
+    python scripts/data/find_text.py --check dev --sentences TEXT… --work WORK
 
 TEXT are text files of known sentences, with one or more sentences in each line. Every recording is recognised. The
 sentences that are nearest to the recognised words are scored by the phones that the acoustic model hears. If a sentence
@@ -10,6 +10,7 @@ fits about as well as the recognised words, it is the text. Otherwise the recogn
 is sure of them.
 
 With --check, nothing is written. A prepared set whose texts are known shows how many of the surest words are wrong.
+With --sentences, it also shows how often its texts are found among these sentences, and how often another one is taken.
 
 MORE gets `train.tsv` and tar shards of two corpora: NAME_found has known sentences, and NAME_heard recognised words.
 docs/how-to/training.md shows how often such texts are right.
@@ -25,6 +26,7 @@ from pathlib import Path
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.training.data.corpus import CorpusError
+from streamer.training.labelling.finding_check import check_finding
 from streamer.training.labelling.labelling import Sources, label
 from streamer.training.labelling.labels import Thresholds
 from streamer.training.labelling.recordings import prepare_recordings
@@ -53,7 +55,10 @@ def main() -> int:
         parser.error("--recordings, --dev and --output are needed, or --check")
     try:
         if options.check:
-            print(*check_sureness(options.bundle, options.work, options.check, options.beam), sep="\n")
+            prepared = options.bundle, options.work, options.check
+            print(*check_sureness(*prepared, options.beam), sep="\n")
+            if options.sentences:
+                print(*check_finding(*prepared, options.sentences, options.beam), sep="\n")
             return 0
         if not (options.work / f"{options.name}.tsv").is_file():
             prepare_recordings(options.recordings, options.work, options.name, options.processes)
