@@ -17,7 +17,7 @@ class Thresholds:
 
     # Pairs of limits in nats per frame. A known sentence may be less likely than the recognised words by the first
     # number, if it is likelier than the next sentence by the second number.
-    found: tuple[tuple[float, float], ...] = ((0.2, 0.2), (0.35, 0.5))
+    found: tuple[tuple[float, float], ...] = ((0.05, 0.1), (0.15, 0.3), (0.3, 0.6))
     heard: float = 0.6  # the least sureness of recognised words
     fewest_words: int = 3  # fewer words are not reliable
 
