@@ -13,6 +13,7 @@ from streamer.engine.models.encoder import STEM_CONTEXT, Encoder
 from streamer.engine.models.streaming_model import ModelState
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float32]
 
 
 class CompiledEncoder:
@@ -28,8 +29,6 @@ class CompiledEncoder:
         # And a plan of the memory for each size of a batch would take more memory than it saves time.
         self._session = new_session(content, without=["SkipLayerNormFusion"], plans=False)
         self._windows, self._pasts = windows(config.layers), pasts(config.layers)
-        # Where the keys of each head are in the window of a slot.
-        self._heads = np.arange(config.heads) * config.left_frames
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots.
@@ -48,40 +47,32 @@ class CompiledEncoder:
 
     def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
         """The next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        chunk = self._config.chunk_of(mel)
-        recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
-        state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
-        kept, past = state["windows"].transpose(0, 1), state["conv"].transpose(0, 1)
-        numbers, counts = slots.numpy(), state["frames"].numpy()
-        frames = counts[numbers]
-        window, before = _taken(kept, slots), _taken(past, slots)
-        inputs = {"mel": recent.numpy(), "frames": frames[:, None]}
-        inputs |= zip(self._windows, window.numpy(), strict=True)
-        inputs |= zip(self._pasts, before.unsqueeze(2).numpy(), strict=True)
-        found, new, newest = map(torch.from_numpy, self._session.run(None, inputs))
-        newest = newest.view(len(past), len(slots), *newest.shape[2:])[:, :, -past.shape[2] :]
-        past.index_copy_(1, slots, torch.cat((before[:, :, chunk:], newest), dim=2))
-        rows = torch.from_numpy(self._rows(numbers, frames, chunk))
-        size = kept.shape[-1]
-        kept.view(len(kept), -1, size).index_copy_(1, rows, new.view(len(kept), len(rows), size))
-        counts[numbers] = frames + chunk
-        return found
+        config, chunk = self._config, self._config.chunk_of(mel)
+        # By numpy, which shares the memory and begins an operation in a fraction of the time of torch.
+        numbers, heard, counts = slots.numpy(), state["mel"].numpy(), state["frames"].numpy()
+        kept, past = state["windows"].numpy().swapaxes(0, 1), state["conv"].numpy().swapaxes(0, 1)
+        window, before, frames = _taken(kept, numbers), _taken(past, numbers), counts[numbers]
+        recent = np.concatenate((heard[numbers], mel.numpy()), axis=1)
+        inputs = {"mel": recent, "frames": frames[:, None]}
+        inputs |= zip(self._windows, window, strict=True)
+        inputs |= zip(self._pasts, before[:, :, None], strict=True)
+        found, new, newest = self._session.run(None, inputs)
+        heard[numbers], counts[numbers] = recent[:, -STEM_CONTEXT:], frames + chunk
+        newest = newest.reshape(len(past), len(numbers), chunk, config.width)[:, :, -past.shape[2] :]
+        past[:, numbers] = np.concatenate((before[:, :, chunk:], newest), axis=2)
+        places = (frames[:, None] + np.arange(chunk)) % config.left_frames
+        by_head = new.reshape(len(kept), len(numbers), chunk, config.heads, -1)
+        kept[:, numbers[:, None], :, places] = by_head.transpose(1, 2, 0, 3, 4)  # in the order of such an index
+        return torch.from_numpy(found)
 
     def __sizeof__(self) -> int:
         """With the weights, which are in the memory of onnxruntime."""
         return super().__sizeof__() + self._size
 
-    def _rows(self, slots: Integers, frames: Integers, chunk: int) -> Integers:
-        """Where the keys and values of a chunk are kept, if the windows of all slots are seen as rows."""
-        ring = self._config.left_frames
-        places = (frames[:, None] + np.arange(chunk)) % ring + slots[:, None] * (ring * self._config.heads)
-        found: Integers = (places[:, :, None] + self._heads).ravel()
-        return found
 
-
-def _taken(kept: Tensor, slots: Tensor) -> Tensor:
+def _taken(kept: Floats, slots: Integers) -> Floats:
     """What these slots have kept, [layers, batch, ...]: not copied if they lie side by side."""
     first, count = int(slots[0]), len(slots)
     if slots.tolist() == list(range(first, first + count)):
         return kept[:, first : first + count]
-    return kept.index_select(1, slots)
+    return kept.take(slots, axis=1)

@@ -127,7 +127,7 @@ class ActivityHead:
         for frames, group in alike.items():
             slots = [work.stream.lease.slot for work in group]
             try:
-                found = self._pieces.compute(slots, [work.pieces.flatten(0, 1) for work in group], SUBSAMPLING * frames)
+                found = self._pieces.compute(slots, [work.pieces.flatten(0, 1) for work in group])
             except Exception as error:
                 _fail(group, error)
                 continue

@@ -6,7 +6,6 @@ nothing before it, but a detector that forgets at each cut is later, and wrong m
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,22 +58,17 @@ class PieceActivity:
             tensor[list(slots)] = 0
 
     @torch.inference_mode()
-    def compute(self, slots: Sequence[int], energies: Sequence[Tensor], hops: int) -> list[list[float]]:
-        """The probabilities of all frames in the next pieces of each of these slots. Each piece has so many hops."""
-        heard: list[tuple[list[int], Tensor]] = []
-        for start in range(0, max(map(len, energies)), hops):
-            # One piece after another: the network would round otherwise if it read several at once.
-            rows = [row for row, own in enumerate(energies) if start < len(own)]
-            if not heard or len(rows) < len(heard[-1][0]):
-                numbers = torch.tensor([slots[row] for row in rows], device=energies[0].device)
-            piece = torch.stack([energies[row][start : start + hops] for row in rows])
-            heard.append((rows, self._network.step(self.state, numbers, piece)))
-        found: list[list[float]] = [[] for _ in slots]
-        told = iter(torch.cat([part.flatten(0, 1) for _, part in heard])[:, 0].exp().tolist())
-        for rows, part in heard:
-            for row in rows:
-                found[row] += itertools.islice(told, part.shape[1])
-        return found
+    def compute(self, slots: Sequence[int], energies: Sequence[Tensor]) -> list[list[float]]:
+        """The probabilities of all frames in the next pieces of each of these slots."""
+        alike: dict[int, list[int]] = {}  # the rows with energies of the same length
+        for row, own in enumerate(energies):
+            alike.setdefault(len(own), []).append(row)
+        found: dict[int, list[float]] = {}
+        for rows in alike.values():
+            numbers = torch.tensor([slots[row] for row in rows], device=energies[0].device)
+            told = self._network.step(self.state, numbers, torch.stack([energies[row] for row in rows]))
+            found |= zip(rows, told[:, :, 0].exp().tolist(), strict=True)
+        return [found[row] for row in range(len(slots))]
 
 
 @dataclass(frozen=True)
@@ -101,4 +95,4 @@ class SpeechDetector:
 
     def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[list[float]]:
         """The probabilities of all frames in the next pieces of each of these slots, which have the same length."""
-        return self.activity.compute(slots, self.energies.compute(slots, pieces), len(pieces[0][0]) // HOP)
+        return self.activity.compute(slots, self.energies.compute(slots, pieces))
