@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -12,8 +10,6 @@ from streamer.engine.compiled.network_writer import BATCH, NetworkWriter
 from streamer.engine.graphs.sessions import new_session
 from streamer.engine.models.activity_network import CONTEXT_FRAMES, ActivityNetwork
 from streamer.engine.models.streaming_model import ModelState
-
-_END: Final = 2**62  # where a slice ends that goes to the end
 
 
 class CompiledActivity:
@@ -61,52 +57,19 @@ def activity_graph(network: ActivityNetwork) -> bytes:
     past, memory = graph.input("past", [BATCH, CONTEXT_FRAMES, mels]), graph.input("memory", [1, BATCH, size])
     fresh = graph.node("Div", graph.node("Sub", energies, graph.tensor(network.mean)), graph.tensor(network.deviation))
     recent = graph.node("Concat", past, fresh, axis=1)
-    # The convolutions as products of rows: a convolution of few frames would have other sums than one of many.
-    # A row of the first one gives two outputs, from these four hops and those that begin with the last of them.
-    hops = graph.numbers(0, -1, 4 * mels)
-    twice = [graph.node("Reshape", _cut(graph, recent, *ends), hops) for ends in ((0, -3), (3, _END))]
-    outputs = graph.silu(_linear(graph, graph.node("Concat", *twice, axis=2), *_first(network.first)))
-    # A frame is made of four such outputs.
-    pairs = [_cut(graph, outputs, *ends) for ends in ((0, -1), (1, _END))]
-    frames = graph.silu(_linear(graph, graph.node("Concat", *pairs, axis=2), *_second(network.second)))
+    # One frame more, as `halved` wants it: it counts for nothing.
+    hidden = graph.silu(graph.halved(graph.with_context(recent, 1), network.first))
+    hidden = graph.silu(graph.halved(hidden, network.second))
     # As the operation wants them: [frames, batch, width]. No lengths: all streams of a batch have as many frames.
     given = (*map(graph.tensor, _gates(network.recall)), "", memory)
-    by_frame = graph.node("Transpose", frames, perm=[1, 0, 2])
+    by_frame = graph.node("Transpose", hidden, perm=[1, 0, 2])
     remembered, last = graph.nodes("GRU", by_frame, *given, results=2, hidden_size=size, linear_before_reset=1)
     rows = graph.node("Transpose", graph.node("Squeeze", remembered, graph.numbers(1)), perm=[1, 0, 2])
-    graph.output(_linear(graph, rows, network.judge.weight.t(), network.judge.bias), [BATCH, "frames", 1])
-    graph.output(_cut(graph, recent, -CONTEXT_FRAMES, _END), [BATCH, CONTEXT_FRAMES, mels])
+    weight, bias = graph.tensor(network.judge.weight.t()), graph.tensor(network.judge.bias)
+    graph.output(graph.node("Add", graph.node("MatMul", rows, weight), bias), [BATCH, "frames", 1])
+    graph.output(graph.part(recent, -CONTEXT_FRAMES, 0), [BATCH, CONTEXT_FRAMES, mels])
     graph.output(last, [1, BATCH, size])
     return graph.written()
-
-
-def _cut(graph: NetworkWriter, value: str, begin: int, end: int) -> str:
-    """A part of the second axis."""
-    return graph.node("Slice", value, *map(graph.numbers, (begin, end, 1)))
-
-
-def _linear(graph: NetworkWriter, rows: str, weight: Tensor, bias: Tensor) -> str:
-    """A linear layer on the last axis: `weight` is [width, new width]."""
-    return graph.node("Add", graph.node("MatMul", rows, graph.tensor(weight)), graph.tensor(bias))
-
-
-def _first(layer: nn.Conv1d) -> tuple[Tensor, Tensor]:
-    """The weight and bias for rows of hops 0 to 3 and 3 to 6: the layer reads hops 0 to 4, and 2 to 6."""
-    kernel = layer.weight.permute(2, 1, 0)  # [5, mels, width]
-    weight = kernel.new_zeros(8, layer.in_channels, 2, layer.out_channels)
-    weight[:4, :, 0], weight[5, :, 0] = kernel[:4], kernel[4]
-    weight[2:4, :, 1], weight[5:, :, 1] = kernel[:2], kernel[2:]
-    return weight.flatten(2).flatten(0, 1), _bias(layer).repeat(2)
-
-
-def _second(layer: nn.Conv1d) -> tuple[Tensor, Tensor]:
-    """The weight and bias for rows of all that the layer reads for one output."""
-    return layer.weight.permute(2, 1, 0).flatten(0, 1), _bias(layer)
-
-
-def _bias(layer: nn.Conv1d) -> Tensor:
-    assert layer.bias is not None
-    return layer.bias
 
 
 def _gates(recall: nn.GRU) -> list[Tensor]:

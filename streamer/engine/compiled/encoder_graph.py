@@ -76,8 +76,9 @@ class EncoderGraph:
     def _stem(self, stem: SubsamplingStem) -> str:
         graph = self._graph
         mel = graph.input("mel", [BATCH, "hops", self._config.mels])
-        hidden = graph.silu(graph.convolution(graph.node("Transpose", mel, perm=[0, 2, 1]), stem.first))
-        return graph.node("Transpose", graph.convolution(hidden, stem.second), perm=[0, 2, 1])
+        # Three frames more, as `halved` wants them: they count for nothing.
+        hidden = graph.silu(graph.halved(graph.with_context(mel, 3), stem.first))
+        return graph.halved(hidden, stem.second)
 
     def _places(self, frames: str) -> None:
         """The positions of the chunk, and the mask: what of the window is from this stream, and all of the chunk."""

@@ -26,22 +26,22 @@ class WordHistories:
     def follow(self, rows: Sequence[int], ended: Callable[[int], EndedWord]) -> None:
         """Follow a step of the beam: `rows` says which history each row continues, NO_HISTORY for a dead row."""
         beam = len(self.open)
-        known = dict(enumerate(self.open))
-        known[NO_HISTORY] = ()
+        known: dict[int, tuple[HypothesisWord, ...]] = {NO_HISTORY: ()}
         distinct = dict.fromkeys(rows)  # many rows have the same history
         for history in distinct:
             missing = []
-            while history not in known:
+            while history >= beam and history not in known:
                 missing.append((history, ended(history - beam)))
                 history = missing[-1][1][0]
-            words = known[history]
+            words = known[history] if history in known else self.open[history]
+            known[history] = words
             for number, (_, word) in reversed(missing):
                 known[number] = words = (*words, word)
-        self.open = [known[history] for history in rows]
         count = _common([known[history] for history in distinct if history != NO_HISTORY])
-        if count:
-            self.settled += self.open[0][:count]
-            self.open = [words[count:] for words in self.open]
+        self.settled += known[rows[0]][:count]
+        # Rows with the same history go on sharing it, so that what follows handles it once.
+        left = {history: known[history][count:] for history in distinct}
+        self.open = [left[history] for history in rows]
 
     def settle(self, count: int) -> list[int]:
         """Settle `count` more words of the first row. Returns the rows that begin otherwise; their words are gone."""
