@@ -39,6 +39,7 @@ STEPS_MS = (320, 160)
 PAUSES_MS = (0, 300, 600)
 MS = 16  # samples
 PARTS = {
+    "features": (AcousticModel, "energies"),
     "encoder": (AcousticModel, "encode"),
     "activity": (CompiledActivity, "step"),  # also that of the pieces
     "pieces": (SpeechDetector, "compute"),

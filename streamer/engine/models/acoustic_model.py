@@ -189,17 +189,20 @@ class AcousticModel(nn.Module):
         """The same with tensors on the device of the model, and samples in [-1, 1)."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
-        frames, energies = self.encode(state, slots, samples)
-        found = self.encoder.emissions(frames)
+        energies = self.energies(state, slots, samples)
+        # Before the encoder, whose weights drive everything else out of the cache.
+        found: Emissions = {}
         for activity in self._activity:
             found[ACTIVITY] = activity.step(state, slots, energies)
-        return found
+        return found | self.encoder.emissions(self.encode(state, slots, energies))
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
     ) -> tuple[Tensor, Tensor]:
-        """What `encode` gives for samples that are not on the device yet."""
-        return self.encode(state, torch.tensor(slots, device=self.device), self._audio(samples))
+        """The frames of the encoder, and the energies for the activity network, for the next samples of these slots."""
+        numbers = torch.tensor(slots, device=self.device)
+        energies = self.energies(state, numbers, self._audio(samples))
+        return self.encode(state, numbers, energies), energies
 
     @torch.inference_mode()
     def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
@@ -213,12 +216,16 @@ class AcousticModel(nn.Module):
         return probabilities
 
     @torch.inference_mode()
-    def encode(self, state: ModelState, slots: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
-        """The frames of the encoder, from which the heads compute, and the energies for the activity network."""
+    def energies(self, state: ModelState, slots: Tensor, samples: Tensor) -> Tensor:
+        """The energies of the next samples, from which both networks compute."""
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
-        energies = self.features.energies(recent)
-        return self._steps[0].step(state, slots, self.features.normalised(energies).to(self._dtype)), energies
+        return self.features.energies(recent)
+
+    @torch.inference_mode()
+    def encode(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
+        """The frames of the encoder, from which the heads compute."""
+        return self._steps[0].step(state, slots, self.features.normalised(energies).to(self._dtype))
 
     def _audio(self, samples: NDArray[np.int16]) -> Tensor:
         return torch.from_numpy(samples).to(self.device).float() / 32768
