@@ -59,7 +59,10 @@ class PieceActivity:
 
     @torch.inference_mode()
     def compute(self, slots: Sequence[int], energies: Sequence[Tensor]) -> list[list[float]]:
-        """The probabilities of all frames in the next pieces of each of these slots."""
+        """The probabilities of all frames in the next pieces of each of these slots.
+
+        A compiled network gives the same bits for pieces that are read together as for one after another.
+        """
         alike: dict[int, list[int]] = {}  # the rows with energies of the same length
         for row, own in enumerate(energies):
             alike.setdefault(len(own), []).append(row)

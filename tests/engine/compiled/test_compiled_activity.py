@@ -26,11 +26,14 @@ def test_it_computes_what_torch_computes(frames: int) -> None:
     assert all(torch.equal(state[name][2], tensor) for name, tensor in kept.items())
 
 
-def test_company_hardly_matters() -> None:
-    """The sums of a stream alone have another order than those of a batch, at most."""
+@pytest.mark.parametrize("frames", [1, 3, 8])
+def test_company_and_parts_do_not_matter(frames: int) -> None:
+    """A stream gets the same bits alone and in a batch, and in parts of any length."""
     torch.manual_seed(1)
     compiled = CompiledActivity(ActivityNetwork().eval().requires_grad_(False))
-    energies = torch.randn(5, 32, 80)
-    together = compiled.step(compiled.make_state(5), torch.arange(5), energies)
-    alone = compiled.step(compiled.make_state(1), torch.tensor([0]), energies[3:4])
-    torch.testing.assert_close(together[3:4], alone, atol=1e-6, rtol=0)
+    energies = torch.randn(5, 64, 80) * 3
+    whole = compiled.step(compiled.make_state(5), torch.arange(5), energies)
+    for row in range(5):
+        state, slot = compiled.make_state(1), torch.tensor([0])
+        parts = [compiled.step(state, slot, part) for part in energies[row : row + 1].split(4 * frames, dim=1)]
+        assert torch.equal(torch.cat(parts, dim=1), whole[row : row + 1])
