@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from streamer.engine.compiled.network_writer import BATCH, NetworkWriter
+from streamer.engine.compiled.network_writer import BATCH, HALVED_CONTEXT, NetworkWriter
 from streamer.engine.graphs.sessions import new_session
-from streamer.engine.models.activity_network import CONTEXT_FRAMES, ActivityNetwork
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.streaming_model import ModelState
 
 
@@ -27,7 +27,7 @@ class CompiledActivity:
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
         return {
-            "activity_past": torch.zeros(slots, CONTEXT_FRAMES, self._mels),
+            "activity_past": torch.zeros(slots, HALVED_CONTEXT, self._mels),
             "activity_memory": torch.zeros(slots, self._memory),
         }
 
@@ -39,7 +39,7 @@ class CompiledActivity:
         judged, kept[numbers], last = self._session.run(None, inputs)
         memory[numbers] = last[0]
         # Not in the graph: onnxruntime rounds the last numbers of an array in another way.
-        return torch.from_numpy(-np.logaddexp(0, -judged))
+        return torch.from_numpy(-np.logaddexp(0, -judged[:, 0].swapaxes(0, 1)))
 
     def __sizeof__(self) -> int:
         """With the weights, which are in the memory of onnxruntime."""
@@ -50,24 +50,21 @@ def activity_graph(network: ActivityNetwork) -> bytes:
     """The content of the file of the graph.
 
     Its inputs: `energies`, and of each slot the last energies (`past`) and what it remembers (`memory`). Its outputs:
-    the log odds of speech, and the new past and memory.
+    the log odds of speech in each frame, and the new past and memory.
     """
     graph, mels, size = NetworkWriter(), len(network.mean), network.recall.hidden_size
     energies = graph.input("energies", [BATCH, "hops", mels])
-    past, memory = graph.input("past", [BATCH, CONTEXT_FRAMES, mels]), graph.input("memory", [1, BATCH, size])
+    past, memory = graph.input("past", [BATCH, HALVED_CONTEXT, mels]), graph.input("memory", [1, BATCH, size])
     fresh = graph.node("Div", graph.node("Sub", energies, graph.tensor(network.mean)), graph.tensor(network.deviation))
     recent = graph.node("Concat", past, fresh, axis=1)
-    # One frame more, as `halved` wants it: it counts for nothing.
-    hidden = graph.silu(graph.halved(graph.with_context(recent, 1), network.first))
-    hidden = graph.silu(graph.halved(hidden, network.second))
+    hidden = graph.silu(graph.halved(graph.silu(graph.halved(recent, network.first)), network.second))
     # As the operation wants them: [frames, batch, width]. No lengths: all streams of a batch have as many frames.
     given = (*map(graph.tensor, _gates(network.recall)), "", memory)
     by_frame = graph.node("Transpose", hidden, perm=[1, 0, 2])
     remembered, last = graph.nodes("GRU", by_frame, *given, results=2, hidden_size=size, linear_before_reset=1)
-    rows = graph.node("Transpose", graph.node("Squeeze", remembered, graph.numbers(1)), perm=[1, 0, 2])
     weight, bias = graph.tensor(network.judge.weight.t()), graph.tensor(network.judge.bias)
-    graph.output(graph.node("Add", graph.node("MatMul", rows, weight), bias), [BATCH, "frames", 1])
-    graph.output(graph.part(recent, -CONTEXT_FRAMES, 0), [BATCH, CONTEXT_FRAMES, mels])
+    graph.output(graph.node("Add", graph.node("MatMul", remembered, weight), bias), ["frames", 1, BATCH, 1])
+    graph.output(graph.part(recent, -HALVED_CONTEXT, 0), [BATCH, HALVED_CONTEXT, mels])
     graph.output(last, [1, BATCH, size])
     return graph.written()
 

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from streamer.engine.compiled.encoder_graph import EncoderGraph, pasts, windows
+from streamer.engine.compiled.network_writer import HALVED_CONTEXT
 from streamer.engine.graphs.sessions import new_session
-from streamer.engine.models.encoder import STEM_CONTEXT, Encoder
+from streamer.engine.models.encoder import Encoder
 from streamer.engine.models.streaming_model import ModelState
 
 Integers = NDArray[np.int64]
@@ -39,7 +40,7 @@ class CompiledEncoder:
         config = self._config
         size = config.width // config.heads
         return {
-            "mel": torch.zeros(slots, STEM_CONTEXT, config.mels),
+            "mel": torch.zeros(slots, HALVED_CONTEXT, config.mels),
             "windows": torch.zeros(2 * config.layers, slots, config.heads, config.left_frames, size).transpose(0, 1),
             "conv": torch.zeros(config.layers, slots, config.kernel - 1, config.width).transpose(0, 1),
             "frames": torch.zeros(slots, dtype=torch.int64),
@@ -57,7 +58,7 @@ class CompiledEncoder:
         inputs |= zip(self._windows, window, strict=True)
         inputs |= zip(self._pasts, before[:, :, None], strict=True)
         found, new, newest = self._session.run(None, inputs)
-        heard[numbers], counts[numbers] = recent[:, -STEM_CONTEXT:], frames + chunk
+        heard[numbers], counts[numbers] = recent[:, -HALVED_CONTEXT:], frames + chunk
         newest = newest.reshape(len(past), len(numbers), chunk, config.width)[:, :, -past.shape[2] :]
         past[:, numbers] = np.concatenate((before[:, :, chunk:], newest), axis=2)
         places = (frames[:, None] + np.arange(chunk)) % config.left_frames

@@ -76,9 +76,7 @@ class EncoderGraph:
     def _stem(self, stem: SubsamplingStem) -> str:
         graph = self._graph
         mel = graph.input("mel", [BATCH, "hops", self._config.mels])
-        # Three frames more, as `halved` wants them: they count for nothing.
-        hidden = graph.silu(graph.halved(graph.with_context(mel, 3), stem.first))
-        return graph.halved(hidden, stem.second)
+        return graph.halved(graph.silu(graph.halved(mel, stem.first)), stem.second)
 
     def _places(self, frames: str) -> None:
         """The positions of the chunk, and the mask: what of the window is from this stream, and all of the chunk."""

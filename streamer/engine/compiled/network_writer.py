@@ -12,6 +12,8 @@ from streamer.graphs.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.graphs.onnx_file import ElementType
 
 BATCH: Final = "batch"
+HALVED_CONTEXT: Final = 8
+"""The frames before the first one that `halved` reads if it is done twice."""
 _END: Final = 2**62  # where a slice ends that goes to the end
 _KINDS: Final = {torch.float32: ElementType.FLOAT, torch.int64: ElementType.INT64}
 
@@ -61,10 +63,6 @@ class NetworkWriter(GraphWriter):
     def part(self, value: str, begin: int, end: int) -> str:
         """A part of the second axis; an end of 0 is the end of the axis."""
         return self.node("Slice", value, self.numbers(begin), self.numbers(end or _END), self.numbers(1))
-
-    def with_context(self, frames: str, count: int) -> str:
-        """So many frames of zeros before [batch, frames, width]."""
-        return self.node("Pad", frames, self.numbers(0, count, 0, 0, 0, 0))
 
 
 def behind(norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
