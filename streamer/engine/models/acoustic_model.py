@@ -225,7 +225,7 @@ class AcousticModel(nn.Module):
     @torch.inference_mode()
     def encode(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
         """The frames of the encoder, from which the heads compute."""
-        return self._steps[0].step(state, slots, self.features.normalised(energies).to(self._dtype))
+        return self._steps[0].step(state, slots, self.features.normalised(energies))
 
     def _audio(self, samples: NDArray[np.int16]) -> Tensor:
         return torch.from_numpy(samples).to(self.device).float() / 32768

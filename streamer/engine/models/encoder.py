@@ -127,9 +127,9 @@ class Encoder(nn.Module):
 
     def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
         """The next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        chunk = self.config.chunk_of(mel)
-        recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
-        state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
+        chunk, kept = self.config.chunk_of(mel), state["mel"]
+        recent = torch.cat((kept.index_select(0, slots), mel.to(kept.dtype)), dim=1)
+        kept.index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
         frames, context = self.stem(recent), StepContext(self.rotation, self.config.left_frames, state, slots, chunk)
         for block in self.blocks:
             frames = block(frames, context)
