@@ -16,6 +16,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from streamer.engine.model_file import ModelFileError
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.language_model_building import Recipe, build
 
@@ -30,6 +31,10 @@ def main() -> int:
     parser.add_argument("--arpa", type=Path, help="also write the model to this file, in the ARPA format")
     parser.add_argument("--vocabulary", type=int, default=Recipe.vocabulary, help="the most words")
     parser.add_argument("--megabytes", type=float, default=Recipe.megabytes, help="the largest size of the file")
+    parser.add_argument(
+        "--same-words", type=Path, metavar="FILE",
+        help="take the words of this language model, so that its lexicon and its neural model still fit",
+    )  # fmt: skip
     parser.add_argument("--without-share-alike", action="store_true", help="leave out texts under share-alike licences")
     options = parser.parse_args()
     try:
@@ -40,9 +45,10 @@ def main() -> int:
             options.vocabulary,
             options.megabytes,
             share_alike=not options.without_share_alike,
+            same_words=options.same_words,
         )
         build(recipe, options.output, options.arpa, partial(print, flush=True))
-    except (CorpusError, OSError) as error:
+    except (CorpusError, ModelFileError, OSError) as error:
         print(f"build_language_model: {error}", file=sys.stderr)
         return 1
     return 0

@@ -19,12 +19,12 @@ import torch
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.training.acoustic import units
 from streamer.training.acoustic.batches import Batches, Recipe
-from streamer.training.acoustic.training_run import precision_of
 from streamer.training.data.alignment import read_targets
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.denominator import NgramTables
 from streamer.training.phones.loss_cost import encoder_ms, loss_ms, phone_emissions
 from streamer.training.phones.phone_ngram import ORDERS, estimate
+from streamer.training.precision import precision_of
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Train the neural language model that compares the alternatives of a segment, and write `rescoring.safetensors`.
+"""Train the neural language model that rescores words in the search, and write `rescoring.safetensors`.
 
     python scripts/train/train_rescoring.py lm_text.tar.xz lm_text_modern.tar.xz --train train.tsv --dev dev.tsv \\
         --bundle asr_repo/streaming_asr/1 --minutes 30
@@ -38,12 +38,15 @@ def main() -> int:
     parser.add_argument("--vector", type=int, default=NeuralRecipe.vector, help="numbers for each word")
     parser.add_argument("--memory", type=int, default=NeuralRecipe.memory, help="numbers that it remembers")
     parser.add_argument("--seed", type=int, default=NeuralRecipe.seed)
+    parser.add_argument(
+        "--start", type=Path, metavar="FILE", help="go on with the training of this model, at half rate"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
         recipe = NeuralRecipe(
             options.archives, options.dev, options.train, options.minutes, options.batches,
-            options.words, options.vector, options.memory, options.seed,
+            options.words, options.vector, options.memory, options.seed, options.start,
         )  # fmt: skip
         output = options.output or options.bundle / NEURAL_FILE
         train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))

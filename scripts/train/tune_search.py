@@ -4,15 +4,16 @@
 
 The log-probabilities of the phones' head at 320 ms are computed once and kept in the cache. Tuning minimises the mean
 of the corpora's word error rates. The weights are written to the bundle's `search.json`, and other values there stay.
-If the bundle has a neural language model that compares the alternatives, its weights are tuned last (with --rescoring,
-only those).
+If the bundle has a neural language model for rescoring, its weights are tuned too (with --rescoring, only those).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -21,12 +22,11 @@ from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.training.data.replaced_file import replacing
-from streamer.training.rescoring.rescoring_tuning import score_alternatives, tune_rescoring
 from streamer.training.search.corpus_errors import error_rates, halves, mean_over_corpora
-from streamer.training.search.emission_cache import read_emissions
+from streamer.training.search.emission_cache import EmittedUtterance, read_emissions
 from streamer.training.search.search_arguments import run_script, search_arguments
 from streamer.training.search.search_trials import run_beam
-from streamer.training.search.weight_tuning import RESCORING, described, tune
+from streamer.training.search.weight_tuning import RESCORING, TUNED, described, tune
 
 STREAMS = 32
 
@@ -45,28 +45,21 @@ def _tune(options: argparse.Namespace) -> None:
     rescorer = load_rescorer(options.bundle, language)
     tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, options.set, options.cache))
 
+    def found(spoken: Sequence[EmittedUtterance], trial: BeamOptions) -> dict[str, float]:
+        return error_rates(spoken, run_beam(spoken, lexicon, language, trial, STREAMS, rescorer).words)
+
     def judge(trial: BeamOptions) -> float:
-        return mean_over_corpora(error_rates(tuned_on, run_beam(tuned_on, lexicon, language, trial, STREAMS).words))
+        return mean_over_corpora(found(tuned_on, trial)) if 0 < trial.neural_share <= 1 else math.inf
 
     path = options.bundle / SEARCH_FILE
     start = BeamOptions.load(path) if path.exists() else BeamOptions(language_weight=1.0, blank_penalty=1.0)
     if options.beam:
         start = replace(start, beam=options.beam)
-    tell = partial(print, flush=True)
-    best = start if options.rescoring else tune(judge, start, tell)
-    print(f"\nwith {described(best)}; word errors in %")
+    tuned = RESCORING if options.rescoring else TUNED | (RESCORING if rescorer else {})
+    best = tune(judge, start, partial(print, flush=True), tuned)
+    print(f"\nwith {described(best, tuned)}; word errors in %")
     for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
-        rates = error_rates(half, run_beam(half, lexicon, language, best, STREAMS).words)
-        print(f"{name:21s} {_listed(rates)}")
-    if rescorer:
-        scored = [
-            score_alternatives(half, lexicon, language, rescorer, best, STREAMS) for half in (tuned_on, judged_on)
-        ]
-        best = tune_rescoring(scored[0], best, tell)
-        print(f"\nand the best of {best.rescored} alternatives with {described(best, RESCORING)}")
-        for name, found in zip(("half it was tuned on", "other half"), scored, strict=True):
-            print(f"{name:21s} {_listed(found.errors(best))}  best possible {found.least_errors():.1f}")
-        print(f"comparing the alternatives of an utterance took {scored[1].cost_ms:.1f} ms of CPU time")
+        print(f"{name:21s} {_listed(found(half, best))}")
     with replacing(path, "w") as file:
         file.write(json.dumps(asdict(best), indent=1) + "\n")
     print(f"wrote {path}")

@@ -31,7 +31,7 @@ NEEDED: Final = (
 OPTIONAL: Final = {
     "1/calibration.json": "times and confidences are not calibrated",
     "1/activity.pt": "silence is not detected",
-    "1/rescoring.safetensors": "alternatives are not compared where a segment ends",
+    "1/rescoring.safetensors": "words are not rescored by the neural language model",
 }
 REMEDY: Final = "in a clone: git checkout -- asr_repo (or git lfs pull); else install Streamer's wheel again"
 

@@ -3,7 +3,7 @@
 - `model.json` and `weights.pt`: the acoustic model
 - `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to turn phones into words
 - `letters.safetensors`: the pronunciation of words that are not in the lexicon
-- `rescoring.safetensors` (optional): a neural language model that compares the alternatives where a segment ends
+- `rescoring.safetensors` (optional): a neural language model that scores words again
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.pt` (optional): the network that detects whether somebody is speaking
 - `punctuation.safetensors` (optional): marks and capitals for the written form, and the end of turns
@@ -164,7 +164,7 @@ def _recogniser(
 
 
 def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:
-    """What compares the alternatives with the neural language model of a bundle; None if it has none."""
+    """What scores words again, with the neural language model of a bundle; None if it has none."""
     path = folder / NEURAL_FILE
     return Rescorer(NeuralModel.load(path, device), language) if path.exists() else None
 

@@ -20,6 +20,11 @@ from streamer.engine.search.beam_options import BeamOptions
 PHONES = ["a", "b", "c"]
 UNITS = ["<blank>", "|", *PHONES]
 BLANK, BOUNDARY = 0, 1
+# A beam so wide that nothing is lost.
+WIDE = BeamOptions(
+    beam=600, tokens=3, endings=600, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, end_weight=0.6,
+    boundary_floor=0.0, blank_ceiling=2.0,
+)  # fmt: skip
 
 
 def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
@@ -121,3 +126,18 @@ def forward(log_probs: Tensor, labels: Sequence[int]) -> float:
         before, first = after, False
     mass = before[-1] + (before[-2] if len(before) > 1 else 0.0)
     return math.log(mass) if mass else -math.inf
+
+
+def enumerated(tongue: Tongue, log_probs: Tensor, options: BeamOptions, longest: int) -> dict[tuple[str, ...], float]:
+    """The exact score of every word sequence that fits into these frames."""
+    lowered = log_probs.clone()
+    lowered[:, BLANK] -= options.blank_penalty
+    found = {}
+    for count in range(longest + 1):
+        for words in itertools.product(tongue.pronunciations, repeat=count):
+            ways = {tuple(labels) for labels in tongue.label_sequences(words)}
+            masses = [forward(lowered, labels) for labels in ways]
+            total = sum(math.exp(mass) for mass in masses if mass > -math.inf)
+            if total:
+                found[words] = math.log(total) + tongue.score(words, options)
+    return found

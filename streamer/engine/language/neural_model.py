@@ -1,27 +1,28 @@
 """A small neural language model: how likely each word of a sentence is after all words before it.
 
 A recurrent network (LSTM) reads the most frequent words of the n-gram model; word 0 stands for all others. The same
-table has the vectors of the words that are read and of those that are expected. `rescoring.safetensors` holds every
-row of the tables as whole numbers of one byte and a scale.
+table has the vectors of the words that are read and of those that are expected. The network is trained so that its
+scores are log-probabilities without being divided by their sum, which would cost more than all the rest.
+`rescoring.safetensors` holds every row of the tables as whole numbers of one byte and a scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from streamer.engine.language.language_model import RESERVED, SENTENCE_END, LanguageModel
+from streamer.engine.language.language_model import RESERVED, LanguageModel
 from streamer.engine.model_file import ModelFileKind
 
 NEURAL_FILE = "rescoring.safetensors"
 OTHERS = RESERVED.index("<unk>")
 SENTENCE_START = RESERVED.index("<s>")
 _LARGEST = 127  # of a byte with a sign
+_BLOCK = 16  # rows; their number is always a multiple of it
 _SCALES = ".scales"
-_FILE = ModelFileKind("neural language model", "neural", 1, "train_rescoring.py")
+_FILE = ModelFileKind("neural language model", "neural", 2, "train_rescoring.py")
 
 
 class NeuralModel(nn.Module):
@@ -41,40 +42,43 @@ class NeuralModel(nn.Module):
         expected: Tensor = self.expect(self.recall(self.vectors(read))[0])
         return expected
 
+    @property
+    def nothing_read(self) -> Tensor:
+        """The memory before the first word, which is the start of the sentence."""
+        return self.bias.new_zeros(2 * self.recall.hidden_size + self.vectors.embedding_dim)
+
     @torch.inference_mode()
-    def score(self, begun: Sequence[int], ways: Sequence[Sequence[int]]) -> list[Tensor]:
-        """ln P of each word and of the end of sentences that begin with the same words and go on in these ways.
+    def read(self, memories: Tensor, words: Tensor) -> Tensor:
+        """The memories [rows, numbers] of sentences after one more word of each."""
+        filled, known = self._filled(memories, words)
+        # Written out, because the layer of torch takes twice as long for a few rows.
+        of_words, of_output, bias, more_bias = self.recall.all_weights[0]
+        size = self.recall.hidden_size
+        read = torch.addmm(bias + more_bias, self.vectors(known), of_words.T)
+        taken, kept, new, told = read.addmm_(filled[:, :size], of_output.T).chunk(4, 1)
+        cell = kept.sigmoid() * filled[:, size : 2 * size] + taken.sigmoid() * new.tanh()
+        output = told.sigmoid() * cell.tanh()
+        return torch.cat((output, cell, self.expect(output)), 1)[: len(words)]
 
-        Numbers of words that the model does not have count as word 0.
-        """
-        start = [SENTENCE_START, *self._known(begun)]
-        known = [self._known(way) for way in ways]
-        device = self.bias.device
-        first, state = self.recall(self.vectors(torch.tensor([start], device=device)))
-        longest = max(map(len, known))
-        rows = torch.tensor([[*way, *[OTHERS] * (longest - len(way))] for way in known], device=device).long()
-        told = first[:, -1:].expand(len(ways), 1, -1)
-        if longest:
-            state = tuple(part.expand(-1, len(ways), -1).contiguous() for part in state)
-            told = torch.cat((told, self.recall(self.vectors(rows), state)[0]), 1)
-        # What is expected after the same words is computed once.
-        places: dict[tuple[int, ...], int] = {}
-        sources, indices = [], []
-        for number, way in enumerate(known):
-            for count in range(len(way) + 1):
-                if way[:count] not in places:
-                    places[way[:count]] = len(places)
-                    sources.append(number * (longest + 1) + count)
-                indices.append(places[way[:count]])
-        expected = self.expect(told.reshape(-1, told.shape[2])[sources])
-        chances = torch.addmm(self.bias, expected, self.vectors.weight.T)
-        totals = chances.logsumexp(1)
-        said = torch.tensor([word for way in known for word in (*way, SENTENCE_END)], device=device)
-        found = chances[indices, said] - totals[indices]
-        return list(found.cpu().split([len(way) + 1 for way in known]))
+    @torch.inference_mode()
+    def score(self, memories: Tensor, words: Tensor) -> Tensor:
+        """ln P of one word, or of the end, after each of these sentences. Words that it does not have are word 0."""
+        filled, known = self._filled(memories, words)
+        return ((self._expected(filled) * self.vectors(known)).sum(1) + self.bias[known])[: len(words)]
 
-    def _known(self, words: Sequence[int]) -> tuple[int, ...]:
-        return tuple(word if word < self.size else OTHERS for word in words)
+    @torch.inference_mode()
+    def sums(self, memories: Tensor) -> Tensor:
+        """The logarithm of the sum of all probabilities after each of these sentences. It should be near zero."""
+        return torch.addmm(self.bias, self._expected(memories), self.vectors.weight.T).logsumexp(1)
+
+    def _expected(self, memories: Tensor) -> Tensor:
+        return memories[:, 2 * self.recall.hidden_size :]
+
+    def _filled(self, memories: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+        """These rows and more, so that there are whole blocks. A few rows would get other last bits than many."""
+        missing = -len(words) % _BLOCK
+        known = words.masked_fill(words >= self.size, OTHERS)
+        return nn.functional.pad(memories, (0, 0, 0, missing)), nn.functional.pad(known, (0, missing))
 
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NeuralModel:

@@ -1,7 +1,7 @@
-"""Compares the alternatives of a segment by what the neural language model expects, beside the n-gram model.
+"""Rescores words by what the neural language model expects, beside the n-gram model.
 
-The probability of a word becomes a mixture of both models. What counts is how much likelier, in natural logarithms,
-each alternative is under the mixture than under the n-gram model, which the search has counted already.
+The probability of a word becomes a mixture of both models. What counts is how much likelier, in natural logarithms, a
+word is under the mixture than under the n-gram model, which the search has counted already.
 """
 
 from __future__ import annotations
@@ -13,56 +13,96 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from streamer.engine.language.language_model import SENTENCE_END, LanguageModel
-from streamer.engine.language.neural_model import OTHERS, NeuralModel, check_vocabulary
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, NeuralModel, check_vocabulary
+
+
+class Context:
+    """The words of a sentence so far. The neural model reads them when a word after them is scored first."""
+
+    __slots__ = ("before", "last_two", "memory")
+
+    def __init__(self, before: Context | None, last_two: tuple[int, int]) -> None:
+        """`before` is the context without the last word, or None at the start of the sentence."""
+        self.before, self.last_two = before, last_two
+        self.memory: Tensor | None = None
+
+
+SaidWord = tuple[Context, int]
+"""A word, by its number, and the words before it."""
 
 
 @dataclass(frozen=True)
 class BothScores:
-    """ln P of each word of an alternative and of the end of the sentence, under both models.
-
-    They are the same for words that neither model knows.
-    """
+    """ln P of each word under both models. They are the same for words that neither model knows."""
 
     neural: Tensor
     ngram: Tensor
 
-    def gain(self, share: float, weight: float, end_weight: float) -> float:
-        """How much better the alternative is if the neural model has this share of the mixture."""
-        if share >= 1:
-            gains = self.neural - self.ngram
-        else:
-            gains = torch.logaddexp(self.neural + math.log(share), self.ngram + math.log1p(-share)) - self.ngram
-        return weight * float(gains[:-1].sum()) + end_weight * float(gains[-1])
+    def gains(self, share: float) -> list[float]:
+        """How much likelier the words are in a mixture in which the neural model has this share."""
+        # One by one: exponentials of a tensor depend on where a number is in it, in the last bit.
+        more = (self.neural.double() - self.ngram.double()).tolist()
+        return [math.log1p(share * math.expm1(difference)) for difference in more]
 
 
 class Rescorer:
-    """Scores alternatives with both language models."""
+    """Scores words with both language models. A word gets the same bits in any company."""
 
     def __init__(self, neural: NeuralModel, language: LanguageModel) -> None:
         """ValueError if the models do not number the same words."""
         check_vocabulary(neural, language)
         self._neural, self._language = neural, language
-        self._numbers = {word: number for number, word in enumerate(language.words)}
         # The words that the neural model does not have share the probability of its word 0 by their unigrams.
-        self._shares = torch.zeros(len(language.words))
-        others = language.unigrams[neural.size :].cpu()
+        self._shares = torch.zeros_like(language.unigrams)
+        others = language.unigrams[neural.size :]
         self._shares[neural.size :] = others - others.logsumexp(0)
 
+    def start(self) -> Context:
+        """The start of a sentence."""
+        return Context(None, self._language.start)
+
+    def after(self, context: Context, word: int) -> Context:
+        """The context with one more word. A number that the n-gram model does not have is an unknown word."""
+        return Context(context, (context.last_two[1], self._known(word)))
+
     @torch.inference_mode()
-    def compare(self, begun: Sequence[str], ways: Sequence[Sequence[str]]) -> list[BothScores]:
-        """The scores of each way to go on, where all sentences begin with the same words."""
-        before = [self._numbers.get(text, OTHERS) for text in begun]
-        numbered = [[self._numbers.get(text, OTHERS) for text in way] for way in ways]
-        neural = torch.cat(self._neural.score(before, numbered))
-        contexts, said = [], []
-        for way in numbered:
-            history = [*self._language.start, *before, *way, SENTENCE_END]
-            for place in range(2 + len(before), len(history)):
-                contexts.append(history[place - 2 : place])
-                said.append(history[place])
-        device, words = self._language.unigrams.device, torch.tensor(said)
-        ngram = self._language.score(torch.tensor(contexts, device=device), words.to(device)).cpu()
-        neural = torch.where(words == OTHERS, ngram, neural + self._shares[words])
-        lengths = [len(way) + 1 for way in numbered]
-        return [BothScores(*both) for both in zip(neural.split(lengths), ngram.split(lengths), strict=True)]
+    def score(self, said: Sequence[SaidWord]) -> BothScores:
+        """The scores of these words under both models."""
+        self._read([context for context, _ in said])
+        device = self._language.unigrams.device
+        words = torch.tensor([self._known(word) for _, word in said], device=device)
+        contexts = torch.tensor([context.last_two for context, _ in said], device=device)
+        ngram = self._language.score(contexts, words)
+        memories = torch.stack([context.memory for context, _ in said if context.memory is not None])
+        neural = self._neural.score(memories, words) + self._shares[words]
+        return BothScores(torch.where(words == OTHERS, ngram, neural), ngram)
+
+    def gains(self, said: Sequence[SaidWord], share: float) -> list[float]:
+        """How much likelier each word is if the neural model has this share of the mixture."""
+        return self.score(said).gains(share) if said else []
+
+    def _read(self, contexts: Sequence[Context]) -> None:
+        """Let the neural model read these contexts, those before them first."""
+        levels = [_unread(contexts)]
+        while levels[-1]:
+            levels.append(_unread([context.before for context in levels[-1] if context.before]))
+        for level in reversed(levels):
+            if unread := _unread(level):
+                before = [context.before.memory if context.before else None for context in unread]
+                blank = self._neural.nothing_read
+                words = [context.last_two[1] if context.before else SENTENCE_START for context in unread]
+                memories = self._neural.read(
+                    torch.stack([blank if memory is None else memory for memory in before]),
+                    torch.tensor(words, device=blank.device),
+                )
+                for context, memory in zip(unread, memories, strict=True):
+                    # A copy, and no way back: nothing else is kept alive.
+                    context.memory, context.before = memory.clone(), None
+
+    def _known(self, word: int) -> int:
+        return word if word < len(self._language.words) else OTHERS
+
+
+def _unread(contexts: Sequence[Context]) -> list[Context]:
+    return [context for context in dict.fromkeys(contexts) if context.memory is None]

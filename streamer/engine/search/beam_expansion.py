@@ -25,6 +25,7 @@ from streamer.engine.search.beam_tensors import (
     MASSES,
     NODE_MIX,
     NUMBERS,
+    RESCORED,
     SECOND_LAST_WORD,
     START_FRAME,
     START_MASS,
@@ -33,11 +34,12 @@ from streamer.engine.search.beam_tensors import (
     Beams,
     BeamWorkspace,
     CandidateBuffer,
+    RescoredHistories,
     extend_hash,
 )
 from streamer.engine.search.emission_reader import BatchFrame, EmissionReader, StepFrames
-from streamer.engine.search.hotword_bonuses import HotwordBonuses
-from streamer.engine.search.hotword_compiler import CompiledHotwords
+from streamer.engine.search.hotwords.hotword_bonuses import HotwordBonuses
+from streamer.engine.search.hotwords.hotword_compiler import CompiledHotwords
 from streamer.engine.search.search import BLANK
 from streamer.engine.search.trie_tables import DEPTH, FIRST_WORD, WORD_COUNT, TrieTables
 from streamer.engine.work import Work
@@ -181,11 +183,14 @@ class BeamExpander:
         twice = own & (sources < self._nodes.shared)
         return (scores * self.options.language_weight + self.options.word_bonus + gains).exp().masked_fill(twice, 0.0)
 
-    def step(self, beams: Beams, log_probabilities: Tensor, bonuses: HotwordBonuses | None = None) -> Tensor:
+    def step(
+        self, beams: Beams, log_probabilities: Tensor, bonuses: HotwordBonuses | None = None, rescored: bool = False
+    ) -> Tensor:
         """Read a step of emissions [batch, frames, units]. Returns the words that ended in it as a tensor [words, 5].
 
         The columns: the history before the word (a row of the stream's beam before the step, or the size of the beam
         plus the row of another of these words), the word, its first frame, the frame after its last, its posterior.
+        `rescored` says that the words of the beams were rescored where the steps before this one ended.
         """
         emitted = self._reader.read(log_probabilities, beams.frames)
         workspace = self._workspace if bonuses is None else self._hotword_workspace
@@ -193,6 +198,7 @@ class BeamExpander:
         workspace.views(len(emitted.order))[0].load(beams, emitted.order)
         if bonuses:
             bonuses = bonuses.take(emitted.order)
+        before = RescoredHistories.of(beams, emitted.order) if rescored else None
         ended: list[_EndedWords] = []
         for number, frame in enumerate(emitted.frames):
             now, then, candidates = workspace.views(len(frame.times))
@@ -200,7 +206,7 @@ class BeamExpander:
                 now, then = then, now
             if frame.after_blanks is not None:
                 torch.where(frame.after_blanks, now.total, now.in_blank, out=now.in_blank)
-            self._grow(now, then, candidates, frame, bonuses and bonuses.first(len(frame.times)), ended)
+            self._grow(now, then, candidates, frame, bonuses and bonuses.first(len(frame.times)), before, ended)
         self._store(beams, emitted, workspace)
         beams.frames += log_probabilities.shape[1]
         return torch.cat([one.listed() for one in ended]) if ended else torch.zeros(0, 5, dtype=torch.float64)
@@ -212,6 +218,7 @@ class BeamExpander:
         found: CandidateBuffer,
         frame: BatchFrame,
         bonuses: HotwordBonuses | None,
+        rescored: RescoredHistories | None,
         ended: list[_EndedWords],
     ) -> None:
         """Expand by one frame: collect candidates that stay, grow by a phone or end a word, and keep the best."""
@@ -237,7 +244,7 @@ class BeamExpander:
         in_blank = torch.mul(now.total, frame.blank, out=found.stay_in_blank)
         stay = torch.addcmul(in_blank, now.total - now.in_blank, here)
         if frame.ending:
-            ending = self._end_words(now, found, rows, at_root, frame, bonuses, ended)
+            ending = self._end_words(now, found, rows, at_root, frame, bonuses, rescored, ended)
             inflow, origin = inflow + ending.inflow, torch.where(at_root, ending.source, origin)
             ended.append(ending)
         else:
@@ -295,7 +302,7 @@ class BeamExpander:
 
     def _end_words(
         self, now: BeamBuffer, found: CandidateBuffer, rows: Tensor, at_root: Tensor, frame: BatchFrame,
-        bonuses: HotwordBonuses | None, before: list[_EndedWords],
+        bonuses: HotwordBonuses | None, rescored: RescoredHistories | None, before: list[_EndedWords],
     ) -> _EndedWords:  # fmt: skip
         """Add a hypothesis at the root for each of the likeliest words that end in this frame; merge equal ones."""
         some = len(frame.ending) < len(now.nodes)
@@ -321,6 +328,12 @@ class BeamExpander:
 
         # Merge pronunciations of the same words, and merge them into hypotheses that already wait at the root.
         history = extend_hash(theirs[:, HISTORY_HASH], words)
+        gains = theirs[:, RESCORED]
+        if rescored:
+            former = gains.view(torch.float64)
+            again = rescored.take(torch.tensor(frame.ending, device=rows.device)).gains_of(history, former)
+            gains = again.view(torch.int64)
+            mass.mul_((again - former).exp_())
         there = torch.where(at_root, numbers[:, HISTORY_HASH], NO_NODE - self._beam_ids)
         keys, row = torch.cat((there, history), 1).sort(stable=True, dim=1)
         first = row.gather(1, torch.searchsorted(keys, history))
@@ -333,7 +346,7 @@ class BeamExpander:
         context = torch.add(words * WORD_MIX, theirs[:, LAST_WORD], alpha=HISTORY_MIX)
         start_mass = torch.zeros_like(words)
         ended = torch.stack(
-            (history, context, theirs[:, LAST_WORD], words, back, start_mass, start_mass, start_mass), 1
+            (history, context, theirs[:, LAST_WORD], words, back, start_mass, start_mass, start_mass, gains), 1
         )
         inflow, mass, likeliest = merged[:, :beam], merged[:, beam:], likeliest[:, :beam]
         if some:

@@ -23,7 +23,7 @@ class BeamOptions:
     hotword_bonus: float = 5.5  # natural log, for each word of a hotword of weight 1
     hotword_floor: float = -10.0  # natural log of the probability of a word that the language model does not know
     hotword_lent: float = 0.5  # the part of the bonus that a phrase gets in advance, before its last word
-    rescored: int = 8  # alternatives that the neural language model compares where a segment ends
+    rescored: int = 8  # alternatives whose end of the sentence the neural language model scores
     neural_share: float = 0.5  # of the neural model in its mixture with the n-gram model
     neural_weight: float = 1.0  # of what the mixture says more than the n-gram model
     neural_end_weight: float = 1.0  # the same for the end of the sentence

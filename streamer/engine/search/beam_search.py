@@ -7,8 +7,8 @@ paths and pronunciations, plus the weighted score of the language model and a bo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,8 +21,9 @@ from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.beam_expansion import BeamExpander
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_tensors import BACK_POINTER, END_FRAME, HISTORY_HASH, START_FRAME, Beams
-from streamer.engine.search.hotword_bonuses import HotwordBonuses
-from streamer.engine.search.hotword_compiler import HotwordCompiler
+from streamer.engine.search.hotwords.hotword_bonuses import HotwordBonuses
+from streamer.engine.search.hotwords.hotword_compiler import HotwordCompiler
+from streamer.engine.search.neural_rescoring import BeamStep, NeuralRescoring
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.search.word_agreement import AgreementShares, WordAgreement
 from streamer.engine.search.word_histories import NO_HISTORY, EndedWord, WordHistories
@@ -30,9 +31,20 @@ from streamer.engine.work import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
+_RESCORED_LAST = 1e-4  # a word that has not ended is rescored if it is this likely, compared with the likeliest
 
 ScoredWords = tuple[tuple[HypothesisWord, ...], float]
 """Words and their score."""
+
+
+@dataclass
+class _Way:
+    """A way in which a segment could end: the words that are not settled, and the row of the beam that has them."""
+
+    worth: float
+    words: tuple[HypothesisWord, ...]
+    row: int
+    last: int | None = None  # the number of the last word if it has not ended
 
 
 class BeamSearch:
@@ -45,13 +57,13 @@ class BeamSearch:
     ) -> None:  # fmt: skip
         """`letters` pronounces hotwords that are not in the lexicon. Without it such hotwords are refused.
 
-        `rescorer` compares the alternatives where a segment ends.
+        `rescorer` scores the words that ended again, where a step ends.
         """
         if BOUNDARY not in units:
             raise ValueError(f"the head {head!r} has no unit for the boundary between words")
         self.options = options or BeamOptions()
         self._head, self._texts, self._device = head, language.words, device
-        self._rescorer = rescorer
+        self._rescoring = NeuralRescoring(rescorer, self.options, slots) if rescorer else None
         boundary, beam = list(units).index(BOUNDARY), self.options.beam
         self._compiler = HotwordCompiler(lexicon, language.words, language.unigrams, units, letters, self.options)
         self._expander = BeamExpander(lexicon, language, self.options, boundary, len(units), slots, device)
@@ -89,6 +101,8 @@ class BeamSearch:
             self._histories[slot] = WordHistories(self.options.beam)
             self._agreement[slot] = WordAgreement()
             self._frames[slot] = 0
+            if self._rescoring:
+                self._rescoring.reset(slot)
 
     @torch.inference_mode()
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
@@ -109,7 +123,7 @@ class BeamSearch:
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """Up to `number` different texts if the segment ended here, likeliest first. The first is that of `finish`."""
         history = self._histories[slot]
-        ranked = self._rescored(history.settled, self._open_ranking(slot))
+        ranked = self._ranked(slot)
         if not ranked:
             return [(history.words(0), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
@@ -125,25 +139,33 @@ class BeamSearch:
     def ranking(self, slot: int) -> list[ScoredWords]:
         """All whole-word hypotheses of a slot if the segment ended here, with the search's own scores, best first."""
         settled = self._histories[slot].settled
-        return [((*settled, *words), score) for words, score in self._open_ranking(slot)]
+        return [((*settled, *words), score) for words, score in self._ranked(slot)]
 
-    def _rescored(self, settled: Sequence[HypothesisWord], ranked: list[ScoredWords]) -> list[ScoredWords]:
-        """The best of these hypotheses in the order that the neural language model gives, then the others."""
-        options, best = self.options, ranked[: self.options.rescored]
-        if self._rescorer is None or len(best) < 2:
+    def _ranked(self, slot: int) -> list[ScoredWords]:
+        """The same with the words that are not settled: all hypotheses have the others in common."""
+        ways = self._ways(slot)
+        merged: dict[tuple[str, ...], float] = {}
+        parts: dict[tuple[str, ...], _Way] = {}
+        for way in ways:
+            said = tuple(word.text for word in way.words)
+            merged[said] = merged.get(said, 0.0) + way.worth
+            if said not in parts or way.worth > parts[said].worth:
+                parts[said] = way
+        scale = float(self._beams.scale[slot])
+        best = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
+        ranked = [(parts[said].words, math.log(mass) + scale) for said, mass in best]
+        compared = ranked[: self.options.rescored]
+        if not self._rescoring or not compared:
             return ranked
-        ways = [[word.text for word in words] for words, _ in best]
-        gains = [
-            both.gain(options.neural_share, options.neural_weight, options.neural_end_weight)
-            for both in self._rescorer.compare([word.text for word in settled], ways)
-        ]
-        again = [(words, score + gain) for (words, score), gain in zip(best, gains, strict=True)]
+        ends = [(parts[said].row, parts[said].last) for said, _ in best[: len(compared)]]
+        gains = self._rescoring.end_gains(slot, ends)
+        again = [(words, score + gain) for (words, score), gain in zip(compared, gains, strict=True)]
         # The others were worse before. They gain no more than any of the best, so they remain so.
-        others = [(words, score + min(gains)) for words, score in ranked[len(best) :]]
+        others = [(words, score + min(gains)) for words, score in ranked[len(compared) :]]
         return sorted(again, key=lambda one: -one[1]) + others
 
-    def _open_ranking(self, slot: int) -> list[ScoredWords]:
-        """The same with the words that are not settled: all hypotheses have the others in common."""
+    def _ways(self, slot: int) -> list[_Way]:
+        """All ways in which a segment could end here: whole words, and the words that could end."""
         numbers = self._numbers([slot])
         with torch.inference_mode():
             beams = self._beams.take(numbers)
@@ -151,40 +173,51 @@ class BeamSearch:
             last = self._expander.last_words(beams, self.options.beam, bonuses)
             worth = (last.worth * beams.total.unsqueeze(2))[0].tolist()
             whole = (last.whole * beams.total)[0].tolist()
-        texts, posteriors, scale = last.words[0].tolist(), last.posteriors[0].tolist(), float(beams.scale)
+        texts, posteriors = last.words[0].tolist(), last.posteriors[0].tolist()
         times = beams.numbers[0, START_FRAME : END_FRAME + 1].T.tolist()
-        merged: dict[tuple[str, ...], float] = {}
-        parts: dict[tuple[str, ...], tuple[float, tuple[HypothesisWord, ...]]] = {}
+        open_words, found = self._histories[slot].open, []
         for row, values in enumerate(worth):
-            words = self._histories[slot].open[row] if whole[row] or any(values) else ()
-            start, end = times[row]
-            ways = [(whole[row], words)] if whole[row] else []
+            if whole[row]:
+                found.append(_Way(whole[row], open_words[row], row))
             for number, value in zip(texts[row], values, strict=True):
                 if value:
-                    ways.append((value, (*words, self._word(slot, number, start, end, posteriors[row]))))
-            for value, way in ways:
-                said = tuple(word.text for word in way)
-                merged[said] = merged.get(said, 0.0) + value
-                parts[said] = max(parts.get(said, (0.0, ())), (value, way), key=lambda part: part[0])
-        best = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
-        return [(parts[said][1], math.log(mass) + scale) for said, mass in best]
+                    start, end = times[row]
+                    word = self._word(slot, number, start, end, posteriors[row])
+                    found.append(_Way(value, (*open_words[row], word), row, number))
+        if self._rescoring:
+            least = _RESCORED_LAST * max((way.worth for way in found), default=0.0)
+            begun = [way for way in found if way.worth >= least and way.last is not None]
+            words = [(way.row, way.last) for way in begun if way.last is not None]
+            for way, gain in zip(begun, self._rescoring.last_gains(slot, words), strict=True):
+                way.worth *= math.exp(gain)
+        return found
 
     def _advance(self, slots: Sequence[int], log_probabilities: Tensor) -> list[Hypothesis]:
         """Advance slots that all have hotwords, or all have none."""
         numbers = self._numbers(slots)
         beams = self._beams.take(numbers)
         bonuses = self._expander.bonuses(numbers) if slots[0] in self._new_words else None
-        listed = self._expander.step(beams, log_probabilities, bonuses).cpu().numpy()
+        rescored = self._rescoring is not None
+        listed = self._expander.step(beams, log_probabilities, bonuses, rescored).cpu().numpy()
         back = torch.where(beams.total > 0, beams.numbers[:, BACK_POINTER], NO_HISTORY).tolist()
+        read: dict[int, list[float]] = {}
+
+        def ended(number: int) -> list[float]:
+            if number not in read:
+                read[number] = listed[number].tolist()
+            return read[number]
+
+        for row, slot in enumerate(slots):
+
+            def ended_word(number: int, slot: int = slot) -> EndedWord:
+                history, word, start, end, posterior = ended(number)
+                return int(history), self._word(slot, int(word), int(start), int(end), posterior)
+
+            self._histories[slot].follow(back[row], ended_word)
+        self._rescore(slots, beams, back, lambda number: (int(ended(number)[0]), int(ended(number)[1])))
         beams.numbers[:, BACK_POINTER] = torch.arange(self.options.beam, device=self._device)
         totals = beams.total.tolist()
         for row, slot in enumerate(slots):
-
-            def ended(number: int, slot: int = slot) -> EndedWord:
-                back, word, start, end, posterior = listed[number].tolist()
-                return int(back), self._word(slot, int(word), int(start), int(end), posterior)
-
-            self._histories[slot].follow(back[row], ended)
             self._frames[slot] += log_probabilities.shape[1]
             self._settle(slot, row, beams)
             self._agreement[slot].note(self._histories[slot].open, totals[row])
@@ -202,6 +235,22 @@ class BeamSearch:
                 unfinished = starts[row], ends[row]
             found.append(Hypothesis(words, len(history.settled), unfinished))
         return found
+
+    def _rescore(
+        self, slots: Sequence[int], beams: Beams, back: Sequence[Sequence[int]],
+        ended: Callable[[int], tuple[int, int]],
+    ) -> None:  # fmt: skip
+        """Count what the neural language model says of the words that ended in this step."""
+        if not self._rescoring:
+            return
+        hashes = beams.numbers[:, HISTORY_HASH].tolist()
+        steps = [BeamStep(slot, back[row], hashes[row], ended) for row, slot in enumerate(slots)]
+        if self._rescoring.follow(steps):
+            gains = torch.tensor([self._rescoring.gains(slot) for slot in slots], dtype=torch.float64)
+            orders = beams.rescore(gains.to(self._device)).tolist()
+            for slot, order in zip(slots, orders, strict=True):
+                self._histories[slot].reorder(order)
+                self._rescoring.reorder(slot, order)
 
     def _last_words(
         self, beams: Beams, nodes: Sequence[int], bonuses: HotwordBonuses | None

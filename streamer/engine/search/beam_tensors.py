@@ -13,9 +13,12 @@ import torch
 from torch import Tensor
 
 # Rows of `numbers`: hashes of all words and of the last two, those two words, and where to find the list of all words;
-# of the running word the first frame, the frame after its last phone, and the mass with which it began (float64 bits).
-HISTORY_HASH, CONTEXT_HASH, SECOND_LAST_WORD, LAST_WORD, BACK_POINTER, START_FRAME, END_FRAME, START_MASS = range(8)
-NUMBERS = 8
+# of the running word the first frame, the frame after its last phone, and the mass with which it began (float64 bits);
+# what the neural language model has added to the score of all words so far (natural log, float64 bits).
+HISTORY_HASH, CONTEXT_HASH, SECOND_LAST_WORD, LAST_WORD, BACK_POINTER, START_FRAME, END_FRAME, START_MASS, RESCORED = (
+    range(9)
+)
+NUMBERS = 9
 # Rows of `mass`: the mass of all paths, and of those that end in a blank.
 TOTAL, IN_BLANK = range(2)
 MASSES = 2
@@ -64,6 +67,51 @@ class Beams:
         """The mass of each hypothesis: [slots, beam]."""
         return self.mass[:, TOTAL]
 
+    def rescore(self, gains: Tensor) -> Tensor:
+        """Let each hypothesis [slots, beam] have this gain, and sort them again. Returns their former places."""
+        factors = (gains - self.numbers[:, RESCORED].view(torch.float64)).exp()
+        self.numbers[:, RESCORED] = gains.view(torch.int64)
+        self.mass.mul_(factors.unsqueeze(1))
+        peak, order = self.total.sort(dim=1, descending=True, stable=True)
+        self.nodes.copy_(self.nodes.gather(1, order))
+        self.numbers.copy_(self.numbers.gather(2, order.unsqueeze(1).expand_as(self.numbers)))
+        self.mass.copy_(self.mass.gather(2, order.unsqueeze(1).expand_as(self.mass)))
+        peak = peak[:, :1]
+        self.mass.div_(peak.unsqueeze(1))
+        # The running word is as likely as it was.
+        start_mass = self.numbers[:, START_MASS].view(torch.float64)
+        start_mass.mul_(factors.gather(1, order)).div_(peak)
+        self.scale.add_(peak.squeeze(1).log())
+        return order
+
+
+@dataclass
+class RescoredHistories:
+    """The histories that the beams of a batch had before a step, and their gains by rescoring: [streams, beam].
+
+    Where a word that ends makes one of them again, it gets the same gain at once, so all hypotheses that are merged
+    have the same gain. Words that make a new history are rescored where the step ends.
+    """
+
+    hashes: Tensor  # sorted
+    gains: Tensor
+
+    @classmethod
+    def of(cls, beams: Beams, order: Tensor) -> RescoredHistories:
+        """Those of the beams at `order`."""
+        numbers = beams.numbers.index_select(0, order)
+        hashes, row = numbers[:, HISTORY_HASH].sort(1)
+        return cls(hashes, numbers[:, RESCORED].view(torch.float64).gather(1, row))
+
+    def take(self, streams: Tensor) -> RescoredHistories:
+        """Those of some streams of the batch."""
+        return RescoredHistories(self.hashes.index_select(0, streams), self.gains.index_select(0, streams))
+
+    def gains_of(self, histories: Tensor, otherwise: Tensor) -> Tensor:
+        """The gains of these histories [streams, n] if they are among them, and otherwise those given."""
+        column = torch.searchsorted(self.hashes, histories).clamp_(max=self.hashes.shape[1] - 1)
+        return torch.where(self.hashes.gather(1, column) == histories, self.gains.gather(1, column), otherwise)
+
 
 class BeamBuffer:
     """Views of one buffer of a BeamWorkspace: the hypotheses of its first `batch` streams.
@@ -77,7 +125,7 @@ class BeamBuffer:
         self.flat_nodes = self.nodes.flatten()
         self.numbers = numbers[:batch]
         self.kept, self.ended = self.numbers[:, :, :beam], self.numbers[:, :, beam:]
-        self.history, self.context, _, _, _, self.start, self.end, start_mass = self.kept.unbind(1)
+        self.history, self.context, _, _, _, self.start, self.end, start_mass, _ = self.kept.unbind(1)
         self.start_mass = start_mass.view(torch.float64)
         self.mass = mass[:batch]
         self.total, self.in_blank = self.mass.unbind(1)

@@ -53,6 +53,10 @@ class WordHistories:
             self.open[row] = ()
         return apart
 
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Put the rows into this order."""
+        self.open = [self.open[row] for row in rows]
+
     def words(self, row: int) -> tuple[HypothesisWord, ...]:
         """All words of a row."""
         return (*self.settled, *self.open[row])

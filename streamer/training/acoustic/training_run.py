@@ -32,6 +32,7 @@ from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.beam_alternatives import BeamAlternatives
 from streamer.training.phones.denominator import NgramTables
 from streamer.training.phones.phone_ngram import estimate
+from streamer.training.precision import precision_of
 from streamer.training.stop_signals import STOP_SIGNALS
 from streamer.triton.repository import asr_repository
 
@@ -242,9 +243,3 @@ def _checkpoint(path: Path) -> dict[str, Any]:
         raise CorpusError(f"{path} is missing: there is no trained run in this folder yet")
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return state
-
-
-def precision_of(device: torch.device) -> torch.dtype:
-    """Return bfloat16 if the machine computes in it, otherwise float32."""
-    fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
-    return torch.bfloat16 if fast else torch.float32

@@ -47,6 +47,7 @@ class Recipe:
     vocabulary: int = 100_000  # words at most
     megabytes: float = 25.0  # of the file at most
     share_alike: bool = True  # whether texts under such licences are used
+    same_words: Path | None = None  # a language model whose words it gets
 
 
 def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str], None]) -> None:
@@ -62,7 +63,10 @@ def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str],
         tell(f"{name}: {np.count_nonzero(ids >= 0)} words in {np.count_nonzero(ids < 0)} sentences")
     tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
 
-    vocabulary = find_vocabulary(texts, references, recipe.vocabulary)
+    if recipe.same_words:
+        vocabulary = LanguageModel.load(recipe.same_words).words
+    else:
+        vocabulary = find_vocabulary(texts, references, recipe.vocabulary)
     dev = HeldOutText.number(references, vocabulary)
     for number, corpus in enumerate(dev.corpora):
         unknown = 1 - dev.known[(dev.corpus == number) & (dev.tokens[:, 2] != END_ID)].mean()

@@ -1,1 +1,1 @@
-"""The neural language model that compares alternatives: its training, and the tuning of its weights."""
+"""The training of the neural language model that rescores words."""

@@ -1,4 +1,8 @@
-"""Trains the neural language model: sampled softmax, Adam, and a rate that falls to zero at the end of the plan."""
+"""Trains the neural language model: sampled softmax, Adam, and a rate that falls to zero at the end of the plan.
+
+The scores themselves have to be log-probabilities, because the search has no time to add up those of all words. So the
+logarithm of their sum is drawn to zero.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from streamer.engine.language.language_model import LanguageModel
-from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
+from streamer.engine.language.language_model import SENTENCE_END, LanguageModel
+from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, NeuralModel
 from streamer.engine.language.rescoring import Rescorer
 from streamer.text.counts import counted
 from streamer.training.language.held_out_text import HeldOutText
 from streamer.training.language.text_sources import Reference, read_texts, read_transcripts
+from streamer.training.precision import faster
 from streamer.training.rescoring.sentence_batches import SentenceBatches, renumbered
 
 RATE, LAST_RATE = 2.5e-3, 0.02  # the last as a share of the rate
+GOING_ON = 0.5  # the share of the rate with which the training of a model goes on
+SUM_WEIGHT = 0.1  # of the square of the logarithm of the sum
 FALL = 0.7  # the last share of the plan, in which the rate falls
 WARM_UP = 100  # steps
 LARGEST_GRADIENT = 1.0
@@ -43,6 +49,7 @@ class NeuralRecipe:
     vector: int = 128
     memory: int = 256
     seed: int = 0
+    start: Path | None = None  # a model whose training goes on; its sizes count
 
 
 class SampledLoss:
@@ -59,12 +66,16 @@ class SampledLoss:
 
     def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
         starts = torch.full((len(sentences), 1), SENTENCE_START)
-        expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1)).flatten(0, 1)
+        with faster(model.bias.device):
+            expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1)).flatten(0, 1)
+        expected = expected.float()  # sums of exponentials need its precision
         words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True).unique()
         right = (expected * model.vectors(words)).sum(1) + model.bias[words] - self._corrections[words]
-        wrong = torch.addmm(model.bias[others] - self._corrections[others], expected, model.vectors(others).T)
-        wrong = wrong.masked_fill(others == words.unsqueeze(1), _IMPOSSIBLE)
-        return (torch.logaddexp(right, wrong.logsumexp(1)) - right).mean()
+        drawn = torch.addmm(model.bias[others] - self._corrections[others], expected, model.vectors(others).T)
+        wrong = drawn.masked_fill(others == words.unsqueeze(1), _IMPOSSIBLE)
+        loss = torch.logaddexp(right, wrong.logsumexp(1)) - right
+        # The words that were drawn stand for all words, so this is an estimate of the whole sum.
+        return (loss + SUM_WEIGHT * drawn.logsumexp(1).square()).mean()
 
 
 def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callable[[str], None]) -> None:
@@ -73,13 +84,15 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     references = read_transcripts(recipe.dev)
     texts = read_texts(recipe.archives, recipe.train, references)
     tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
-    size = min(recipe.words, len(language.words))
+    model = NeuralModel.load(recipe.start).train() if recipe.start else None
+    size = model.size if model else min(recipe.words, len(language.words))
     batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), size, recipe.seed)
     chances = batches.chances(size)
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
     torch.manual_seed(recipe.seed)
-    model = fresh_model(recipe, language, chances)
-    for line in steps(model, iter(batches), chances, recipe.minutes * 60, recipe.batches):
+    rate = RATE * GOING_ON if model else RATE
+    model = model or fresh_model(recipe, language, chances)
+    for line in steps(model, iter(batches), chances, rate, recipe.minutes * 60, recipe.batches):
         tell(line)
         model.save(output)
     model.save(output)
@@ -97,17 +110,18 @@ def fresh_model(recipe: NeuralRecipe, language: LanguageModel, chances: Tensor) 
 
 
 def steps(
-    model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, seconds: float, number_of_batches: int = 0
-) -> Iterator[str]:
+    model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, rate: float, seconds: float,
+    number_of_batches: int = 0,
+) -> Iterator[str]:  # fmt: skip
     """Train for so long, or on so many batches. Says now and then how far it is."""
     loss_of = SampledLoss(chances)
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
     started, told, words, recent = time.monotonic(), 0.0, 0, 0.0
     for number, sentences in enumerate(batches, 1):
         spent = time.monotonic() - started
         done = number / number_of_batches if number_of_batches else spent / seconds
         for group in optimiser.param_groups:
-            group["lr"] = RATE * min(1.0, number / WARM_UP) * _falling(done)
+            group["lr"] = rate * min(1.0, number / WARM_UP) * _falling(done)
         loss = loss_of(model, sentences)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -128,12 +142,23 @@ def _falling(done: float) -> float:
 
 
 def perplexities(model: NeuralModel, language: LanguageModel, references: list[Reference]) -> list[str]:
-    """Lines with the perplexities of the n-gram model, of the neural one and of their mixture on dev."""
+    """Lines with the perplexities of the n-gram model, of the neural one and of their mixture on dev.
+
+    Here probabilities are divided by their sums, which the last line tells.
+    """
     rescorer, dev = Rescorer(model, language), HeldOutText.number(references, language.words)
-    scores = [rescorer.compare([], [reference.words])[0] for reference in references]
-    neural, ngram = (
-        np.exp(torch.cat([getattr(one, name) for one in scores]).double().numpy()) for name in ("neural", "ngram")
-    )
+    numbers = {word: number for number, word in enumerate(language.words)}
+    said = []
+    for reference in references:
+        context = rescorer.start()
+        for word in reference.words:
+            said.append((context, numbers.get(word, OTHERS)))
+            context = rescorer.after(context, said[-1][1])
+        said.append((context, SENTENCE_END))
+    scores = rescorer.score(said)
+    sums = model.sums(torch.stack([context.memory for context, _ in said if context.memory is not None]))
+    neural, ngram = (scores.neural - sums).double().exp().numpy(), scores.ngram.double().exp().numpy()
     mixed = (1 - SHARE) * ngram + SHARE * neural
     found = {"n-gram": ngram, "neural": neural, f"mixed {1 - SHARE:g} : {SHARE:g}": mixed}
-    return [dev.perplexities(title, values) for title, values in found.items()]
+    told = f"logarithm of the sum of all probabilities: mean {sums.mean():.2f}, deviation {sums.std():.2f}"
+    return [*(dev.perplexities(title, values) for title, values in found.items()), told]

@@ -14,7 +14,7 @@ TUNED = {
     "blank_penalty": (0.8, 0.2),
     "end_weight": (0.4, 0.2),
 }
-# Those of the neural language model that compares the alternatives.
+# Those of the neural language model.
 RESCORING = {
     "neural_share": (0.2, 0.1),
     "neural_weight": (0.4, 0.1),

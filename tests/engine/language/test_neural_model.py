@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
 from streamer.engine.model_file import ModelFileError
@@ -17,36 +19,57 @@ SIZE = 12
 def made(seed: int = 0) -> NeuralModel:
     """A model with random weights."""
     torch.manual_seed(seed)
-    return NeuralModel(SIZE, 8, 6, "these words").eval()
+    return NeuralModel(SIZE, 8, 16, "these words").eval()
 
 
-def test_what_may_follow_adds_up_to_one() -> None:
-    """After any words, the next one is one of the words or the end of the sentence."""
+def remembered(model: NeuralModel, *words: int) -> Tensor:
+    """The memory after the beginning of a sentence, as one row."""
+    memory = model.nothing_read.unsqueeze(0)
+    for word in (SENTENCE_START, *words):
+        memory = model.read(memory, torch.tensor([word]))
+    return memory
+
+
+def test_sums_are_those_of_all_words() -> None:
+    """What a trained model has near zero is not so for random weights."""
     model = made()
     for begun in ([], [5], [3, 4, 11]):
-        chances = [float(model.score(begun, [[word]])[0][0].exp()) for word in range(SIZE)]
-        assert sum(chances) == pytest.approx(1.0, abs=1e-5)
-        assert float(model.score(begun, [[]])[0].exp()) == pytest.approx(chances[2], abs=1e-6)
+        memory = remembered(model, *begun)
+        scores = model.score(memory.expand(SIZE, -1), torch.arange(SIZE))
+        assert torch.allclose(model.sums(memory)[0], scores.logsumexp(0), atol=1e-5)
 
 
-def test_sentences_with_a_common_beginning_are_scored_as_if_alone() -> None:
-    """The words that all begin with, and words that several go on with, change no score."""
-    model = made()
-    ways = [[3, 4, 5], [], [3, 4], [3, 4, 6, 7, 8], [9]]
-    found = model.score([10, 3], ways)
-    for way, scores in zip(ways, found, strict=True):
-        whole = model.score([], [[10, 3, *way]])[0]
-        assert torch.allclose(scores, whole[2:], atol=1e-5)
-        expected = model.hidden(torch.tensor([[SENTENCE_START, 10, 3, *way]]))[0]
-        chances = (expected @ model.vectors.weight.T + model.bias).log_softmax(1)
-        said = torch.tensor([10, 3, *way, 2])
-        assert torch.allclose(whole, chances.gather(1, said.unsqueeze(1))[:, 0], atol=1e-5)
+def test_reading_word_by_word_is_reading_the_sentence() -> None:
+    """The memory has all that the network knows of the words before."""
+    model, sentence = made(), [10, 3, 4, 5, 9]
+    expected = model.hidden(torch.tensor([[SENTENCE_START, *sentence]]))[0]
+    scores = expected @ model.vectors.weight.T + model.bias
+    for place in range(len(sentence) + 1):
+        memory = remembered(model, *sentence[:place])
+        found = model.score(memory.expand(SIZE, -1), torch.arange(SIZE))
+        assert torch.allclose(found, scores[place], atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 40])
+def test_a_sentence_gets_the_same_bits_in_any_company(rows: int) -> None:
+    """Whatever else is computed at the same time, and whichever row it has."""
+    model, dice = made(), random.Random(rows)
+    alone = [remembered(model, word) for word in range(SIZE)]
+    order = [dice.randrange(SIZE) for _ in range(rows)]
+    begun = remembered(model).expand(rows, -1)
+    together = model.read(begun, torch.tensor(order))
+    scores = model.score(together, torch.tensor(order))
+    for row, word in enumerate(order):
+        assert torch.equal(together[row], alone[word][0])
+        assert torch.equal(scores[row], model.score(alone[word], torch.tensor([word]))[0])
 
 
 def test_words_that_it_does_not_have_count_as_the_unknown_word() -> None:
     """In the sentence, and as what follows."""
     model = made()
-    assert torch.equal(model.score([SIZE], [[7, 99]])[0], model.score([0], [[7, 0]])[0])
+    known, unknown = remembered(model, 0, 7), remembered(model, SIZE, 7)
+    assert torch.equal(known, unknown)
+    assert torch.equal(model.score(known, torch.tensor([0])), model.score(known, torch.tensor([99])))
 
 
 def test_the_file_keeps_the_model(tmp_path: Path) -> None:
@@ -55,9 +78,8 @@ def test_the_file_keeps_the_model(tmp_path: Path) -> None:
     model.save(path)
     loaded = NeuralModel.load(path)
     assert (loaded.size, loaded.vocabulary) == (SIZE, "these words")
-    ways = [[3, 4, 5], [6, 7]]
-    for before, after in zip(model.score([8], ways), loaded.score([8], ways), strict=True):
-        assert torch.allclose(before, after, atol=0.05)
+    before, after = (one.score(remembered(one, 8).expand(SIZE, -1), torch.arange(SIZE)) for one in (model, loaded))
+    assert torch.allclose(before, after, atol=0.05)
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
     wide = NeuralModel(1000, 64, 64)
     wide.save(path)
@@ -73,8 +95,8 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="cannot be read"):
         NeuralModel.load(path)
     save_file({"a": torch.zeros(2)}, path)
-    with pytest.raises(ModelFileError, match="not a neural language model of the format 1"):
+    with pytest.raises(ModelFileError, match="not a neural language model of the format 2"):
         NeuralModel.load(path)
-    save_file({"a": torch.zeros(2)}, path, {"neural": '{"format": 1, "sizes": [4, 2, 2], "vocabulary": ""}'})
+    save_file({"a": torch.zeros(2)}, path, {"neural": '{"format": 2, "sizes": [4, 2, 2], "vocabulary": ""}'})
     with pytest.raises(ModelFileError, match="lacks a part"):
         NeuralModel.load(path)

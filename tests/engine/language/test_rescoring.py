@@ -1,4 +1,4 @@
-"""Alternatives under both language models, and what their mixture says more."""
+"""Words under both language models, and what their mixture says more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.neural_model import NeuralModel
-from streamer.engine.language.rescoring import BothScores, Rescorer
+from streamer.engine.language.rescoring import BothScores, Context, Rescorer
 
 WORDS = ["cat", "dog", "mouse", "zebu", "quokka"]
 KNOWN = 5  # the reserved ones, cat and dog
@@ -21,45 +21,74 @@ def languages() -> tuple[LanguageModel, NeuralModel]:
     ngrams = {(word,): (math.log(chance), 0.0) for word, chance in zip(WORDS, (0.4, 0.3, 0.1, 0.08, 0.02), strict=True)}
     language = LanguageModel.build(WORDS, {**ngrams, ("</s>",): (math.log(0.1), 0.0), ("cat", "dog"): (-0.1, 0.0)})
     torch.manual_seed(0)
-    return language, NeuralModel(KNOWN, 4, 3, language.vocabulary).eval()
+    return language, NeuralModel(KNOWN, 8, 8, language.vocabulary).eval()
+
+
+def after(rescorer: Rescorer, language: LanguageModel, *words: str) -> Context:
+    """The context of these words."""
+    context = rescorer.start()
+    for word in words:
+        context = rescorer.after(context, language.words.index(word))
+    return context
 
 
 def test_words_share_what_the_neural_model_gives_to_all_others() -> None:
-    """By their unigrams, so that all words together keep the probability of one."""
+    """By their unigrams, so that all words together keep their probability."""
     language, neural = languages()
     rescorer = Rescorer(neural, language)
-    found = {word: float(rescorer.compare(["cat"], [[word]])[0].neural[0]) for word in WORDS}
-    reserved = neural.score([language.words.index("cat")], [[1], [2]])
-    total = sum(map(math.exp, found.values())) + sum(float(scores[0].exp()) for scores in reserved)
-    assert total == pytest.approx(1.0, abs=1e-5)
-    assert found["mouse"] - found["quokka"] == pytest.approx(math.log(5), abs=1e-4)
+    context = after(rescorer, language, "cat")
+    numbers = [language.words.index(word) for word in WORDS]
+    found = rescorer.score([(context, number) for number in (1, 2, *numbers)]).neural
+    assert context.memory is not None
+    total = neural.sums(context.memory.unsqueeze(0))[0]
+    assert float(found.logsumexp(0)) == pytest.approx(float(total), abs=1e-5)
+    assert float(found[-3] - found[-1]) == pytest.approx(math.log(5), abs=1e-4)  # mouse and quokka
 
 
-def test_both_models_score_the_words_and_the_end() -> None:
-    """The n-gram model from the two words before, those that all begin with included."""
+def test_the_ngram_model_knows_two_words() -> None:
+    """Of a sentence that is longer, shorter, or about to end."""
     language, neural = languages()
-    [first, second] = Rescorer(neural, language).compare(["cat"], [["dog", "zebu"], []])
-    numbers = [language.words.index(word) for word in ("cat", "dog", "zebu", "</s>")]
-    wanted = language.score(torch.tensor([[1, numbers[0]], numbers[:2], numbers[1:3]]), torch.tensor(numbers[1:]))
-    assert torch.allclose(first.ngram, wanted)
-    assert len(first.neural) == 3
-    assert len(second.neural) == len(second.ngram) == 1
+    rescorer = Rescorer(neural, language)
+    cat, dog, zebu, end = (language.words.index(word) for word in ("cat", "dog", "zebu", "</s>"))
+    one, two, three = (after(rescorer, language, *words) for words in (["cat"], ["cat", "dog"], ["cat", "dog", "zebu"]))
+    found = rescorer.score([(rescorer.start(), cat), (one, dog), (two, zebu), (three, end)])
+    contexts = torch.tensor([language.start, (language.start[1], cat), (cat, dog), (dog, zebu)])
+    assert torch.equal(found.ngram, language.score(contexts, torch.tensor([cat, dog, zebu, end])))
 
 
 def test_a_word_that_no_model_knows_gains_nothing() -> None:
-    """Such as a hotword: nothing is known about it, so both scores are the same."""
+    """Such as a hotword: nothing is known about it, so both scores are the same. It can be part of a sentence."""
     language, neural = languages()
-    [both] = Rescorer(neural, language).compare([], [["streamer"]])
+    rescorer, new = Rescorer(neural, language), len(language.words) + 3
+    both = rescorer.score([(rescorer.start(), new)])
     assert both.neural[0] == both.ngram[0]
+    assert rescorer.gains([(rescorer.start(), new)], 0.5) == [0.0]
+    unknown = rescorer.score([(rescorer.after(rescorer.start(), 0), 1)])
+    assert torch.equal(rescorer.score([(rescorer.after(rescorer.start(), new), 1)]).neural, unknown.neural)
+
+
+def test_contexts_are_read_in_any_order() -> None:
+    """A long context gives the same whether those before it were asked for, or none of them."""
+    language, neural = languages()
+    words = ["cat", "dog", "cat", "zebu", "dog"]
+    step_by_step, at_once = Rescorer(neural, language), Rescorer(neural, language)
+    context = step_by_step.start()
+    for word in words:
+        step_by_step.gains([(context, 1)], 0.5)
+        context = step_by_step.after(context, language.words.index(word))
+    wanted = step_by_step.score([(context, number) for number in range(KNOWN)])
+    last = after(at_once, language, *words)
+    found = at_once.score([(last, number) for number in range(KNOWN)])
+    assert torch.equal(found.neural, wanted.neural)
+    assert last.before is None  # once read, it keeps nothing else alive
 
 
 def test_the_gain_is_that_of_the_mixture() -> None:
-    """With a share of 1 the neural model counts alone; words and the end have weights of their own."""
+    """With a share of 1 the neural model counts alone."""
     both = BothScores(torch.tensor([0.5, 0.2]).log(), torch.tensor([0.25, 0.4]).log())
-    assert both.gain(1.0, 1.0, 0.0) == pytest.approx(math.log(2))
-    assert both.gain(1.0, 0.0, 2.0) == pytest.approx(-2 * math.log(2))
-    assert both.gain(0.5, 1.0, 1.0) == pytest.approx(math.log(0.375 / 0.25) + math.log(0.3 / 0.4))
-    assert both.gain(0.5, 0.0, 0.0) == 0.0
+    assert both.gains(1.0) == pytest.approx([math.log(2), -math.log(2)])
+    assert both.gains(0.5) == pytest.approx([math.log(0.375 / 0.25), math.log(0.3 / 0.4)])
+    assert both.gains(0.0) == [0.0, 0.0]
 
 
 def test_a_model_for_other_words_is_refused() -> None:

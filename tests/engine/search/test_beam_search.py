@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -17,12 +16,8 @@ from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hypothesis
 from streamer.engine.work import finish
-from tests.engine.tiny_language import BLANK, BOUNDARY, UNITS, Tongue, emissions, forward
+from tests.engine.tiny_language import BLANK, BOUNDARY, UNITS, WIDE, Tongue, emissions, enumerated
 
-WIDE = BeamOptions(
-    beam=600, tokens=3, endings=600, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, end_weight=0.6,
-    boundary_floor=0.0, blank_ceiling=2.0,
-)  # fmt: skip
 NARROW = BeamOptions(beam=8, tokens=3, endings=8, language_weight=0.7, word_bonus=0.3)
 
 
@@ -39,21 +34,6 @@ def advance(beam: BeamSearch, slots: Sequence[int], log_probs: Tensor) -> list[H
 def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
     """The texts of the words."""
     return tuple(word.text for word in hypothesis.words)
-
-
-def enumerated(tongue: Tongue, log_probs: Tensor, options: BeamOptions, longest: int) -> dict[tuple[str, ...], float]:
-    """The exact score of every word sequence that fits into these frames."""
-    lowered = log_probs.clone()
-    lowered[:, BLANK] -= options.blank_penalty
-    found = {}
-    for count in range(longest + 1):
-        for words in itertools.product(tongue.pronunciations, repeat=count):
-            ways = {tuple(labels) for labels in tongue.label_sequences(words)}
-            masses = [forward(lowered, labels) for labels in ways]
-            total = sum(math.exp(mass) for mass in masses if mass > -math.inf)
-            if total:
-                found[words] = math.log(total) + tongue.score(words, options)
-    return found
 
 
 @pytest.mark.parametrize("seed", range(30))

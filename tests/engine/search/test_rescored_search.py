@@ -1,101 +1,146 @@
-"""The beam search with a neural language model that compares the alternatives where a segment ends."""
+"""The beam search with a neural language model that rescores words in the step in which they end."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 import torch
 
+from streamer.engine.language.language_model import SENTENCE_END
 from streamer.engine.language.neural_model import NeuralModel
 from streamer.engine.language.rescoring import Rescorer
+from streamer.engine.search import beam_search
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
-from streamer.engine.search.search import HypothesisWord
-from tests.engine.tiny_language import UNITS, Tongue, emissions
+from streamer.engine.search.search import Hypothesis, HypothesisWord
+from tests.engine.tiny_language import UNITS, WIDE, Tongue, emissions, enumerated
 
 OPTIONS = BeamOptions(
     beam=12, tokens=3, endings=12, word_bonus=0.3, rescored=5, neural_share=0.7, neural_weight=1.5,
     neural_end_weight=0.5,
 )  # fmt: skip
+EXACT = replace(WIDE, rescored=600, neural_share=0.7, neural_weight=1.5, neural_end_weight=0.5)
 
 
 def rescorer(tongue: Tongue) -> Rescorer:
     """A neural model of these words with random weights, which are large, so that it prefers some words."""
     torch.manual_seed(1)
-    model = NeuralModel(len(tongue.model.words), 6, 5, tongue.model.vocabulary).eval()
+    model = NeuralModel(len(tongue.model.words), 8, 8, tongue.model.vocabulary).eval()
     with torch.no_grad():
         for part in model.parameters():
             part.mul_(4)
     return Rescorer(model, tongue.model)
 
 
-def heard(tongue: Tongue, seed: int, options: BeamOptions, judge: Rescorer | None, frames: int = 30) -> BeamSearch:
-    """A search that has read some frames."""
-    search = BeamSearch(tongue.lexicon, tongue.model, UNITS, 1, options, rescorer=judge)
-    search.advance([0], {"phones": emissions(seed, 1, frames)})
+def made(tongue: Tongue, options: BeamOptions, judge: Rescorer | None, slots: int = 1) -> BeamSearch:
+    """A search in the tiny language."""
+    return BeamSearch(tongue.lexicon, tongue.model, UNITS, slots, options, rescorer=judge)
+
+
+def heard(tongue: Tongue, seed: int, options: BeamOptions, judge: Rescorer | None, step: int = 5) -> BeamSearch:
+    """A search that has read thirty frames in steps."""
+    search = made(tongue, options, judge)
+    for part in emissions(seed, 1, 30).split(step, 1):
+        search.advance([0], {"phones": part})
     return search
 
 
-def texts(words: tuple[HypothesisWord, ...]) -> list[str]:
+def texts(words: tuple[HypothesisWord, ...]) -> tuple[str, ...]:
     """The texts of the words."""
-    return [word.text for word in words]
+    return tuple(word.text for word in words)
+
+
+def gain(tongue: Tongue, judge: Rescorer, words: tuple[str, ...]) -> float:
+    """What the neural model adds to the score of these words, if they are a sentence."""
+    context, total = judge.start(), 0.0
+    for word in words:
+        number = tongue.model.words.index(word)
+        total += 1.5 * judge.gains([(context, number)], 0.7)[0]
+        context = judge.after(context, number)
+    return total + 0.5 * judge.gains([(context, SENTENCE_END)], 0.7)[0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_wide_beam_is_exact(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every word counts once, whichever of the merged paths ended it in which step."""
+    monkeypatch.setattr(beam_search, "_RESCORED_LAST", 0.0)
+    tongue, frames, dice = Tongue(seed, words=3), 6 + seed % 2, random.Random(seed)
+    judge, log_probs = rescorer(tongue), emissions(seed, 1, frames)
+    search, start = made(tongue, EXACT, judge), 0
+    while start < frames:
+        step = dice.randint(1, 3)
+        search.advance([0], {"phones": log_probs[:, start : start + step]})
+        start += step
+    plain = enumerated(tongue, log_probs[0], EXACT, longest=(frames + 1) // 2)
+    wanted = {words: score + gain(tongue, judge, words) for words, score in plain.items()}
+    found = {texts(words): score for words, score in search.ranking(0)}
+    assert found == pytest.approx(wanted, abs=1e-4)
+    assert texts(search.finish([0])[0].words) == max(wanted, key=lambda words: wanted[words])
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_best_alternatives_get_the_order_of_their_scores(seed: int) -> None:
-    """Score and gain add up; the others follow in their order; the first is that of finish, with its times."""
-    tongue = Tongue(seed)
-    judge = rescorer(tongue)
-    search = heard(tongue, seed, OPTIONS, judge)
-    ranking = search.ranking(0)
-    gains = [judge.compare([], [texts(words)])[0].gain(0.7, 1.5, 0.5) for words, _ in ranking[: OPTIONS.rescored]]
-    totals = [score + gain for (_, score), gain in zip(ranking, gains, strict=False)]
-    order = sorted(range(len(totals)), key=lambda number: -totals[number])
-    wanted = [texts(ranking[number][0]) for number in order]
+def test_alternatives_are_the_ranking(seed: int) -> None:
+    """The first is that of finish, their probabilities add up to one and become smaller."""
+    search = heard(Tongue(seed), seed, OPTIONS, rescorer(Tongue(seed)))
     found = search.alternatives(0, 1000)
-    assert [texts(words) for words, _ in found[: len(wanted)]] == wanted
-    assert [texts(words) for words, _ in found[len(wanted) :]] == [texts(words) for words, _ in ranking[len(wanted) :]]
+    assert [texts(words) for words, _ in found] == [texts(words) for words, _ in search.ranking(0)]
     assert search.finish([0])[0].words == found[0][0]
     shares = [share for _, share in found]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(1.0)
-    times = {tuple(texts(words)): [(word.start, word.end) for word in words] for words, _ in ranking}
-    assert all(times[tuple(texts(words))] == [(word.start, word.end) for word in words] for words, _ in found)
 
 
 def test_it_changes_words_but_none_that_were_stable() -> None:
-    """Another alternative is chosen now and then; all of them begin with the stable words."""
+    """Other words are chosen now and then; those that were stable never change."""
     changed = stable = 0
     for seed in range(20):
         tongue = Tongue(seed)
-        search = heard(tongue, seed, OPTIONS, rescorer(tongue))
-        shown = search.advance([0], {"phones": emissions(100 + seed, 1, 1)})[0]
+        search = made(tongue, OPTIONS, rescorer(tongue))
+        shown: list[Hypothesis] = []
+        for part in emissions(seed, 1, 30).split(5, 1):
+            shown += search.advance([0], {"phones": part})
         [last] = search.finish([0])
-        assert texts(last.words)[: shown.stable] == texts(shown.words)[: shown.stable]
-        changed += texts(last.words) != texts(search.ranking(0)[0][0])
-        stable += shown.stable
+        for earlier in shown:
+            assert texts(last.words)[: earlier.stable] == texts(earlier.words)[: earlier.stable]
+        changed += texts(last.words) != texts(heard(tongue, seed, OPTIONS, None).finish([0])[0].words)
+        stable += shown[-1].stable
     assert changed
     assert stable
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_weight_nothing_changes(seed: int) -> None:
-    """Equal gains leave the order and the probabilities as the search has them."""
+    """Gains of zero leave the order and the probabilities as they are."""
     tongue = Tongue(seed)
     options = replace(OPTIONS, neural_weight=0.0, neural_end_weight=0.0)
-    with_model, without = heard(tongue, seed, options, rescorer(tongue)), heard(tongue, seed, options, None)
-    assert with_model.alternatives(0, 1000) == without.alternatives(0, 1000)
+    found = heard(tongue, seed, options, rescorer(tongue)).alternatives(0, 1000)
+    wanted = heard(tongue, seed, options, None).alternatives(0, 1000)
+    assert [texts(words) for words, _ in found] == [texts(words) for words, _ in wanted]
+    assert [share for _, share in found] == pytest.approx([share for _, share in wanted])
 
 
 def test_company_changes_nothing() -> None:
-    """A stream gets the same words and probabilities, to the last bit, alone and with others."""
+    """A stream gets the same words, times and probabilities, to the last bit, alone and with others."""
     tongue = Tongue(2)
-    judge = rescorer(tongue)
-    shared = BeamSearch(tongue.lexicon, tongue.model, UNITS, 4, OPTIONS, rescorer=judge)
-    log_probs = torch.cat([emissions(seed, 1, 30) for seed in range(4)])
-    shared.advance(range(4), {"phones": log_probs})
-    together = shared.finish(range(4))
-    for slot in range(4):
+    judge, slots = rescorer(tongue), range(23)
+    shared = made(tongue, OPTIONS, judge, slots=23)
+    for part in torch.cat([emissions(seed, 1, 30) for seed in slots]).split(5, 1):
+        shared.advance(slots, {"phones": part})
+    for slot in slots:
         alone = heard(tongue, slot, OPTIONS, judge)
-        assert alone.finish([0])[0] == together[slot]
+        for (words, score), (same, wanted) in zip(shared.ranking(slot), alone.ranking(0), strict=True):
+            assert [(word.text, word.start, word.end) for word in words] == [(w.text, w.start, w.end) for w in same]
+            assert score == wanted
+
+
+def test_a_slot_that_is_used_again_knows_nothing_of_its_former_words() -> None:
+    """A new segment begins with no words."""
+    tongue = Tongue(3)
+    judge = rescorer(tongue)
+    used = heard(tongue, 8, OPTIONS, judge)
+    used.reset([0])
+    for part in emissions(3, 1, 30).split(5, 1):
+        used.advance([0], {"phones": part})
+    assert used.alternatives(0, 1000) == heard(tongue, 3, OPTIONS, judge).alternatives(0, 1000)

@@ -40,6 +40,16 @@ def test_a_model_that_the_engine_reads(texts: Path) -> None:
     assert {path.name for path in output.parent.iterdir()} == {"language.safetensors", "l.arpa"}
 
 
+def test_the_words_of_another_model_can_be_kept(texts: Path) -> None:
+    """With their numbers, so that what was made for them still fits, whatever other text has."""
+    first, second = texts / "out" / "first.safetensors", texts / "out" / "second.safetensors"
+    build(recipe(texts), first, None, print)
+    other = recipe(texts, ("old.tar.xz", "new.tar.xz"), train=texts / "train.tsv", same_words=first)
+    build(other, second, None, print)
+    assert LanguageModel.load(second).vocabulary == LanguageModel.load(first).vocabulary
+    assert second.read_bytes() != first.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("changes", "arpa", "reason"),
     [

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from streamer.engine.language.language_model import LanguageModel
-from streamer.engine.language.neural_model import NeuralModel
+from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.language_model_building import Recipe, build
 from streamer.training.rescoring.neural_training import NeuralRecipe, SampledLoss, train
@@ -28,15 +28,18 @@ def test_a_model_from_text(tmp_path: Path) -> None:
     train(recipe, language, output, told.append)
     model, ngrams = NeuralModel.load(output), LanguageModel.load(language)
     assert (model.size, model.vocabulary) == (len(ngrams.words), ngrams.vocabulary)
-    numbers = [ngrams.words.index(word) for word in ("the", "cat", "sees", "the")]
-    after = {word: float(model.score(numbers, [[ngrams.words.index(word)]])[0][0]) for word in ("dog", "sees")}
-    assert after["dog"] > after["sees"]
+    memory = model.read(model.nothing_read.unsqueeze(0), torch.tensor([SENTENCE_START]))
+    for word in ("the", "cat", "sees", "the"):
+        memory = model.read(memory, torch.tensor([ngrams.words.index(word)]))
+    dog, sees = model.score(memory.expand(2, -1), torch.tensor([ngrams.words.index(word) for word in ("dog", "sees")]))
+    assert dog > sees
+    assert float(model.sums(memory)[0].abs()) < 1
     titles = [line.split(", other half")[0] for line in told if line.startswith("perplexity")]
     assert titles == ["perplexity, n-gram", "perplexity, neural", "perplexity, mixed 0.6 : 0.4"]
 
 
 def test_the_sampled_loss_leads_to_the_true_probabilities() -> None:
-    """Although only some words are compared: rare ones are neither favoured nor forgotten."""
+    """Although only some words are compared: rare ones are neither favoured nor forgotten, and all add up to one."""
     torch.manual_seed(0)
     chances = torch.tensor([0.0, 0.0, 0.5, 0.3, 0.15, 0.05])
     model = NeuralModel(len(chances), 2, 2)
@@ -49,8 +52,22 @@ def test_the_sampled_loss_leads_to_the_true_probabilities() -> None:
         optimiser.zero_grad()
         loss_of(model, sentences).backward()
         optimiser.step()
-    found = model.bias.detach()[2:].softmax(0)
-    assert torch.allclose(found, chances[2:], atol=0.04)
+    assert torch.allclose(model.bias.detach()[2:].exp(), chances[2:], atol=0.04)
+
+
+def test_training_goes_on(tmp_path: Path) -> None:
+    """From a model that was written before, with its sizes."""
+    texts = make_texts(tmp_path)
+    language = tmp_path / "language.safetensors"
+    archives = [texts / "old.tar.xz", texts / "new.tar.xz"]
+    build(Recipe(archives, texts / "dev.tsv"), language, None, lambda line: None)
+    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+    train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, vector=16, memory=24), language, first, print)
+    told: list[str] = []
+    train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, start=first), language, second, told.append)
+    before, after = NeuralModel.load(first), NeuralModel.load(second)
+    assert (after.vectors.embedding_dim, after.recall.hidden_size) == (16, 24)
+    assert not torch.equal(before.bias, after.bias)
 
 
 def test_missing_text_is_named(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
-from streamer.engine.search.hotword_compiler import words_of
+from streamer.engine.search.hotwords.hotword_compiler import words_of
 from streamer.engine.search.search import Hotword, Hypothesis
 from streamer.engine.search.trie_tables import TrieTables
 from streamer.engine.work import NotNow, finish

@@ -15,7 +15,7 @@ from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, Lexicon
 from streamer.engine.language.pronouncer import Pronouncer, Ways
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.hotword_bonuses import HotwordBonuses
+from streamer.engine.search.hotwords.hotword_bonuses import HotwordBonuses
 from streamer.engine.search.search import Hotword
 from streamer.engine.work import Work, finish
 

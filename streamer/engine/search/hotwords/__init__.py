@@ -1,0 +1,1 @@
+"""Hotwords in the beam search: pronunciations, tries and bonuses."""

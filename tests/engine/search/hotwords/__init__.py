@@ -1,0 +1,1 @@
+"""Tests of `streamer.engine.search.hotwords`."""
