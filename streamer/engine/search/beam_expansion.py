@@ -128,6 +128,10 @@ class BeamExpander:
         """The hotword bonuses of these slots."""
         return self._bonuses.take(slots)
 
+    def rescore(self, beams: Beams, gains: Tensor) -> Tensor:
+        """Let each hypothesis [slots, beam] have this gain by rescoring. Returns the former places of the rows."""
+        return beams.rescore(gains, self._nodes.look[beams.nodes][..., 1])
+
     def ends_no_word(self, nodes: Sequence[int]) -> bool:
         """Whether no word could end at any of these nodes of the trie. Not known without a wait on some devices."""
         return self._reader.inspecting and not self._nodes.table.numpy()[nodes, WORD_COUNT].any()

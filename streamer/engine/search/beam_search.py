@@ -247,7 +247,7 @@ class BeamSearch:
         steps = [BeamStep(slot, back[row], hashes[row], ended) for row, slot in enumerate(slots)]
         if self._rescoring.follow(steps):
             gains = torch.tensor([self._rescoring.gains(slot) for slot in slots], dtype=torch.float64)
-            orders = beams.rescore(gains.to(self._device)).tolist()
+            orders = self._expander.rescore(beams, gains.to(self._device)).tolist()
             for slot, order in zip(slots, orders, strict=True):
                 self._histories[slot].reorder(order)
                 self._rescoring.reorder(slot, order)

@@ -67,16 +67,19 @@ class Beams:
         """The mass of each hypothesis: [slots, beam]."""
         return self.mass[:, TOTAL]
 
-    def rescore(self, gains: Tensor) -> Tensor:
-        """Let each hypothesis [slots, beam] have this gain, and sort them again. Returns their former places."""
+    def rescore(self, gains: Tensor, look_ahead: Tensor) -> Tensor:
+        """Let each hypothesis [slots, beam] have this gain, and sort them again. Returns their former places.
+
+        The best one is that whose mass times the look-ahead of its node is the greatest.
+        """
         factors = (gains - self.numbers[:, RESCORED].view(torch.float64)).exp()
         self.numbers[:, RESCORED] = gains.view(torch.int64)
         self.mass.mul_(factors.unsqueeze(1))
-        peak, order = self.total.sort(dim=1, descending=True, stable=True)
+        order = (self.total * look_ahead).argsort(dim=1, descending=True, stable=True)
         self.nodes.copy_(self.nodes.gather(1, order))
         self.numbers.copy_(self.numbers.gather(2, order.unsqueeze(1).expand_as(self.numbers)))
         self.mass.copy_(self.mass.gather(2, order.unsqueeze(1).expand_as(self.mass)))
-        peak = peak[:, :1]
+        peak = self.total.amax(1, keepdim=True)
         self.mass.div_(peak.unsqueeze(1))
         # The running word is as likely as it was.
         start_mass = self.numbers[:, START_MASS].view(torch.float64)

@@ -144,3 +144,14 @@ def test_a_slot_that_is_used_again_knows_nothing_of_its_former_words() -> None:
     for part in emissions(3, 1, 30).split(5, 1):
         used.advance([0], {"phones": part})
     assert used.alternatives(0, 1000) == heard(tongue, 3, OPTIONS, judge).alternatives(0, 1000)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_gains_of_zero_leave_what_is_shown(seed: int) -> None:
+    """The best hypothesis of every step, with the word that has not ended, is that of a search without rescoring."""
+    tongue = Tongue(seed)
+    options = replace(OPTIONS, neural_weight=0.0, neural_end_weight=0.0)
+    rescored, plain = made(tongue, options, rescorer(tongue)), made(tongue, options, None)
+    for part in emissions(seed, 1, 60).split(5, 1):
+        [found], [wanted] = (search.advance([0], {"phones": part}) for search in (rescored, plain))
+        assert (texts(found.words), found.stable, found.running) == (texts(wanted.words), wanted.stable, wanted.running)
