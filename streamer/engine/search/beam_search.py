@@ -137,7 +137,7 @@ class BeamSearch:
         ]
 
     def ranking(self, slot: int) -> list[ScoredWords]:
-        """All whole-word hypotheses of a slot if the segment ended here, with the search's own scores, best first."""
+        """All whole-word hypotheses of a slot if the segment ended here, with their scores, best first."""
         settled = self._histories[slot].settled
         return [((*settled, *words), score) for words, score in self._ranked(slot)]
 
@@ -245,12 +245,18 @@ class BeamSearch:
             return
         hashes = beams.numbers[:, HISTORY_HASH].tolist()
         steps = [BeamStep(slot, back[row], hashes[row], ended) for row, slot in enumerate(slots)]
-        if self._rescoring.follow(steps):
-            gains = torch.tensor([self._rescoring.gains(slot) for slot in slots], dtype=torch.float64)
-            orders = self._expander.rescore(beams, gains.to(self._device)).tolist()
-            for slot, order in zip(slots, orders, strict=True):
-                self._histories[slot].reorder(order)
-                self._rescoring.reorder(slot, order)
+        changed = self._rescoring.follow(steps)
+        if not changed:
+            return
+        # The others stay as they are to the last bit, so nobody depends on the words of others.
+        rows = self._numbers(changed)
+        theirs = beams.take(rows)
+        gains = torch.tensor([self._rescoring.gains(slots[row]) for row in changed], dtype=torch.float64)
+        orders = self._expander.rescore(theirs, gains.to(self._device)).tolist()
+        beams.put(rows, theirs)
+        for row, order in zip(changed, orders, strict=True):
+            self._histories[slots[row]].reorder(order)
+            self._rescoring.reorder(slots[row], order)
 
     def _last_words(
         self, beams: Beams, nodes: Sequence[int], bonuses: HotwordBonuses | None

@@ -52,15 +52,19 @@ class NeuralRescoring:
         """The gain of each row of a slot."""
         return [history.gain for history in self._rows[slot]]
 
-    def follow(self, steps: Sequence[BeamStep]) -> bool:
-        """Follow a step of the beams of some slots. Says whether any of their hypotheses has a new word."""
+    def follow(self, steps: Sequence[BeamStep]) -> list[int]:
+        """Follow a step of the beams of some slots. Returns the numbers of those whose hypotheses have new words."""
         said: list[SaidWord] = []
         grown: list[tuple[RescoredHistory, RescoredHistory]] = []
-        for step in steps:
+        changed = []
+        for number, step in enumerate(steps):
+            known = len(said)
             self._rows[step.slot] = self._followed(step, said, grown)
+            if len(said) > known:
+                changed.append(number)
         for (history, before), gain in zip(grown, self._word_gains(said), strict=True):
             history.gain = before.gain + gain
-        return bool(said)
+        return changed
 
     def last_gains(self, slot: int, words: Sequence[tuple[int, int]]) -> list[float]:
         """The gains of words that have not ended, each after the history of a row."""
