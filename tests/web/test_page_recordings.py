@@ -32,6 +32,7 @@ from tests.web.visitor import (
     place,
     said,
     seconds,
+    transcribed,
     wave_file,
     words,
     write,
@@ -88,8 +89,19 @@ async def test_a_dropped_file_is_written_down(talk_sheet: Page, told: list[Event
         assert abs(int(percent[1]) - 100 * word["confidence"]) < 1
         assert seconds(found["told"]) == [word["start_ms"] // 100 / 10, word["end_ms"] // 100 / 10]
         assert found["doubtful"] == (word["confidence"] < 0.6)
-    assert {word["doubtful"] for word in shown} == {True, False}
     assert await talk_sheet.locator("#finals > p").count() == 2
+
+
+async def test_unsure_words_are_underlined(open_page: OpenPage, shipped_site: str) -> None:
+    """In a recording that is misheard in part, the words of which the recogniser is not sure stand out."""
+    page = await open_page(shipped_site)
+    await transcribed(page, "airplane.mp3")
+    shown = await words(page)
+    assert {word["doubtful"] for word in shown} == {True, False}
+    for word in shown:
+        percent = re.search(r" · (\d+) % sure$", word["told"])
+        assert percent
+        assert word["doubtful"] == (int(percent[1]) < 60)
 
 
 async def test_a_chosen_file(open_page: OpenPage, shipped_site: str) -> None:
