@@ -146,7 +146,7 @@ def test_recordings_with_pauses_lose_no_word(faint: str) -> None:
         found = text(events).split()
         matcher = difflib.SequenceMatcher(None, expected, found, autojunk=False)
         same = sum(block.size for block in matcher.get_matching_blocks())
-        # What stands before words may make others of them (*airplane*, *he replied*): a few, but not none, nor twice.
-        assert -2 <= len(found) - len(expected) <= len(NAMES)
+        # What stands before a word may make another one of it: a few, but it may not be missing or there twice.
+        assert -1 <= len(found) - len(expected) <= len(NAMES)
         assert same >= 0.7 * len(expected)
         assert len([event for event in events if isinstance(event, Cut)]) >= 1
