@@ -11,7 +11,7 @@ cores.
 With --by, it writes PREPARED/NAME.heard.jsonl: the pronunciations that the model of this bundle hears, with rough
 times. This takes only minutes, and training prefers these files. Times are never evaluated with them.
 
-Both can be stopped at any moment. The same command continues them.
+Both can be stopped at any moment. The same command continues them, and aligns what was added to the speech since.
 """
 
 from __future__ import annotations

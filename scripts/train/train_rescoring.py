@@ -21,7 +21,7 @@ from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.model_file import ModelFileError
 from streamer.training.data.corpus import CorpusError
-from streamer.training.rescoring.neural_training import NeuralRecipe, train
+from streamer.training.rescoring.neural_training import SIZES, NeuralRecipe, train
 
 
 def main() -> int:
@@ -34,13 +34,15 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="the file to write (in the bundle)")
     parser.add_argument("--minutes", type=float, default=NeuralRecipe.minutes, help="how long it is trained")
     parser.add_argument("--batches", type=int, default=0, help="read so many batches of 2048 words instead")
-    parser.add_argument("--words", type=int, default=NeuralRecipe.words, help="words that it knows")
-    parser.add_argument("--vector", type=int, default=NeuralRecipe.vector, help="numbers for each word")
-    parser.add_argument("--memory", type=int, default=NeuralRecipe.memory, help="numbers that it remembers")
+    words, vector, memory = SIZES
+    parser.add_argument("--words", type=int, help=f"words that it knows ({words})")
+    parser.add_argument("--vector", type=int, help=f"numbers for each word ({vector})")
+    parser.add_argument("--memory", type=int, help=f"numbers that it remembers ({memory})")
     parser.add_argument("--seed", type=int, default=NeuralRecipe.seed)
     parser.add_argument(
-        "--start", type=Path, metavar="FILE", help="go on with the training of this model, at half rate"
-    )
+        "--start", type=Path, metavar="FILE",
+        help="go on with the training of this model, at half rate; or make it larger first, if larger sizes are given",
+    )  # fmt: skip
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
@@ -50,7 +52,7 @@ def main() -> int:
         )  # fmt: skip
         output = options.output or options.bundle / NEURAL_FILE
         train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))
-    except (CorpusError, ModelFileError, OSError) as error:
+    except (CorpusError, ModelFileError, OSError, ValueError) as error:
         print(f"train_rescoring: {error}", file=sys.stderr)
         return 1
     return 0

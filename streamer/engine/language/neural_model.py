@@ -37,6 +37,11 @@ class NeuralModel(nn.Module):
         self.expect = nn.Linear(memory, vector)
         self.bias = nn.Parameter(torch.zeros(size))
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many words it knows, the numbers for each, and the numbers that it remembers."""
+        return self.size, self.vectors.embedding_dim, self.recall.hidden_size
+
     def hidden(self, read: Tensor) -> Tensor:
         """The vector of what is expected after each of these words [sentences, words], which begin sentences."""
         expected: Tensor = self.expect(self.recall(self.vectors(read))[0])
@@ -92,8 +97,7 @@ class NeuralModel(nn.Module):
 
     def save(self, path: Path | str) -> None:
         """Write the model, replacing the file as a whole."""
-        sizes = [self.size, self.vectors.embedding_dim, self.recall.hidden_size]
-        _FILE.write(path, _packed(self.state_dict()), {"sizes": sizes, "vocabulary": self.vocabulary})
+        _FILE.write(path, _packed(self.state_dict()), {"sizes": self.sizes, "vocabulary": self.vocabulary})
 
 
 def check_vocabulary(model: NeuralModel, language: LanguageModel) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,11 +52,13 @@ def read_targets(folder: Path, name: str) -> dict[str, Alignment]:
 
 
 def write_resumed(path: Path, find: Callable[[set[str]], Iterable[Alignment]]) -> None:
-    """Write alignments line by line, and continue after an interrupted run.
+    """Write alignments line by line, and continue after an interrupted run, or where the set has grown since.
 
     `find` gets the names of the utterances that were aligned before, and yields the other ones.
     """
     partial = path.with_name(path.name + ".partial")
+    if path.exists() and not partial.exists():
+        shutil.copyfile(path, partial)
     done = set(_finished(partial))
     with partial.open("a", encoding="utf-8") as stream:
         for found in find(done):

@@ -21,11 +21,8 @@ CHUNK = 16
 
 
 def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) -> None:
-    """Align one prepared set, and report progress. Continues where an interrupted run stopped."""
+    """Align one prepared set, and report progress. Aligns only what was not aligned before."""
     corpus, target = Corpus(work, name), alignment_path(work, name)
-    if target.exists():
-        tell(f"{target} exists already")
-        return
 
     def find(done: set[str]) -> Iterator[Alignment]:
         waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
+from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
@@ -70,7 +70,7 @@ def hear(spoken: Sequence[EmittedUtterance], bundle: Path, beam: int) -> list[tu
     language = LanguageModel.load(bundle / LANGUAGE_FILE)
     options = replace(BeamOptions.load(bundle / SEARCH_FILE), beam=beam)
     with torch.inference_mode():
-        return run_beam(spoken, lexicon, language, options, STREAMS).hypotheses
+        return run_beam(spoken, lexicon, language, options, STREAMS, load_rescorer(bundle, language)).hypotheses
 
 
 def text_scores(bundle: Path) -> TextScores:

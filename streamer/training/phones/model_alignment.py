@@ -35,11 +35,8 @@ SHORTEST_MS = 40
 
 
 def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[str], None]) -> None:
-    """Align a prepared set with the model of a bundle. Continues where an interrupted run stopped."""
+    """Align a prepared set with the model of a bundle. Aligns only what was not aligned before."""
     corpus, target = Corpus(work, name), heard_path(work, name)
-    if target.exists():
-        tell(f"{target} exists already")
-        return
 
     def find(done: set[str]) -> Iterator[Alignment]:
         left = ([utterance for utterance in batch if utterance.name not in done] for batch in batches(corpus))

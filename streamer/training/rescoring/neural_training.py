@@ -15,14 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from streamer.engine.language.language_model import SENTENCE_END, LanguageModel
-from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, NeuralModel
+from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, NeuralModel, check_vocabulary
 from streamer.engine.language.rescoring import Rescorer
 from streamer.text.counts import counted
 from streamer.training.language.held_out_text import HeldOutText
 from streamer.training.language.text_sources import Reference, read_texts, read_transcripts
 from streamer.training.precision import faster
+from streamer.training.rescoring.growth import grow
 from streamer.training.rescoring.sentence_batches import SentenceBatches, renumbered
 
+SIZES = 12_000, 128, 256  # words, numbers for each, numbers remembered
 RATE, LAST_RATE = 2.5e-3, 0.02  # the last as a share of the rate
 GOING_ON = 0.5  # the share of the rate with which the training of a model goes on
 SUM_WEIGHT = 0.1  # of the square of the logarithm of the sum
@@ -45,11 +47,23 @@ class NeuralRecipe:
     train: Path | None = None
     minutes: float = 30.0
     batches: int = 0  # if given, how many are read, whatever the time
-    words: int = 12_000
-    vector: int = 128
-    memory: int = 256
+    # Sizes that are not given are those of the model to start from, or those of SIZES.
+    words: int | None = None
+    vector: int | None = None
+    memory: int | None = None
     seed: int = 0
-    start: Path | None = None  # a model whose training goes on; its sizes count
+    start: Path | None = None  # a model whose training goes on; it grows if larger sizes are given
+
+    def sizes(self, start: NeuralModel | None, language: LanguageModel) -> tuple[int, int, int]:
+        """How many words the model knows, the numbers for each, and the numbers that it remembers."""
+        given = self.words, self.vector, self.memory
+        least = start.sizes if start else (0, 0, 0)
+        usual = start.sizes if start else SIZES
+        words, vector, memory = (
+            max(usual_size if size is None else size, least_size)
+            for size, usual_size, least_size in zip(given, usual, least, strict=True)
+        )
+        return min(words, len(language.words)), vector, memory
 
 
 class SampledLoss:
@@ -84,14 +98,19 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     references = read_transcripts(recipe.dev)
     texts = read_texts(recipe.archives, recipe.train, references)
     tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
-    model = NeuralModel.load(recipe.start).train() if recipe.start else None
-    size = model.size if model else min(recipe.words, len(language.words))
-    batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), size, recipe.seed)
-    chances = batches.chances(size)
+    start = NeuralModel.load(recipe.start) if recipe.start else None
+    if start:
+        check_vocabulary(start, language)
+    sizes = recipe.sizes(start, language)
+    batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), sizes[0], recipe.seed)
+    chances = batches.chances(sizes[0])
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
     torch.manual_seed(recipe.seed)
-    rate = RATE * GOING_ON if model else RATE
-    model = model or fresh_model(recipe, language, chances)
+    model, rate = NeuralModel(*sizes, language.vocabulary), RATE
+    expect_as_often_as_said(model, chances)
+    if start:
+        grow(start, model)
+        rate = RATE if model.sizes != start.sizes else RATE * GOING_ON
     for line in steps(model, iter(batches), chances, rate, recipe.minutes * 60, recipe.batches):
         tell(line)
         model.save(output)
@@ -101,12 +120,10 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     tell(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 
-def fresh_model(recipe: NeuralRecipe, language: LanguageModel, chances: Tensor) -> NeuralModel:
-    """A model that expects every word as often as it is said."""
-    model = NeuralModel(len(chances), recipe.vector, recipe.memory, language.vocabulary)
+def expect_as_often_as_said(model: NeuralModel, chances: Tensor) -> None:
+    """Let a fresh model expect every word as often as it is said."""
     nn.init.normal_(model.vectors.weight, 0.0, 0.08)
     model.bias.data = (chances + 1e-7).log().float()
-    return model
 
 
 def steps(

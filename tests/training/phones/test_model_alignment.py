@@ -32,7 +32,11 @@ def test_what_is_heard_is_written_and_an_interrupted_run_goes_on(tmp_path: Path)
     told: list[str] = []
     align(tmp_path, "train", asr_repository() / "streaming_asr" / "1", 1, told.append)
     assert told == ["train: 1 heard before, 2 to do", "train: 1 of 2 heard"]
+    write_corpus(tmp_path, "train", [*recordings, (Utterance("new", 0, 0, "x", "s", text), samples)])
+    align(tmp_path, "train", asr_repository() / "streaming_asr" / "1", 1, told.append)
+    assert told[2:] == ["train: 3 heard before, 1 to do", "train: 1 of 1 heard"]
     found = read_targets(tmp_path, "train")
+    assert found.pop("new").words == found["two"].words
     assert [name for name, each in found.items() if each.aligned] == ["two"]
     two = found["two"]
     assert [word for word, _, _ in two.words] == text.split()

@@ -12,6 +12,7 @@ from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.language_model_building import Recipe, build
+from streamer.training.rescoring.growth import grow
 from streamer.training.rescoring.neural_training import NeuralRecipe, SampledLoss, train
 from tests.training.language.text_folder import make_texts
 
@@ -68,6 +69,48 @@ def test_training_goes_on(tmp_path: Path) -> None:
     before, after = NeuralModel.load(first), NeuralModel.load(second)
     assert (after.vectors.embedding_dim, after.recall.hidden_size) == (16, 24)
     assert not torch.equal(before.bias, after.bias)
+
+
+def test_training_goes_on_with_a_larger_model(tmp_path: Path) -> None:
+    """It says the same as the small one where its training begins, and what is new in it learns."""
+    texts = make_texts(tmp_path)
+    language = tmp_path / "language.safetensors"
+    archives = [texts / "old.tar.xz", texts / "new.tar.xz"]
+    build(Recipe(archives, texts / "dev.tsv"), language, None, lambda line: None)
+    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+    small = NeuralRecipe(archives, texts / "dev.tsv", batches=40, words=8, vector=4, memory=5)
+    train(small, language, first, print)
+    before = NeuralModel.load(first)
+    grown = NeuralModel(10, 6, 9, before.vocabulary)
+    grow(before, grown)
+    memories = [model.nothing_read.unsqueeze(0) for model in (before, grown)]
+    for word in (SENTENCE_START, 3, 7, 2):
+        memories = [
+            model.read(memory, torch.tensor([word])) for model, memory in zip((before, grown), memories, strict=True)
+        ]
+        old, new = (
+            model.score(memory.expand(8, -1), torch.arange(8))
+            for model, memory in zip((before, grown), memories, strict=True)
+        )
+        assert torch.allclose(old, new, atol=1e-5)
+    larger = NeuralRecipe(archives, texts / "dev.tsv", batches=40, words=100, memory=9, start=first)
+    train(larger, language, second, print)
+    after = NeuralModel.load(second)
+    assert after.sizes == (len(LanguageModel.load(language).words), 4, 9)
+    assert after.expect.weight[:, 5:].abs().min() > 0
+
+
+def test_a_model_for_other_words_is_not_trained_on(tmp_path: Path) -> None:
+    """Its numbers of words would mean others."""
+    texts = make_texts(tmp_path)
+    language, other = tmp_path / "language.safetensors", tmp_path / "other.safetensors"
+    build(Recipe([texts / "old.tar.xz"], texts / "dev.tsv"), language, None, lambda line: None)
+    NeuralModel(8, 4, 5, "others").save(other)
+    with pytest.raises(ValueError, match="trained for other words"):
+        train(
+            NeuralRecipe([texts / "old.tar.xz"], texts / "dev.tsv", start=other), language,
+            tmp_path / "rescoring.safetensors", print,
+        )  # fmt: skip
 
 
 def test_missing_text_is_named(tmp_path: Path) -> None:
