@@ -15,6 +15,7 @@ from torch import Tensor
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.language.neural_model import NeuralModel
 from streamer.engine.search.beam_options import BeamOptions
 
 PHONES = ["a", "b", "c"]
@@ -95,6 +96,16 @@ class Tongue:
         for place, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
             total += weight * float(self.model.score(torch.tensor(history[place : place + 2]), torch.tensor(number)))
         return total
+
+
+def neural_model(tongue: Tongue) -> NeuralModel:
+    """A neural model of the words with random weights, which are large, so that it prefers some words."""
+    torch.manual_seed(1)
+    model = NeuralModel(len(tongue.model.words), 8, 8, tongue.model.vocabulary).eval()
+    with torch.no_grad():
+        for part in model.parameters():
+            part.mul_(4)
+    return model
 
 
 def emissions(seed: int, batch: int, frames: int, sharpness: float = 2.0) -> Tensor:

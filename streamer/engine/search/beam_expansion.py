@@ -130,7 +130,14 @@ class BeamExpander:
 
     def rescore(self, beams: Beams, gains: Tensor) -> Tensor:
         """Let each hypothesis [slots, beam] have this gain by rescoring. Returns the former places of the rows."""
-        return beams.rescore(gains, self._nodes.look[beams.nodes][..., 1])
+        return beams.rescore(gains, self._look_ahead(beams))
+
+    def ranks(self, beams: Beams) -> Tensor:
+        """What decides which hypotheses are kept [slots, beam]: the mass of each, times its look-ahead."""
+        return beams.total * self._look_ahead(beams)
+
+    def _look_ahead(self, beams: Beams) -> Tensor:
+        return self._nodes.look[beams.nodes][..., 1]
 
     def ends_no_word(self, nodes: Sequence[int]) -> bool:
         """Whether no word could end at any of these nodes of the trie. Not known without a wait on some devices."""

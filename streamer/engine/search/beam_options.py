@@ -24,6 +24,7 @@ class BeamOptions:
     hotword_floor: float = -10.0  # natural log of the probability of a word that the language model does not know
     hotword_lent: float = 0.5  # the part of the bonus that a phrase gets in advance, before its last word
     rescored: int = 8  # alternatives whose end of the sentence the neural language model scores
+    rescoring_floor: float = 0.0  # no words are scored again while their hypothesis is less likely than this
     neural_share: float = 0.5  # of the neural model in its mixture with the n-gram model
     neural_weight: float = 1.0  # of what the mixture says more than the n-gram model
     neural_end_weight: float = 1.0  # the same for the end of the sentence

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,14 +38,15 @@ ScoredWords = tuple[tuple[HypothesisWord, ...], float]
 """Words and their score."""
 
 
-@dataclass
-class _Way:
-    """A way in which a segment could end: the words that are not settled, and the row of the beam that has them."""
+class _Way(NamedTuple):
+    """A way in which a segment could end: with the words of a row of the beam, and perhaps one that has not ended."""
 
     worth: float
-    words: tuple[HypothesisWord, ...]
     row: int
-    last: int | None = None  # the number of the last word if it has not ended
+    last: int | None = None  # the number of the word that has not ended; the others are about it
+    posterior: float = 0.0
+    start: int = 0
+    end: int = 0
 
 
 class BeamSearch:
@@ -127,42 +129,55 @@ class BeamSearch:
         if not ranked:
             return [(history.words(0), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
-        likely = [(words, math.exp(score - ranked[0][1]) / total) for words, score in ranked]
-        shares = AgreementShares((words, probability) for words, probability in likely if probability >= _NEGLIGIBLE)
+        likely = [(way, math.exp(score - ranked[0][1]) / total) for way, score in ranked]
+        counted = [
+            (self._open_words(slot, way), probability)
+            for place, (way, probability) in enumerate(likely)
+            if probability >= _NEGLIGIBLE or place < number
+        ]
+        shares = AgreementShares((words, probability) for words, probability in counted if probability >= _NEGLIGIBLE)
         share_of = self._agreement[slot].of
         settled = [replace(word, share=share_of(word, 1.0)) for word in history.settled]
         return [
             ((*settled, *(replace(word, share=share_of(word, shares.of(word))) for word in words)), probability)
-            for words, probability in likely[:number]
+            for words, probability in counted[:number]
         ]
 
     def ranking(self, slot: int) -> list[ScoredWords]:
         """All whole-word hypotheses of a slot if the segment ended here, with their scores, best first."""
         settled = self._histories[slot].settled
-        return [((*settled, *words), score) for words, score in self._ranked(slot)]
+        return [((*settled, *self._open_words(slot, way)), score) for way, score in self._ranked(slot)]
 
-    def _ranked(self, slot: int) -> list[ScoredWords]:
-        """The same with the words that are not settled: all hypotheses have the others in common."""
-        ways = self._ways(slot)
+    def _ranked(self, slot: int) -> list[tuple[_Way, float]]:
+        """The likeliest way to end with each text, and the score of the text, best first."""
         merged: dict[tuple[str, ...], float] = {}
         parts: dict[tuple[str, ...], _Way] = {}
-        for way in ways:
-            said = tuple(word.text for word in way.words)
+        said_before = [tuple(word.text for word in words) for words in self._histories[slot].open]
+        for way in self._ways(slot):
+            said = said_before[way.row]
+            if way.last is not None:
+                said = (*said, self._text(slot, way.last))
             merged[said] = merged.get(said, 0.0) + way.worth
             if said not in parts or way.worth > parts[said].worth:
                 parts[said] = way
         scale = float(self._beams.scale[slot])
         best = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
-        ranked = [(parts[said].words, math.log(mass) + scale) for said, mass in best]
+        ranked = [(parts[said], math.log(mass) + scale) for said, mass in best]
         compared = ranked[: self.options.rescored]
         if not self._rescoring or not compared:
             return ranked
-        ends = [(parts[said].row, parts[said].last) for said, _ in best[: len(compared)]]
-        gains = self._rescoring.end_gains(slot, ends)
-        again = [(words, score + gain) for (words, score), gain in zip(compared, gains, strict=True)]
+        gains = self._rescoring.end_gains(slot, [(way.row, way.last) for way, _ in compared])
+        again = [(way, score + gain) for (way, score), gain in zip(compared, gains, strict=True)]
         # The others were worse before. They gain no more than any of the best, so they remain so.
-        others = [(words, score + min(gains)) for words, score in ranked[len(compared) :]]
+        others = [(way, score + min(gains)) for way, score in ranked[len(compared) :]]
         return sorted(again, key=lambda one: -one[1]) + others
+
+    def _open_words(self, slot: int, way: _Way) -> tuple[HypothesisWord, ...]:
+        """The words with which a segment ends, without those that are settled."""
+        words = self._histories[slot].open[way.row]
+        if way.last is None:
+            return words
+        return (*words, self._word(slot, way.last, way.start, way.end, way.posterior))
 
     def _ways(self, slot: int) -> list[_Way]:
         """All ways in which a segment could end here: whole words, and the words that could end."""
@@ -171,26 +186,21 @@ class BeamSearch:
             beams = self._beams.take(numbers)
             bonuses = self._expander.bonuses(numbers) if slot in self._new_words else None
             last = self._expander.last_words(beams, self.options.beam, bonuses)
-            worth = (last.worth * beams.total.unsqueeze(2))[0].tolist()
-            whole = (last.whole * beams.total)[0].tolist()
-        texts, posteriors = last.words[0].tolist(), last.posteriors[0].tolist()
-        times = beams.numbers[0, START_FRAME : END_FRAME + 1].T.tolist()
-        open_words, found = self._histories[slot].open, []
-        for row, values in enumerate(worth):
-            if whole[row]:
-                found.append(_Way(whole[row], open_words[row], row))
-            for number, value in zip(texts[row], values, strict=True):
-                if value:
-                    start, end = times[row]
-                    word = self._word(slot, number, start, end, posteriors[row])
-                    found.append(_Way(value, (*open_words[row], word), row, number))
+            worth, whole = (last.worth * beams.total.unsqueeze(2))[0], (last.whole * beams.total)[0]
+            ended, (begun, homophone) = whole.nonzero()[:, 0], worth.nonzero().unbind(1)
+            times = beams.numbers[0, START_FRAME : END_FRAME + 1, begun]
+            columns = (
+                worth[begun, homophone], begun, last.words[0, begun, homophone], last.posteriors[0, begun], *times
+            )  # fmt: skip
+        found = [_Way(value, row) for value, row in zip(whole[ended].tolist(), ended.tolist(), strict=True)]
+        more = [_Way(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
         if self._rescoring:
-            least = _RESCORED_LAST * max((way.worth for way in found), default=0.0)
-            begun = [way for way in found if way.worth >= least and way.last is not None]
-            words = [(way.row, way.last) for way in begun if way.last is not None]
-            for way, gain in zip(begun, self._rescoring.last_gains(slot, words), strict=True):
-                way.worth *= math.exp(gain)
-        return found
+            least = _RESCORED_LAST * max((way.worth for way in (*found, *more)), default=0.0)
+            rescored = [(number, way.row, way.last) for number, way in enumerate(more) if way.worth >= least]
+            gains = self._rescoring.last_gains(slot, [(row, word) for _, row, word in rescored if word is not None])
+            for (number, _, _), gain in zip(rescored, gains, strict=True):
+                more[number] = more[number]._replace(worth=more[number].worth * math.exp(gain))
+        return found + more
 
     def _advance(self, slots: Sequence[int], log_probabilities: Tensor) -> list[Hypothesis]:
         """Advance slots that all have hotwords, or all have none."""
@@ -243,8 +253,8 @@ class BeamSearch:
         """Count what the neural language model says of the words that ended in this step."""
         if not self._rescoring:
             return
-        hashes = beams.numbers[:, HISTORY_HASH].tolist()
-        steps = [BeamStep(slot, back[row], hashes[row], ended) for row, slot in enumerate(slots)]
+        hashes, masses = beams.numbers[:, HISTORY_HASH].tolist(), self._expander.ranks(beams).tolist()
+        steps = [BeamStep(slot, back[row], hashes[row], masses[row], ended) for row, slot in enumerate(slots)]
         changed = self._rescoring.follow(steps)
         if not changed:
             return
@@ -293,9 +303,11 @@ class BeamSearch:
         return [rows for rows in groups if rows]
 
     def _word(self, slot: int, number: int, start: int, end: int, posterior: float) -> HypothesisWord:
+        return HypothesisWord(self._text(slot, number), start, end, min(posterior, 1.0))
+
+    def _text(self, slot: int, number: int) -> str:
         known = number < len(self._texts)
-        text = self._texts[number] if known else self._new_words[slot][number - len(self._texts)]
-        return HypothesisWord(text, start, end, min(posterior, 1.0))
+        return self._texts[number] if known else self._new_words[slot][number - len(self._texts)]
 
     def _numbers(self, slots: Sequence[int]) -> Tensor:
         return torch.tensor(list(slots), dtype=torch.int64, device=self._device)

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from streamer.engine.language.language_model import SENTENCE_END
-from streamer.engine.language.neural_model import NeuralModel
 from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.search import beam_search
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hypothesis, HypothesisWord
-from tests.engine.tiny_language import UNITS, WIDE, Tongue, emissions, enumerated
+from tests.engine.tiny_language import UNITS, WIDE, Tongue, emissions, enumerated, neural_model
 
 OPTIONS = BeamOptions(
     beam=12, tokens=3, endings=12, word_bonus=0.3, rescored=5, neural_share=0.7, neural_weight=1.5,
@@ -25,13 +24,8 @@ EXACT = replace(WIDE, rescored=600, neural_share=0.7, neural_weight=1.5, neural_
 
 
 def rescorer(tongue: Tongue) -> Rescorer:
-    """A neural model of these words with random weights, which are large, so that it prefers some words."""
-    torch.manual_seed(1)
-    model = NeuralModel(len(tongue.model.words), 8, 8, tongue.model.vocabulary).eval()
-    with torch.no_grad():
-        for part in model.parameters():
-            part.mul_(4)
-    return Rescorer(model, tongue.model)
+    """What scores the words of this language again."""
+    return Rescorer(neural_model(tongue), tongue.model)
 
 
 def made(tongue: Tongue, options: BeamOptions, judge: Rescorer | None, slots: int = 1) -> BeamSearch:
