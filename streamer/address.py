@@ -19,6 +19,9 @@ SERVER_VARIABLE: Final = "STREAMER_SERVER"  # an environment variable with the a
 
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _LONGEST_ANSWER: Final = 64 * 1024
+# Where nothing listens, nobody waits. But on a busy machine a service needs more than a moment for its answer, and a
+# second one, started because the first was taken for absent, would make the machine busier.
+_ANSWER_S: Final = 2.0
 
 
 def websocket_url(address: str) -> str:
@@ -40,7 +43,7 @@ def websocket_url(address: str) -> str:
     return f"{_SCHEMES[parts.scheme]}://{where}{path}{query}"
 
 
-def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = 0.5) -> bool:
+def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = _ANSWER_S) -> bool:
     """Whether a Streamer service at this address is ready."""
     request = f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     deadline = time.monotonic() + timeout

@@ -16,7 +16,7 @@ READY = b'{"service": "streamer", "ready": true}\n'
 
 
 @contextmanager
-def answering(answer: bytes, *, endlessly: bool = False) -> Iterator[int]:
+def answering(answer: bytes, *, endlessly: bool = False, after_s: float = 0.0) -> Iterator[int]:
     """A port whose first connection gets this answer, or its bytes one by one until the client has enough."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -24,6 +24,7 @@ def answering(answer: bytes, *, endlessly: bool = False) -> Iterator[int]:
             connection = listening.accept()[0]
             with connection:
                 connection.recv(4096)
+                time.sleep(after_s)
                 connection.sendall(answer)
                 with suppress(OSError):
                     while endlessly:
@@ -86,6 +87,12 @@ def test_nobody_there_is_a_quick_no() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     assert not is_ready(port=port)
+
+
+def test_a_busy_service_has_time_to_answer() -> None:
+    """It is not taken for absent, so no second one is started beside it."""
+    with answering(b"HTTP/1.1 200 OK\r\n\r\n" + READY, after_s=0.7) as port:
+        assert is_ready(port=port)
 
 
 def test_an_endless_answer_is_not_waited_for() -> None:
