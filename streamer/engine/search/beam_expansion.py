@@ -18,7 +18,6 @@ from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_tensors import (
     BACK_POINTER,
-    END_FRAME,
     HISTORY_HASH,
     HISTORY_MIX,
     LAST_WORD,
@@ -27,7 +26,6 @@ from streamer.engine.search.beam_tensors import (
     NUMBERS,
     RESCORED,
     SECOND_LAST_WORD,
-    START_FRAME,
     START_MASS,
     WORD_MIX,
     BeamBuffer,
@@ -35,6 +33,7 @@ from streamer.engine.search.beam_tensors import (
     BeamWorkspace,
     CandidateBuffer,
     RescoredHistories,
+    WordEndings,
     extend_hash,
 )
 from streamer.engine.search.emission_reader import BatchFrame, EmissionReader, StepFrames
@@ -210,7 +209,7 @@ class BeamExpander:
         if bonuses:
             bonuses = bonuses.take(emitted.order)
         before = RescoredHistories.of(beams, emitted.order) if rescored else None
-        ended: list[_EndedWords] = []
+        ended: list[WordEndings] = []
         for number, frame in enumerate(emitted.frames):
             now, then, candidates = workspace.views(len(frame.times))
             if number % 2:
@@ -230,7 +229,7 @@ class BeamExpander:
         frame: BatchFrame,
         bonuses: HotwordBonuses | None,
         rescored: RescoredHistories | None,
-        ended: list[_EndedWords],
+        ended: list[WordEndings],
     ) -> None:
         """Expand by one frame: collect candidates that stay, grow by a phone or end a word, and keep the best."""
         batch, beam = now.nodes.shape
@@ -313,8 +312,8 @@ class BeamExpander:
 
     def _end_words(
         self, now: BeamBuffer, found: CandidateBuffer, rows: Tensor, at_root: Tensor, frame: BatchFrame,
-        bonuses: HotwordBonuses | None, rescored: RescoredHistories | None, before: list[_EndedWords],
-    ) -> _EndedWords:  # fmt: skip
+        bonuses: HotwordBonuses | None, rescored: RescoredHistories | None, before: list[WordEndings],
+    ) -> WordEndings:  # fmt: skip
         """Add a hypothesis at the root for each of the likeliest words that end in this frame; merge equal ones."""
         some = len(frame.ending) < len(now.nodes)
         total, numbers, boundary, nodes = now.total, now.kept, frame.boundary, now.nodes
@@ -368,7 +367,7 @@ class BeamExpander:
         else:
             now.ended.copy_(ended)
             found.ended_total.copy_(mass)
-        return _EndedWords(words, theirs, reached, rows[:, :, DEPTH].gather(1, source), inflow, likeliest)
+        return WordEndings(words, theirs, reached, rows[:, :, DEPTH].gather(1, source), inflow, likeliest)
 
     def _store(self, beams: Beams, emitted: StepFrames, workspace: BeamWorkspace) -> None:
         """Copy the workspace back into the beams. How many frames a stream had says which buffer is current."""
@@ -383,24 +382,3 @@ class BeamExpander:
         one.start_mass.div_(peak)
         beams.scale.index_add_(0, emitted.order, peak.squeeze(1).log() + emitted.scale)
         one.save(beams, emitted.order)
-
-
-@dataclass
-class _EndedWords:
-    """Words that ended in one frame. Tensors are [streams, endings] unless noted otherwise."""
-
-    words: Tensor
-    numbers: Tensor  # [streams, NUMBERS, endings]: numbers of the hypotheses that ended a word
-    reached: Tensor  # their mass
-    depths: Tensor
-    inflow: Tensor  # [batch, beam]: the mass that flows into hypotheses waiting at the root
-    source: Tensor  # [batch, beam]: the column of the ending from which most of it comes
-
-    def listed(self) -> Tensor:
-        """The rows of the tensor that `BeamExpander.step` returns."""
-        start_mass = self.numbers[:, START_MASS].view(torch.float64)
-        posteriors = (self.reached / start_mass).pow(1 / self.depths)
-        whole = torch.stack(
-            (self.numbers[:, BACK_POINTER], self.words, self.numbers[:, START_FRAME], self.numbers[:, END_FRAME]), 2
-        )
-        return torch.cat((whole.double(), posteriors.unsqueeze(2)), 2).flatten(0, 1)

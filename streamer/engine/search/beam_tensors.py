@@ -116,6 +116,27 @@ class RescoredHistories:
         return torch.where(self.hashes.gather(1, column) == histories, self.gains.gather(1, column), otherwise)
 
 
+@dataclass
+class WordEndings:
+    """Words that ended in one frame. Tensors are [streams, endings] unless noted otherwise."""
+
+    words: Tensor
+    numbers: Tensor  # [streams, NUMBERS, endings]: numbers of the hypotheses that ended a word
+    reached: Tensor  # their mass
+    depths: Tensor
+    inflow: Tensor  # [batch, beam]: the mass that flows into hypotheses waiting at the root
+    source: Tensor  # [batch, beam]: the column of the ending from which most of it comes
+
+    def listed(self) -> Tensor:
+        """The rows of the tensor that `BeamExpander.step` returns."""
+        start_mass = self.numbers[:, START_MASS].view(torch.float64)
+        posteriors = (self.reached / start_mass).pow(1 / self.depths)
+        whole = torch.stack(
+            (self.numbers[:, BACK_POINTER], self.words, self.numbers[:, START_FRAME], self.numbers[:, END_FRAME]), 2
+        )
+        return torch.cat((whole.double(), posteriors.unsqueeze(2)), 2).flatten(0, 1)
+
+
 class BeamBuffer:
     """Views of one buffer of a BeamWorkspace: the hypotheses of its first `batch` streams.
 

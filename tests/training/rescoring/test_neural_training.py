@@ -17,12 +17,17 @@ from streamer.training.rescoring.neural_training import NeuralRecipe, SampledLos
 from tests.training.language.text_folder import make_texts
 
 
-def test_a_model_from_text(tmp_path: Path) -> None:
-    """It learns what follows what, is written for the words of the language model, and its perplexities are told."""
-    texts = make_texts(tmp_path)
-    language = tmp_path / "language.safetensors"
+def made_language(folder: Path) -> tuple[Path, list[Path], Path]:
+    """A folder of text, its archives, and the n-gram model that was built from them."""
+    texts, language = make_texts(folder), folder / "language.safetensors"
     archives = [texts / "old.tar.xz", texts / "new.tar.xz"]
     build(Recipe(archives, texts / "dev.tsv"), language, None, lambda line: None)
+    return texts, archives, language
+
+
+def test_a_model_from_text(tmp_path: Path) -> None:
+    """It learns what follows what, is written for the words of the language model, and its perplexities are told."""
+    texts, archives, language = made_language(tmp_path)
     told: list[str] = []
     output = tmp_path / "rescoring.safetensors"
     recipe = NeuralRecipe(archives, texts / "dev.tsv", texts / "train.tsv", batches=250, vector=16, memory=16)
@@ -58,10 +63,7 @@ def test_the_sampled_loss_leads_to_the_true_probabilities() -> None:
 
 def test_training_goes_on(tmp_path: Path) -> None:
     """From a model that was written before, with its sizes."""
-    texts = make_texts(tmp_path)
-    language = tmp_path / "language.safetensors"
-    archives = [texts / "old.tar.xz", texts / "new.tar.xz"]
-    build(Recipe(archives, texts / "dev.tsv"), language, None, lambda line: None)
+    texts, archives, language = made_language(tmp_path)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, vector=16, memory=24), language, first, print)
     told: list[str] = []
@@ -73,10 +75,7 @@ def test_training_goes_on(tmp_path: Path) -> None:
 
 def test_training_goes_on_with_a_larger_model(tmp_path: Path) -> None:
     """It says the same as the small one where its training begins, and what is new in it learns."""
-    texts = make_texts(tmp_path)
-    language = tmp_path / "language.safetensors"
-    archives = [texts / "old.tar.xz", texts / "new.tar.xz"]
-    build(Recipe(archives, texts / "dev.tsv"), language, None, lambda line: None)
+    texts, archives, language = made_language(tmp_path)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     small = NeuralRecipe(archives, texts / "dev.tsv", batches=40, words=8, vector=4, memory=5)
     train(small, language, first, print)
