@@ -166,7 +166,8 @@ def _recogniser(
 def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:
     """What scores words again, with the neural language model of a bundle; None if it has none."""
     path = folder / NEURAL_FILE
-    return Rescorer(NeuralModel.load(path, device), language) if path.exists() else None
+    precision = PRECISIONS[quick_precision(device)]
+    return Rescorer(NeuralModel.load(path, device, precision), language) if path.exists() else None
 
 
 def computes_graphs(device: torch.device | str) -> bool:
@@ -175,11 +176,11 @@ def computes_graphs(device: torch.device | str) -> bool:
 
 
 def best_precision(device: torch.device | str) -> str:
-    """The number format of the encoder. Graphs have only one.
+    """The number format of the encoder. Graphs have only one."""
+    return "float32" if computes_graphs(device) else quick_precision(device)
 
-    Without them, it is bfloat16 on processors that support it, where it is faster and as good.
-    """
-    if torch.device(device).type != "cpu" or computes_graphs(device):
-        return "float32"
-    able = torch.cpu.get_capabilities()
+
+def quick_precision(device: torch.device | str) -> str:
+    """The number format in which torch is fastest: bfloat16 on processors that support it, where it is as good."""
+    able = torch.cpu.get_capabilities() if torch.device(device).type == "cpu" else {}
     return "bfloat16" if able.get("avx512_bf16") or able.get("amx_bf16") else "float32"

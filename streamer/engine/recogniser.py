@@ -196,6 +196,7 @@ class Recogniser:
                 yield from self._answers(chunks, finished)
                 continue  # meanwhile, others may have been closed
             for group in due.values():
+                group.sort(key=lambda one: one[1].lease.slot)  # slots that lie side by side are read without a copy
                 try:
                     self._compute([stream for _, stream, _ in group], [step for _, _, step in group])
                 except Exception as error:

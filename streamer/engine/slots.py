@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 
@@ -23,7 +24,7 @@ class Slots:
     def __init__(self, count: int) -> None:
         if count < 1:
             raise ValueError("there must be at least one slot")
-        self._free = list(range(count - 1, -1, -1))
+        self._free = list(range(count))  # a heap
         self._generations = [0] * count
         self._held = [False] * count
 
@@ -36,10 +37,13 @@ class Slots:
         return len(self._held) - len(self._free)
 
     def acquire(self) -> SlotLease:
-        """Lease a free slot under a new generation number. SlotsFull if there is none."""
+        """Lease the first free slot under a new generation number. SlotsFull if there is none.
+
+        So the slots in use lie side by side, as far as streams end where they began.
+        """
         if not self._free:
             raise SlotsFull(f"all {len(self)} slots are taken")
-        slot = self._free.pop()
+        slot = heapq.heappop(self._free)
         self._generations[slot] += 1
         self._held[slot] = True
         return SlotLease(slot, self._generations[slot])
@@ -52,4 +56,4 @@ class Slots:
         """Give the slot back. A lease that is no longer valid has no effect."""
         if self.valid(lease):
             self._held[lease.slot] = False
-            self._free.append(lease.slot)
+            heapq.heappush(self._free, lease.slot)

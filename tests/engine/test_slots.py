@@ -17,6 +17,16 @@ def test_slots_run_out() -> None:
     assert slots.live == 3
 
 
+def test_the_first_free_slot_is_handed_out() -> None:
+    """Whatever the order in which streams ended, so that the slots in use lie side by side."""
+    slots = Slots(5)
+    leases = [slots.acquire() for _ in range(5)]
+    assert [lease.slot for lease in leases] == [0, 1, 2, 3, 4]
+    for slot in (1, 3, 0):
+        slots.release(leases[slot])
+    assert [slots.acquire().slot for _ in range(3)] == [0, 1, 3]
+
+
 def test_an_old_lease_is_never_valid_again() -> None:
     """A released lease stays invalid when the slot has a new holder, and cannot release that one."""
     slots = Slots(1)

@@ -58,12 +58,13 @@ class NeuralModel(nn.Module):
         filled, known = self._filled(memories, words)
         # Written out, because the layer of torch takes twice as long for a few rows.
         of_words, of_output, bias, more_bias = self.recall.all_weights[0]
-        size = self.recall.hidden_size
-        read = torch.addmm(bias + more_bias, self.vectors(known), of_words.T)
-        taken, kept, new, told = read.addmm_(filled[:, :size], of_output.T).chunk(4, 1)
+        size, precision = self.recall.hidden_size, of_output.dtype
+        read = torch.addmm(bias + more_bias, self.vectors(known).to(precision), of_words.T)
+        read.addmm_(filled[:, :size].to(precision), of_output.T)
+        taken, kept, new, told = read.float().chunk(4, 1)
         cell = kept.sigmoid() * filled[:, size : 2 * size] + taken.sigmoid() * new.tanh()
         output = told.sigmoid() * cell.tanh()
-        return torch.cat((output, cell, self.expect(output)), 1)[: len(words)]
+        return torch.cat((output, cell, self.expect(output.to(precision)).float()), 1)[: len(words)]
 
     @torch.inference_mode()
     def score(self, memories: Tensor, words: Tensor) -> Tensor:
@@ -86,13 +87,17 @@ class NeuralModel(nn.Module):
         return nn.functional.pad(memories, (0, 0, 0, missing)), nn.functional.pad(known, (0, missing))
 
     @classmethod
-    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NeuralModel:
-        """Read a model from its file."""
+    def load(
+        cls, path: Path | str, device: torch.device | str = "cpu", precision: torch.dtype = torch.float32
+    ) -> NeuralModel:
+        """Read a model from its file. Most of what it costs to read a word is computed in this precision."""
         header, packed = _FILE.read(path)
         with _FILE.parts(path):
             size, vector, memory = header["sizes"]
             model = cls(size, vector, memory, header["vocabulary"])
             model.load_state_dict(_unpacked(packed))
+        for layer in (model.recall, model.expect):
+            layer.to(precision)
         return model.to(device).eval()
 
     def save(self, path: Path | str) -> None:

@@ -32,7 +32,6 @@ from streamer.engine.work import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
-_RESCORED_LAST = 1e-4  # a word that has not ended is rescored if it is this likely, compared with the likeliest
 
 ScoredWords = tuple[tuple[HypothesisWord, ...], float]
 """Words and their score."""
@@ -163,9 +162,10 @@ class BeamSearch:
         scale = float(self._beams.scale[slot])
         best = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
         ranked = [(parts[said], math.log(mass) + scale) for said, mass in best]
-        compared = ranked[: self.options.rescored]
-        if not self._rescoring or not compared:
+        if not self._rescoring or not ranked:
             return ranked
+        least = self.options.rescoring_floor * best[0][1]
+        compared = ranked[: sum(mass >= least for _, mass in best[: self.options.rescored])]
         gains = self._rescoring.end_gains(slot, [(way.row, way.last) for way, _ in compared])
         again = [(way, score + gain) for (way, score), gain in zip(compared, gains, strict=True)]
         # The others were worse before. They gain no more than any of the best, so they remain so.
@@ -195,7 +195,7 @@ class BeamSearch:
         found = [_Way(value, row) for value, row in zip(whole[ended].tolist(), ended.tolist(), strict=True)]
         more = [_Way(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
         if self._rescoring:
-            least = _RESCORED_LAST * max((way.worth for way in (*found, *more)), default=0.0)
+            least = self.options.rescoring_floor * max((way.worth for way in (*found, *more)), default=0.0)
             rescored = [(number, way.row, way.last) for number, way in enumerate(more) if way.worth >= least]
             gains = self._rescoring.last_gains(slot, [(row, word) for _, row, word in rescored if word is not None])
             for (number, _, _), gain in zip(rescored, gains, strict=True):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from streamer.engine.search.search import HypothesisWord
 
 _RECENT = 24  # how many of the last entries are searched for a word; there are never more unsettled words
+_NEGLIGIBLE = 1e-4  # hypotheses less likely than this, compared with the likeliest, do not count
 
 
 class WordAgreement:
@@ -23,10 +24,11 @@ class WordAgreement:
         """Note a step: the unsettled words of every hypothesis, those of the best one first, and the mass of each."""
         if not rows[0]:
             return
+        least = _NEGLIGIBLE * max(masses)
         alike: dict[int, tuple[HypothesisWord, ...]] = {}
         mass_of: dict[int, float] = {}
         for words, mass in zip(rows, masses, strict=True):
-            if mass:
+            if mass > least:
                 alike[id(words)] = words
                 mass_of[id(words)] = mass_of.get(id(words), 0.0) + mass
         shares = AgreementShares(zip(alike.values(), mass_of.values(), strict=True), {word.text for word in rows[0]})
