@@ -7,6 +7,7 @@ logarithm of their sum is drawn to zero.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,11 @@ class NeuralRecipe:
         )
         return min(words, len(language.words)), vector, memory
 
+    @property
+    def order(self) -> int:
+        """The seed of the order of the text. A training that goes on must not read first what the last one read."""
+        return self.seed + (zlib.crc32(self.start.read_bytes()) if self.start else 0)
+
 
 class SampledLoss:
     """The cross-entropy of each word among some others, which are drawn for the whole batch (sampled softmax).
@@ -102,7 +108,7 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     if start:
         check_vocabulary(start, language)
     sizes = recipe.sizes(start, language)
-    batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), sizes[0], recipe.seed)
+    batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), sizes[0], recipe.order)
     chances = batches.chances(sizes[0])
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
     torch.manual_seed(recipe.seed)

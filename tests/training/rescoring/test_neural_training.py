@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,14 @@ def test_the_sampled_loss_leads_to_the_true_probabilities() -> None:
 
 
 def test_training_goes_on(tmp_path: Path) -> None:
-    """From a model that was written before, with its sizes."""
+    """From a model that was written before, with its sizes. The text comes in another order every time."""
     texts, archives, language = made_language(tmp_path)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, vector=16, memory=24), language, first, print)
     told: list[str] = []
-    train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, start=first), language, second, told.append)
+    further = NeuralRecipe(archives, texts / "dev.tsv", batches=40, start=first)
+    train(further, language, second, told.append)
+    assert len({recipe.order for recipe in (NeuralRecipe([], first), further, replace(further, start=second))}) == 3
     before, after = NeuralModel.load(first), NeuralModel.load(second)
     assert (after.vectors.embedding_dim, after.recall.hidden_size) == (16, 24)
     assert not torch.equal(before.bias, after.bias)
