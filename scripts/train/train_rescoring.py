@@ -38,6 +38,9 @@ def main() -> int:
     parser.add_argument("--words", type=int, help=f"words that it knows ({words})")
     parser.add_argument("--vector", type=int, help=f"numbers for each word ({vector})")
     parser.add_argument("--memory", type=int, help=f"numbers that it remembers ({memory})")
+    parser.add_argument(
+        "--dropout", type=float, default=NeuralRecipe.dropout, help="share of the numbers left out at random",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=NeuralRecipe.seed)
     parser.add_argument(
         "--start", type=Path, metavar="FILE",
@@ -48,7 +51,7 @@ def main() -> int:
     try:
         recipe = NeuralRecipe(
             options.archives, options.dev, options.train, options.minutes, options.batches,
-            options.words, options.vector, options.memory, options.seed, options.start,
+            options.words, options.vector, options.memory, options.seed, options.dropout, options.start,
         )  # fmt: skip
         output = options.output or options.bundle / NEURAL_FILE
         train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))

@@ -42,9 +42,13 @@ class NeuralModel(nn.Module):
         """How many words it knows, the numbers for each, and the numbers that it remembers."""
         return self.size, self.vectors.embedding_dim, self.recall.hidden_size
 
-    def hidden(self, read: Tensor) -> Tensor:
-        """The vector of what is expected after each of these words [sentences, words], which begin sentences."""
-        expected: Tensor = self.expect(self.recall(self.vectors(read))[0])
+    def hidden(self, read: Tensor, dropout: float = 0.0) -> Tensor:
+        """The vector of what is expected after each of these words [sentences, words], which begin sentences.
+
+        In training, `dropout` is the share of the numbers that are left out at random before and after the recurrence.
+        """
+        vectors = nn.functional.dropout(self.vectors(read), dropout)
+        expected: Tensor = self.expect(nn.functional.dropout(self.recall(vectors)[0], dropout))
         return expected
 
     @property

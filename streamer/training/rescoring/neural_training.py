@@ -53,6 +53,7 @@ class NeuralRecipe:
     vector: int | None = None
     memory: int | None = None
     seed: int = 0
+    dropout: float = 0.0  # the share of the numbers that are left out at random, against learning by heart
     start: Path | None = None  # a model whose training goes on; it grows if larger sizes are given
 
     def sizes(self, start: NeuralModel | None, language: LanguageModel) -> tuple[int, int, int]:
@@ -79,7 +80,8 @@ class SampledLoss:
     all words. A word that is drawn several times counts once, because the right one is there only once too.
     """
 
-    def __init__(self, chances: Tensor) -> None:
+    def __init__(self, chances: Tensor, dropout: float = 0.0) -> None:
+        self._dropout = dropout
         flat = (chances + 1e-7) ** FLATNESS
         self._drawn = flat / flat.sum()
         self._corrections = (1 - (1 - self._drawn.double()) ** SAMPLES).log().float()
@@ -87,7 +89,7 @@ class SampledLoss:
     def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
         starts = torch.full((len(sentences), 1), SENTENCE_START)
         with faster(model.bias.device):
-            expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1)).flatten(0, 1)
+            expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1), self._dropout).flatten(0, 1)
         expected = expected.float()  # sums of exponentials need its precision
         words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True).unique()
         right = (expected * model.vectors(words)).sum(1) + model.bias[words] - self._corrections[words]
@@ -117,7 +119,8 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     if start:
         grow(start, model)
         rate = RATE if model.sizes != start.sizes else RATE * GOING_ON
-    for line in steps(model, iter(batches), chances, rate, recipe.minutes * 60, recipe.batches):
+    loss_of = SampledLoss(chances, recipe.dropout)
+    for line in steps(model, iter(batches), loss_of, rate, recipe.minutes * 60, recipe.batches):
         tell(line)
         model.save(output)
     model.save(output)
@@ -133,11 +136,10 @@ def expect_as_often_as_said(model: NeuralModel, chances: Tensor) -> None:
 
 
 def steps(
-    model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, rate: float, seconds: float,
+    model: NeuralModel, batches: Iterator[Tensor], loss_of: SampledLoss, rate: float, seconds: float,
     number_of_batches: int = 0,
 ) -> Iterator[str]:  # fmt: skip
     """Train for so long, or on so many batches. Says now and then how far it is."""
-    loss_of = SampledLoss(chances)
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
     started, told, words, recent = time.monotonic(), 0.0, 0, 0.0
     for number, sentences in enumerate(batches, 1):

@@ -18,8 +18,8 @@ SHARES = {
     "fiction": 0.12,
     "examples": 0.11,
     "novels": 0.09,
-    "transcripts": 0.07,
-    "prompts": 0.06,
+    "transcripts": 0.03,
+    "prompts": 0.05,
     "readings": 0.05,
 }
 EVERYTHING_SHARE = 0.5  # of all text, each source by its length

@@ -51,6 +51,14 @@ def test_reading_word_by_word_is_reading_the_sentence() -> None:
         assert torch.allclose(found, scores[place], atol=1e-5)
 
 
+def test_numbers_are_left_out_in_training_only() -> None:
+    """At random, so that no text is learnt by heart: of the words read, and of what is remembered."""
+    model, sentence = made(), torch.tensor([[SENTENCE_START, 3, 4, 5, 9]])
+    assert torch.equal(model.hidden(sentence), model.hidden(sentence))
+    assert not torch.equal(model.hidden(sentence, 0.3), model.hidden(sentence, 0.3))
+    assert torch.equal(model.hidden(sentence, 1.0)[0], model.expect.bias.expand(5, -1))
+
+
 @pytest.mark.parametrize("precision", sorted({"float32", quick_precision("cpu")}))
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 40])
 def test_a_sentence_gets_the_same_bits_in_any_company(rows: int, precision: str, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_training_goes_on(tmp_path: Path) -> None:
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, vector=16, memory=24), language, first, print)
     told: list[str] = []
-    further = NeuralRecipe(archives, texts / "dev.tsv", batches=40, start=first)
+    further = NeuralRecipe(archives, texts / "dev.tsv", batches=40, dropout=0.1, start=first)
     train(further, language, second, told.append)
     assert len({recipe.order for recipe in (NeuralRecipe([], first), further, replace(further, start=second))}) == 3
     before, after = NeuralModel.load(first), NeuralModel.load(second)

@@ -31,10 +31,10 @@ def test_a_batch_has_sentences_of_one_length() -> None:
 
 def test_sources_are_drawn_by_their_shares() -> None:
     """A small source with a share of its own is drawn more often than its length says."""
-    sources = {"transcripts": numbered([[3] * 9] * 10), "web": numbered([[4] * 9] * 990)}
+    sources = {"fiction": numbered([[3] * 9] * 10), "web": numbered([[4] * 9] * 990)}
     batches = SentenceBatches(sources, 5, 0)
     drawn = np.sum([np.bincount(batch.flatten(), minlength=5) for batch in itertools.islice(batches, 200)], axis=0)
-    wanted = batches.shares["transcripts"] / sum(batches.shares.values())
+    wanted = batches.shares["fiction"] / sum(batches.shares.values())
     assert wanted > 0.1
     assert drawn[3] / (drawn[3] + drawn[4]) == pytest.approx(wanted, abs=0.02)
     chances = batches.chances(5)
