@@ -101,7 +101,8 @@ def test_every_pause_leaves_every_word_of_a_lexicon_whole(endpoint: str) -> None
     assert heard_with_a_lexicon()[endpoint] == paused(7)[0]
 
 
-NAMES, PAIRS_MS = ("airplane.mp3", "quilter.ogg", "airplane.mp3"), ((100, 450), (850, 1000), (1200, 2200))
+# Recordings that are read well: where the model hesitates, two readings may differ by a word and nothing is lost.
+NAMES, PAIRS_MS = ("quilter.ogg", "talk.flac", "quilter.ogg"), ((100, 450), (850, 1000), (1200, 2200))
 
 
 @functools.cache
@@ -148,5 +149,5 @@ def test_recordings_with_pauses_lose_no_word(faint: str) -> None:
         same = sum(block.size for block in matcher.get_matching_blocks())
         # What stands before a word may make another one of it: a few, but it may not be missing or there twice.
         assert -1 <= len(found) - len(expected) <= len(NAMES)
-        assert same >= 0.7 * len(expected)
+        assert same >= 0.8 * len(expected)
         assert len([event for event in events if isinstance(event, Cut)]) >= 1
