@@ -1,12 +1,14 @@
-"""Makes the texts for synthetic voices: rare words, numbers, spelled letters and commands, inside simple sentences.
+"""Makes texts that collections of text lack: rare words, numbers, spelled letters, addresses and commands.
 
-A prompt has the words of its transcript. Single letters that a voice must spell are capitals.
+Synthetic voices say them, and the language models read what people dictate. A prompt has the words of its transcript.
+Single letters that a voice must spell are capitals.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 LETTER_NAMES = {
     "A": "ay", "B": "bee", "C": "see", "D": "dee", "E": "ee", "F": "eff", "G": "gee", "H": "aitch", "I": "eye",
@@ -47,6 +49,23 @@ _SPELLED = (
     "{spelling} in capitals", "write {letters} and then {letters}", "that's {letters} as in {word}",
     "the letters {letters}", "press {letter}", "my name is {spelling}",
 )  # fmt: skip
+_DICTATED = (
+    "{letters_of}", "{letters_of}", "{letters_of} {letters_of}", "{letters_of} {letters_of}", "{word} {letters_of}",
+    "{word} {word} {letters_of} {letters_of}", "{word} that's {letters_of}", "my name is {word} {letters_of}",
+    "it is spelled {letters_of}", "spelled {letters_of}", "{letters_of} {digits}", "{letters} {digits} {letters}",
+    "{letter} as in {word}", "{letter} as in {word} {letter} as in {word}", "{letter} for {word}",
+    "{letters_of} at {word} dot com", "{letters_of} dot {letters_of} at {letters} dot {letters}",
+    "the number is {telephone}", "call {telephone}", "my phone number is {telephone}", "{telephone}", "{telephone}",
+    "{telephone}", "the code is {letters} {digits}",
+)  # fmt: skip
+_ADDRESSES = (
+    "{house} {word} {street}", "{house} {word} {street}", "{house} {word} {word} {street}",
+    "{house} {word} {street} {digits}", "{house} {word} {street} apartment {house}",
+    "flat number {house} {word} {word}", "{house} {word} {street} {word} {digits}", "i live at {house} {word} {street}",
+    "plot {house} {word} {street} {word}",
+)  # fmt: skip
+_STREETS = ("street", "road", "avenue", "lane", "drive", "court", "way", "place", "square", "terrace", "hill", "colony")
+_TIMES = {2: "double", 3: "triple"}
 _ROOMS = ("kitchen", "bedroom", "hall", "garage", "office", "bathroom", "cellar", "living room", "garden")
 _THINGS = ("light", "lamp", "radio", "television", "heating", "fan", "door", "window", "oven", "blinds", "printer")
 _DIGITS = ("zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -55,7 +74,10 @@ _ONES = ("", *_DIGITS[2:], "ten", "eleven", "twelve", "thirteen", "fourteen", "f
 _TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 KINDS = {_CARRIERS: 0.5, _COMMANDS: 0.2, _NUMBERS: 0.15, _SPELLED: 0.15}
-"""Families of sentences and their shares."""
+"""Families of sentences for synthetic voices, and their shares."""
+
+DICTATION = {_DICTATED: 0.7, _ADDRESSES: 0.2, _NUMBERS: 0.1}
+"""What people dictate: names letter by letter, telephone numbers, addresses."""
 
 
 def transcript(prompt: str) -> str:
@@ -70,10 +92,10 @@ def spoken(prompt: str) -> str:
     return " ".join("I" if word == "i" else word for word in words).rstrip(",") + "."
 
 
-def prompts(words: Sequence[str], rng: random.Random) -> Iterator[str]:
+def prompts(words: Sequence[str], rng: random.Random, kinds: Mapping[tuple[str, ...], float] = KINDS) -> Iterator[str]:
     """Yield prompts without end. Every word comes once before any word comes twice."""
     slots = _Slots(words, rng)
-    families, shares = list(KINDS), list(KINDS.values())
+    families, shares = list(kinds), list(kinds.values())
     while True:
         (family,) = rng.choices(families, shares)
         yield slots.filled(rng.choice(family))
@@ -111,6 +133,10 @@ class _Slots:
             "letter": lambda: rng.choice(list(LETTER_NAMES)),
             "letters": lambda: " ".join(rng.choice(list(LETTER_NAMES)) for _ in range(rng.randint(2, LONGEST_LIST))),
             "spelling": self._spelling,
+            "letters_of": lambda: self._letters(next(self._words)),
+            "telephone": self._telephone,
+            "house": self._house,
+            "street": lambda: rng.choice(_STREETS),
         }
 
     def filled(self, sentence: str) -> str:
@@ -126,6 +152,30 @@ class _Slots:
     def _spelling(self) -> str:
         word = next(self._words)
         return f"{word} {' '.join(word.upper().replace(chr(39), ''))}"
+
+    def _letters(self, word: str) -> str:
+        """Spell a word."""
+        return self._repeated(list(word.upper().replace("'", "")))
+
+    def _telephone(self) -> str:
+        """Say a number digit by digit. Zero is "oh" for some."""
+        zero = self._rng.choice(("zero", "zero", "oh"))
+        length = self._rng.choice((4, 5, 6, 7, 7, 8, 10, 10, 10, 10, 11))
+        return self._repeated([self._rng.choice((zero, *_DIGITS[2:])) for _ in range(length)])
+
+    def _repeated(self, parts: list[str]) -> str:
+        """Say letters or digits. Some people say "double L" and "triple five"."""
+        runs = [(part, len(list(run))) for part, run in groupby(parts)]
+        if self._rng.random() < 0.15:
+            return " ".join(f"{_TIMES[n]} {part}" if n in _TIMES else " ".join([part] * n) for part, n in runs)
+        return " ".join(parts)
+
+    def _house(self) -> str:
+        """Say the number of a house: digit by digit, in pairs, or as one number."""
+        number = int(10 ** self._rng.uniform(0, 4))
+        digits = " ".join(_DIGITS[0] if digit == "0" else _DIGITS[int(digit) + 1] for digit in str(number))
+        pairs = f"{cardinal(number // 100)} {cardinal(number % 100)}" if number >= 1000 and number % 100 > 9 else digits
+        return self._rng.choice((digits, pairs, cardinal(number)))
 
     def _year(self) -> str:
         century, rest = self._rng.randint(11, 20), self._rng.randint(1, 99)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import random
 import re
 import tarfile
 from array import array
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.training.data.corpus import CorpusError
+from streamer.training.data.synthetic_prompts import DICTATION, prompts, transcript
 from streamer.training.language.spoken_text import UNKNOWN, sentences
 
 Ids = npt.NDArray[np.int32]
@@ -35,6 +37,10 @@ SOURCES = {
     "web": ("*",),
 }
 TRANSCRIPTS = "transcripts"
+DICTATED = "dictated"
+DICTATED_SHARE = 0.02  # of the words of all other text: nobody writes down how names and numbers are spelled
+FEWEST_TIMES = 5  # a word that is spelled stands so often in the other text
+FEWEST_SPELLED = 100  # with fewer words to spell, the same names would come again and again
 SHARE_ALIKE = (
     "wikipedia_*",
     "changelog_podcasts.txt",
@@ -81,18 +87,24 @@ def read_transcripts(manifest: Path) -> list[Reference]:
 
 
 def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference], share_alike: bool = True) -> Texts:
-    """Read everything, without the sentences that are also in dev."""
+    """Read everything, without the sentences that are also in dev; and make what people dictate, from its words."""
     texts = Texts()
     numbers = {UNKNOWN: 0}
     leaks = LeakGuard(dev)
     collected: dict[str, array[int]] = {}
-    for source, sentence in _labelled(archives, train, share_alike):
+
+    def collect(source: str, sentence: list[str]) -> None:
         if leaks.holds(sentence):
             texts.left_out += 1
-            continue
+            return
         ids = collected.setdefault(source, array("i"))
         ids.extend(numbers.setdefault(word, len(numbers)) for word in sentence)
         ids.append(SENTENCE_END)
+
+    for source, sentence in _labelled(archives, train, share_alike):
+        collect(source, sentence)
+    for sentence in _dictated(list(numbers), list(collected.values())):
+        collect(DICTATED, sentence)
     texts.words = list(numbers)
     texts.sources = {name: np.frombuffer(ids, dtype=np.int32) for name, ids in sorted(collected.items())}
     return texts
@@ -108,6 +120,19 @@ def _labelled(archives: Iterable[Path], train: Path | None, share_alike: bool) -
     if train:
         for transcript in read_transcripts(train):
             yield TRANSCRIPTS, transcript.words
+
+
+def _dictated(words: list[str], texts: list[array[int]]) -> Iterator[list[str]]:
+    """Make sentences that people dictate, DICTATED_SHARE of the given texts. The same texts give the same sentences."""
+    ids = np.concatenate([np.frombuffer(text, dtype=np.int32) for text in texts]) if texts else np.zeros(0, np.int32)
+    times = np.bincount(ids[ids >= 0], minlength=len(words))
+    spelled = [word for word, often in zip(words, times, strict=True) if often >= FEWEST_TIMES and word.isalpha()]
+    wanted = int(DICTATED_SHARE * np.count_nonzero(ids >= 0)) if len(spelled) >= FEWEST_SPELLED else 0
+    made = prompts(spelled, random.Random(1), DICTATION)
+    while wanted > 0:
+        sentence = transcript(next(made)).split()
+        wanted -= len(sentence)
+        yield sentence
 
 
 def _members(archive: Path) -> Iterator[tuple[str, str]]:

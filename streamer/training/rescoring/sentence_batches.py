@@ -21,6 +21,7 @@ SHARES = {
     "transcripts": 0.03,
     "prompts": 0.05,
     "readings": 0.05,
+    "dictated": 0.02,
 }
 EVERYTHING_SHARE = 0.5  # of all text, each source by its length
 LONGEST = 40  # words of a sentence that are read

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from streamer.training.data.synthetic_prompts import LETTER_NAMES, cardinal, prompts, spoken, transcript
+from streamer.training.data.synthetic_prompts import DICTATION, LETTER_NAMES, cardinal, prompts, spoken, transcript
 
 WORDS = [f"{first}{second}ord" for first in "bcdfghjk" for second in "aeiou"]
 
@@ -42,6 +42,15 @@ def test_all_letters_and_digits_are_said() -> None:
     said = {word for prompt in some(1500) for word in prompt.split()}
     assert set(LETTER_NAMES) <= said
     assert {"zero", "oh", "one", "nine", "fifteen", "forty", "hundred", "thousand"} <= said
+
+
+def test_dictation_spells_words_and_says_digits() -> None:
+    """What people dictate has words letter by letter, and some say "double" for two letters or digits in a row."""
+    said = [transcript(prompt) for prompt in islice(prompts(["hello"], random.Random(1), DICTATION), 2000)]
+    assert all(re.fullmatch(r"[a-z']+( [a-z']+)*", prompt) for prompt in said)
+    text = " | ".join(said)
+    for part in ("h e l l o", "h e double l o", "my phone number is ", " double seven", " hello street"):
+        assert part in text, part
 
 
 def test_a_voice_is_given_the_names_of_letters() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from streamer.training.language.text_sources import SENTENCE_END, read_texts, read_transcripts
-from tests.training.language.text_folder import make_texts
+from tests.training.language.text_folder import archive, make_texts
 
 
 def test_texts_are_read_by_source_without_dev(tmp_path: Path) -> None:
@@ -29,3 +30,17 @@ def test_texts_are_read_by_source_without_dev(tmp_path: Path) -> None:
     assert texts.left_out >= 2
     free = read_texts(archives, None, dev, share_alike=False)
     assert set(free.sources) == {"novels", "examples", "web"}
+
+
+def test_names_and_numbers_are_dictated(tmp_path: Path) -> None:
+    """Where there are words enough to spell, a fiftieth of the text is made of letters, digits and addresses."""
+    words = ["".join(letters) for letters in product("bdfgs", "aei", "lmn", "op", "xy")]
+    archive(tmp_path / "text.tar.xz", {"more.txt": "\n".join(" ".join(words) + "." for _ in range(200))})
+    texts = read_texts([tmp_path / "text.tar.xz"], None, [])
+    dictated, other = texts.sources["dictated"], texts.sources["web"]
+    shares = np.count_nonzero(dictated >= 0) / np.count_nonzero(other >= 0)
+    assert 0.02 <= shares < 0.025
+    said = Counter(texts.words[number] for number in dictated if number != SENTENCE_END)
+    assert {"a", "b", "x", "zero", "seven", "my", "number"} <= set(said)
+    assert said["b"] > 10 * said["balox"], "words are spelled more often than they are said"
+    assert np.array_equal(read_texts([tmp_path / "text.tar.xz"], None, []).sources["dictated"], dictated)

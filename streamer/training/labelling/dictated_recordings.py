@@ -1,0 +1,95 @@
+"""Reads a collection of people who spell names and say telephone numbers: half of them to train on, half to evaluate.
+
+Its table tells what each of them was asked to dictate, as figures and as a name with capitals.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from string import ascii_lowercase, digits
+
+import soundfile  # type: ignore[import-untyped]
+
+from streamer.training.data.corpus import CorpusError
+from streamer.training.data.given_speech import Row
+from streamer.training.data.replaced_file import replacing
+from streamer.training.data.synthetic_prompts import cardinal
+from streamer.training.labelling.labelled_folder import write_labelled
+
+TABLE = "metadata.csv"
+MANIFEST = "dictated.tsv"
+CORPUS = "dictated"  # of what is trained on
+KINDS = {"Names": "spelled names", "Numbers": "telephone numbers"}
+"""The folders that are read. How the addresses in a third one were said is not known."""
+
+
+@dataclass(frozen=True)
+class Dictation:
+    """One recording. The names of the fields are the columns of a manifest."""
+
+    file: str  # relative to the folder of the collection
+    corpus: str
+    speaker: str
+    text: str
+
+
+def read_dictations(folder: Path) -> list[Dictation]:
+    """Read the table of a collection. Recordings that are not there are left out."""
+    path = folder / TABLE
+    if not path.is_file():
+        raise CorpusError(f"{path} is missing: give a clone of the collection")
+    with path.open(newline="", encoding="utf-8-sig") as table:
+        reader = csv.DictReader(table)
+        if not {"Response_ID", "file_name", "Name", "Number"} <= set(reader.fieldnames or ()):
+            raise CorpusError(f"{path} is another table: it has no columns Response_ID, file_name, Name and Number")
+        found = [
+            Dictation(row["file_name"], KINDS[kind], row["Response_ID"], _said(kind, row))
+            for row in reader
+            if (kind := Path(row["file_name"]).parent.name) in KINDS and (folder / row["file_name"]).is_file()
+        ]
+    if not found:
+        raise CorpusError(f"{path} names no recording of a name or a number that is there")
+    return found
+
+
+def divided(dictations: Sequence[Dictation]) -> tuple[list[Dictation], list[Dictation]]:
+    """Divide the recordings: those of every second person to evaluate, the others to train on."""
+    people = list(dict.fromkeys(one.speaker for one in dictations))
+    evaluated = set(people[::2])
+    return (
+        [one for one in dictations if one.speaker in evaluated],
+        [one for one in dictations if one.speaker not in evaluated],
+    )
+
+
+def write_manifest(folder: Path, dictations: Sequence[Dictation]) -> Path:
+    """Write a manifest for `streamer evaluate` into the folder of the collection."""
+    with replacing(folder / MANIFEST, "w") as table:
+        writer = csv.writer(table, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE)
+        writer.writerows([[field.name for field in fields(Dictation)], *map(astuple, dictations)])
+    return folder / MANIFEST
+
+
+def write_training(folder: Path, dictations: Sequence[Dictation], output: Path) -> list[Row]:
+    """Write recordings as a folder of given speech."""
+    return write_labelled(output, CORPUS, _rows(folder, dictations))
+
+
+def _rows(folder: Path, dictations: Sequence[Dictation]) -> Iterator[tuple[Row, bytes]]:
+    for one in dictations:
+        content = (folder / one.file).read_bytes()
+        seconds = round(soundfile.info(io.BytesIO(content)).duration, 3)
+        member = "-".join(Path(one.file).parts[-2:])
+        yield Row("", member, seconds, CORPUS, one.speaker, one.text.upper()), content
+
+
+def _said(kind: str, row: dict[str, str]) -> str:
+    if kind == "Names":
+        plain = unicodedata.normalize("NFKD", row["Name"]).lower()
+        return " ".join(letter for letter in plain if letter in ascii_lowercase)
+    return " ".join(cardinal(int(digit)) for digit in row["Number"] if digit in digits)
