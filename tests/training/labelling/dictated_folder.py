@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import soundfile  # type: ignore[import-untyped]
+import soundfile
 
 HEADER = "Response_ID,file_name,Name,Number,Address\n"
 
