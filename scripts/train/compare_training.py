@@ -21,7 +21,7 @@ import torch
 
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.training.comparison.judged_training import Judge, comparison, read_judged, write_judged
-from streamer.training.comparison.training_settings import BASELINE, SETTINGS, chosen
+from streamer.training.comparison.training_settings import BASELINE, chosen, settings
 from streamer.training.data.corpus import CorpusError
 from streamer.training.stop_signals import StoppedError, stop_signals
 
@@ -35,6 +35,9 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="+", metavar="SETTING", help="only these (default: all but 4-gram)")
+    parser.add_argument(
+        "--phone-text", type=Path, nargs="+", default=[], metavar="FILE", help="the text of the setting written-text"
+    )
     parser.add_argument("--processes", type=int, help="number of processes (default: one per core)")
     parser.add_argument(
         "--base", type=Path, default=Path("asr_repo/streaming_asr/1"), help="bundle whose search is used"
@@ -45,7 +48,7 @@ def main() -> int:
     torch.set_num_threads(1)
     try:
         if options.list:
-            print("\n".join(f"{name:16s} {setting.says}" for name, setting in SETTINGS.items()))
+            print("\n".join(f"{name:16s} {setting.says}" for name, setting in settings([Path()]).items()))
         else:
             _compare(options)
     except (BundleError, CorpusError) as error:
@@ -60,12 +63,13 @@ def _compare(options: argparse.Namespace) -> None:
     stopped, tell = stop_signals(), partial(print, flush=True)
     judge = Judge(options.base, options.work, not options.untuned)
     found = {}
-    for name, seed in chosen(options.only, options.seeds):
+    among = settings(options.phone_text)
+    for name, seed in chosen(options.only, options.seeds, among):
         folder = options.to / f"{name}-{seed}"
         judged = read_judged(folder)
         if judged is None and not stopped():
-            tell(f"{folder.name}: {SETTINGS[name].says}")
-            run = SETTINGS[name].run(options.work, folder, options.start, options.steps, seed, options.processes)
+            tell(f"{folder.name}: {among[name].says}")
+            run = among[name].run(options.work, folder, options.start, options.steps, seed, options.processes)
             run.train(stopped, tell)
             with suppress(StoppedError):
                 judged = judge.judge(folder / "averaged", stopped, tell)

@@ -90,6 +90,14 @@ def _parser() -> argparse.ArgumentParser:
         "--conditions", choices=CONDITIONS, default=Run.conditions, help="how strongly the audio is changed"
     )
     plan.add_argument(
+        "--dropout", type=float, default=Run.dropout, metavar="SHARE",
+        help="the share of the numbers that parts of the encoder leave out, against learning by heart (0.1)",
+    )  # fmt: skip
+    plan.add_argument(
+        "--repeat", type=_repeated, nargs="+", default=[], metavar="CORPUS=TIMES",
+        help="how often an epoch has the recordings of a corpus (default: once)",
+    )  # fmt: skip
+    plan.add_argument(
         "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
         help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
     )  # fmt: skip
@@ -98,11 +106,22 @@ def _parser() -> argparse.ArgumentParser:
         "--ctc-share", type=float, default=Schedule.ctc_share, help="the share of plain CTC beside CTC-CRF"
     )
     crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="order of the phone n-gram")
+    crf.add_argument(
+        "--phone-text", type=Path, nargs="+", default=[], metavar="FILE",
+        help="written text whose phones are counted too, a paragraph a line (default: only the transcripts)",
+    )  # fmt: skip
     crf.add_argument("--free-boundary", action="store_true", help="leave the boundary after words out of the n-gram")
     crf.add_argument(
         "--crf-middle", action="store_true", help="the head in the middle of the encoder also learns with CTC-CRF"
     )
     return parser
+
+
+def _repeated(text: str) -> tuple[str, int]:
+    corpus, _, times = text.rpartition("=")
+    if not corpus or not times.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a corpus and a number, like dictation=6")
+    return corpus, int(times)
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -119,8 +138,10 @@ def _train(options: argparse.Namespace) -> None:
         start=options.start,
         device=options.device,
         processes=options.processes,
-        phone_model=PhoneModel(options.order, options.free_boundary, options.crf_middle),
+        phone_model=PhoneModel(options.order, options.free_boundary, options.crf_middle, tuple(options.phone_text)),
         conditions=options.conditions,
+        dropout=options.dropout,
+        repeated=dict(options.repeat),
         keep_every=options.keep_every,
     )
     run.train(stop_signals(), partial(print, flush=True))

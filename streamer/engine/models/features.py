@@ -53,12 +53,21 @@ class LogMel(nn.Module):
 
 def mel_filters(mels: int) -> Tensor:
     """Triangular filters [FFT / 2 + 1, mels], evenly spaced on the mel scale."""
-    edges = torch.linspace(_mel(LOWEST_HZ), _mel(HIGHEST_HZ), mels + 2, dtype=torch.float64)
-    hertz = 700.0 * (10.0 ** (edges / 2595.0) - 1.0)
+    hertz = _mel_edges(mels)
     bins = torch.linspace(0, SAMPLE_RATE / 2, FFT // 2 + 1, dtype=torch.float64).unsqueeze(1)
     rising = (bins - hertz[:-2]) / (hertz[1:-1] - hertz[:-2])
     falling = (hertz[2:] - bins) / (hertz[2:] - hertz[1:-1])
     return torch.minimum(rising, falling).clamp(min=0).float()
+
+
+def mel_centres(mels: int) -> Tensor:
+    """The frequencies in Hz in the middle of these filters."""
+    return _mel_edges(mels)[1:-1]
+
+
+def _mel_edges(mels: int) -> Tensor:
+    edges = torch.linspace(_mel(LOWEST_HZ), _mel(HIGHEST_HZ), mels + 2, dtype=torch.float64)
+    return 700.0 * (10.0 ** (edges / 2595.0) - 1.0)
 
 
 def _mel(hertz: float) -> float:

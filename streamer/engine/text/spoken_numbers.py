@@ -42,7 +42,7 @@ _SCALE_ORDINALS = {f"{word}th": value for word, value in _SCALES.items()}
 _NAMED = tuple((word, value) for word, value in reversed(_SCALES.items()) if value > 1000)
 MULTIPLIERS = frozenset({*_HUNDRED, *_SCALES, *_SCALE_ORDINALS})
 BEGINNINGS = frozenset({*DIGITS, *_CARDINALS, *_ORDINALS})
-_REPEATS = {"double": 2, "triple": 3}
+REPEATS = {"double": 2, "triple": 3}
 
 # Longer dictated numbers are written as several, so that partial results settle in time.
 LONGEST_RUN = 20
@@ -143,7 +143,7 @@ def digits(words: TrackedWords, at: int) -> Number | None:
     end = at
     while len(found) < LONGEST_RUN:
         word = words.at(end)
-        repeats = _REPEATS.get(word, 1)
+        repeats = REPEATS.get(word, 1)
         last = end + (repeats > 1)
         digit = _DIGITS_AND_OH.get(words.at(last))
         if digit is None:

@@ -1,9 +1,9 @@
 """The written form of spoken English words, in stages. Pure.
 
-The first stages read the words once from left to right: hotwords as they were given, dictated marks, abbreviations, and
-figures. For every token it is known how far ahead they looked. The last stage adds the marks and capitals that a
-`PunctuationModel` has decided word by word. So it is known of every token whether later words can still change it.
-docs/reference/written.md describes the stages.
+The first stages read the words once from left to right: hotwords as they were given, dictated marks, titles, spelled
+words, and figures. For every token it is known how far ahead they looked. The last stage adds the marks and capitals
+that a `PunctuationModel` has decided word by word. So it is known of every token whether later words can still change
+it. docs/reference/written.md describes the stages.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from enum import Enum
 from itertools import zip_longest
 
 from streamer.engine.punctuation.marks import Case, Mark, MarkedWord
-from streamer.engine.text.abbreviations import TITLES, abbreviation_at
 from streamer.engine.text.dictated_marks import LINE_BREAKS, SENTENCE_ENDS, dictated_mark_at
 from streamer.engine.text.figures import figures_at
 from streamer.engine.text.hotword_spelling import NO_SPELLINGS, Spellings
+from streamer.engine.text.spelled_words import spelled_at
 from streamer.engine.text.spoken_numbers import TrackedWords
+from streamer.engine.text.titles import TITLES, title_at
 
 UNMARKED = MarkedWord(Mark.NONE, Case.LOWER)
 _POSSESSIVE = "'s"
@@ -28,7 +29,7 @@ class TokenKind(Enum):
     """Where the text of a token comes from, which decides what the last stage may change."""
 
     SAID = "said"  # a word as it was said: it gets its capitals
-    RULED = "ruled"  # figures and abbreviations: only a capital at the start of a sentence
+    RULED = "ruled"  # figures, titles and spelled words: only a capital at the start of a sentence
     GIVEN = "given"  # a hotword: its letters stay as they were given
     DICTATED = "dictated"  # marks that follow no word, and line breaks
 
@@ -38,7 +39,7 @@ class Form:
     """Which stages the words of a stream go through."""
 
     spellings: Spellings = NO_SPELLINGS
-    rules: bool = True  # figures and abbreviations
+    rules: bool = True  # figures, titles and spelled words
     dictation: bool = False
 
 
@@ -149,8 +150,12 @@ def _token(words: TrackedWords, at: int, form: Form, written: Sequence[str]) -> 
     mark = dictated_mark_at(words, at) if form.dictation else None
     if mark is not None:
         return mark[0], TokenKind.DICTATED, mark[1]
-    ruled = (abbreviation_at(words, at) or figures_at(words, at, written)) if form.rules else None
+    ruled = _ruled(words, at, written) if form.rules else None
     return None if ruled is None else (ruled[0], TokenKind.RULED, ruled[1])
+
+
+def _ruled(words: TrackedWords, at: int, written: Sequence[str]) -> tuple[str, int] | None:
+    return title_at(words, at) or spelled_at(words, at) or figures_at(words, at, written)
 
 
 def _answer(marks: Sequence[MarkedWord] | None, place: int) -> MarkedWord:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ class Recipe:
     joined: float = 0.04
     long_silence: float = 0.08
     trimmed: float = 0.3
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    """How often an epoch has the recordings of a corpus. Those of all others come once."""
 
 
 @dataclass
@@ -77,7 +79,9 @@ class Batches:
         self._seed = seed
         self._recipe = recipe
         self._device = device
-        self._utterances = self._usable(corpus)
+        self._utterances = [
+            utterance for utterance in self._usable(corpus) for _ in range(recipe.repeated.get(utterance.corpus, 1))
+        ]
         self._synthetic = self._usable(synthetic) if synthetic else []
         self._made = {utterance.name for utterance in self._synthetic}
         # All audio is copied once to the device of the model.

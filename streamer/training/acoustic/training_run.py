@@ -8,9 +8,9 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from streamer.engine.models.acoustic_model import AcousticModel, ModelDescriptio
 from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
 from streamer.training.acoustic.batches import Batches, Recipe
+from streamer.training.acoustic.dropout import add_dropout
 from streamer.training.acoustic.head_losses import HeadLosses
 from streamer.training.acoustic.learning_curves import draw
 from streamer.training.acoustic.process_group import ProcessGroup
@@ -29,9 +30,11 @@ from streamer.training.augmentation.augmentation import Augmentation
 from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.alignment import Alignment, read_alignments, read_targets
 from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.language.pronunciation import Pronunciations
 from streamer.training.phones.beam_alternatives import BeamAlternatives
 from streamer.training.phones.denominator import NgramTables
 from streamer.training.phones.phone_ngram import estimate
+from streamer.training.phones.written_phones import written_phones
 from streamer.training.precision import precision_of
 from streamer.training.stop_signals import STOP_SIGNALS
 from streamer.triton.repository import asr_repository
@@ -53,6 +56,7 @@ class PhoneModel:
     order: int = 3
     free_boundary: bool = False  # the boundary after a word has weight 1 and is not in the contexts
     middle: bool = False  # the middle head learns by CTC-CRF too
+    texts: tuple[Path, ...] = ()  # written text, beside the transcripts
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -60,8 +64,10 @@ class PhoneModel:
         return ("phones", "phones_middle") if self.middle else ("phones",)
 
     def tables(self, alignments: Iterable[Alignment], device: torch.device) -> NgramTables:
-        """Return the n-gram of the phones of these transcripts."""
+        """Return the n-gram of the phones of these transcripts, and of the texts."""
         sequences = [units.phones(alignment) for alignment in alignments]
+        if self.texts:
+            sequences += written_phones(self.texts, Pronunciations.load())
         free = units.PHONE_NUMBER[units.BOUNDARY] if self.free_boundary else None
         return NgramTables(estimate(sequences, len(units.PHONE_UNITS), self.order, free), device)
 
@@ -82,6 +88,8 @@ class Run:
     processes: int | None = None  # one a core; one on a GPU
     phone_model: PhoneModel = PhoneModel()
     conditions: str = "usual"  # how hard the audio is made
+    dropout: float = 0.0
+    repeated: Mapping[str, int] = field(default_factory=dict)  # how often an epoch has the recordings of a corpus
     keep_every: int | None = None  # steps after which the averaged weights are kept for good
 
     def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
@@ -141,7 +149,7 @@ class Run:
         synthetic = Corpus(self.work, "synthetic") if (self.work / "synthetic.tsv").exists() else None
         if synthetic:
             alignments |= read_alignments(self.work, "synthetic")
-        recipe = Recipe(seconds=self.batch_seconds)
+        recipe = Recipe(seconds=self.batch_seconds, repeated=self.repeated)
         batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic)
         noise, rooms = Corpus(self.work, "noise"), Corpus(self.work, "rooms")
         augmentation = Augmentation(noise, rooms, device, CONDITIONS[self.conditions])
@@ -152,6 +160,8 @@ class Run:
             alternatives = BeamAlternatives.load(asr_repository() / "streaming_asr" / "1", device)
         losses = HeadLosses(self.schedule, tables, self.phone_model.heads, alternatives)
         model = self._model(state).to(device)
+        if self.dropout:
+            add_dropout(model.encoder, self.dropout)
         precision = precision_of(device)
         trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses)
         if state:

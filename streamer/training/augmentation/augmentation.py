@@ -1,4 +1,4 @@
-"""Augments whole batches on their device: rooms and lines, noise, gain, dither with exact zeros, masks."""
+"""Augments whole batches on their device: rooms and lines, noise, gain, dither with exact zeros, voices, masks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from streamer.training.augmentation.conditions import Conditions
 from streamer.training.augmentation.lines import narrowed, telephoned
 from streamer.training.augmentation.masks import masked
 from streamer.training.augmentation.rooms import recorded_room, synthetic_room
+from streamer.training.augmentation.voices import with_other_voices
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus
 
 LEAST_BIT = 1 / 32768
@@ -45,7 +46,11 @@ class Augmentation:
         return samples.clamp_(-1, 1)
 
     def mel(self, mel: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
-        """Return features [rows, frames, mels] with some bands and stretches masked."""
+        """Return features [rows, frames, mels], some of them of other voices, with some bands and stretches masked."""
+        if self._conditions.voices:
+            chosen, drawn = torch.rand(2, len(mel), generator=generator)
+            widest = self._conditions.widest_voice * (chosen < self._conditions.voices)
+            mel = with_other_voices(mel, 1 + widest * (2 * drawn - 1))
         return masked(mel, lengths, self._conditions, generator)
 
     def _coloured(self, row: Tensor, room: bool, generator: torch.Generator) -> Tensor:

@@ -14,6 +14,8 @@ class Conditions:
     noise: float = 0.35
     synthetic_rooms: float = 0.0  # of the rooms: synthetic ones, because there are few recordings
     telephones: float = 0.0  # of the lines: 8 kHz and 8 bit
+    voices: float = 0.0  # another length of the vocal tract
+    widest_voice: float = 0.12  # the most by which it is longer or shorter
     bands: int = 2
     widest_band: int = 12  # mels
     stretches: int = 2
@@ -25,6 +27,10 @@ CONDITIONS = {
     "usual": Conditions(),
     "hard": Conditions(
         room=0.2, line=0.16, noise=0.45, synthetic_rooms=0.7, telephones=0.5,
+        widest_band=18, stretches=4, longest_share=0.08, longest_stretch=48,
+    ),
+    "varied": Conditions(
+        room=0.2, line=0.12, noise=0.4, synthetic_rooms=0.5, telephones=0.4, voices=0.6,
         widest_band=18, stretches=4, longest_share=0.08, longest_stretch=48,
     ),
 }  # fmt: skip

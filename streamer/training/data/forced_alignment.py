@@ -10,11 +10,9 @@ from typing import Any
 
 import pocketsphinx  # type: ignore[import-untyped]
 
-from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.training.data.alignment import Alignment, alignment_path, write_resumed
 from streamer.training.data.corpus import Corpus, Utterance
-from streamer.training.language.pronunciation import PHONES, Phones, Pronunciations, cmu_dictionary
-from streamer.triton.repository import asr_repository
+from streamer.training.language.pronunciation import PHONES, Phones, Pronunciations
 
 FRAME_MS = 10
 CHUNK = 16
@@ -45,8 +43,7 @@ class Aligner:
     def __init__(self) -> None:
         # The second pass fails if the best path through the lattice gives a phone less time than its states need.
         self._decoder = pocketsphinx.Decoder(lm=None, bestpath=False, loglevel="FATAL")
-        letters = asr_repository() / "streaming_asr" / "1" / "letters.safetensors"
-        self._pronunciations = Pronunciations(cmu_dictionary(), LetterToSound.load(letters))
+        self._pronunciations = Pronunciations.load()
         self._known: dict[str, Phones] = {}
 
     def align(self, utterance: Utterance, audio: bytes) -> Alignment:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE, load_rescorer
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
-from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.search import HypothesisWord
@@ -21,7 +20,7 @@ from streamer.training.labelling.known_sentences import KnownSentences, read_sen
 from streamer.training.labelling.labelled_folder import write_labelled
 from streamer.training.labelling.labels import FOUND, HEARD, Label, Thresholds, choose
 from streamer.training.labelling.text_scores import TextScores
-from streamer.training.language.pronunciation import Pronunciations, cmu_dictionary
+from streamer.training.language.pronunciation import Pronunciations
 from streamer.training.language.text_sources import read_transcripts
 from streamer.training.search.emission_cache import EmittedUtterance, read_emissions
 from streamer.training.search.search_trials import run_beam
@@ -75,7 +74,7 @@ def hear(spoken: Sequence[EmittedUtterance], bundle: Path, beam: int) -> list[tu
 
 def text_scores(bundle: Path) -> TextScores:
     """Return the scores of texts, by the pronunciations that a bundle knows."""
-    return TextScores(Pronunciations(cmu_dictionary(), LetterToSound.load(bundle / LETTERS_FILE)))
+    return TextScores(Pronunciations.load(bundle))
 
 
 def find_label(

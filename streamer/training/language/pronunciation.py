@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from streamer.engine.bundle import LETTERS_FILE
 from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.triton.repository import asr_repository
 
 PHONES = [
     "AA",
@@ -67,6 +70,12 @@ class Pronunciations:
     def __init__(self, dictionary: Dictionary, letters: LetterToSound) -> None:
         self._dictionary = dictionary
         self._letters = letters
+
+    @classmethod
+    def load(cls, bundle: Path | None = None) -> Pronunciations:
+        """Return those of CMUdict and of the letter-to-sound model in a bundle, by default in the shipped one."""
+        folder = bundle or asr_repository() / "streaming_asr" / "1"
+        return cls(cmu_dictionary(), LetterToSound.load(folder / LETTERS_FILE))
 
     def variants(self, word: str, guesses: int = 1) -> list[Phones]:
         """Return all pronunciations of a known word, or this many guesses; none for a word without letters."""

@@ -14,15 +14,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, batches, padded
 from streamer.training.data.alignment import Alignment, heard_path, write_resumed
 from streamer.training.data.corpus import Corpus, Utterance
-from streamer.training.language.pronunciation import Phones, Pronunciations, cmu_dictionary
+from streamer.training.language.pronunciation import Phones, Pronunciations
 from streamer.training.phones.pronunciation_graph import PronunciationGraph
 from streamer.training.phones.viterbi import RESTING, best_paths
-from streamer.triton.repository import asr_repository
 
 STEP_FRAMES = 16
 """The longest step of the service, at which the model has the most context."""
@@ -68,8 +66,7 @@ class ModelAligner:
     def load(cls, bundle: Path) -> ModelAligner:
         """Load the model of a bundle, on one thread. Words outside the dictionary are pronounced as in the service."""
         torch.set_num_threads(1)
-        letters = LetterToSound.load(asr_repository() / "streaming_asr" / "1" / "letters.safetensors")
-        return cls(AcousticModel.load(bundle), Pronunciations(cmu_dictionary(), letters))
+        return cls(AcousticModel.load(bundle), Pronunciations.load())
 
     @torch.inference_mode()
     def align(self, corpus: Corpus, utterances: list[Utterance]) -> list[Alignment]:

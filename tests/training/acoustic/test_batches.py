@@ -22,6 +22,20 @@ def test_an_epoch_holds_every_utterance_once_and_is_planned_by_its_seed(work: Pa
     assert all(utterance.seconds <= 1.2 for batch in batches(work).epoch(0, 1.2) for utterance in batch)
 
 
+def test_a_corpus_can_come_several_times(work: Path) -> None:
+    """Recordings of a repeated corpus are in an epoch as often as asked for; others come once."""
+    rare = [(Utterance("rare", 0, 0, "dictated", "s", "a cat"), np.full(16000, 900, np.int16))]
+    rest = [(utterance, Corpus(work, "train").samples(utterance)) for utterance in Corpus(work, "train").utterances]
+    write_corpus(work, "train", rest + rare)
+    names = [
+        utterance.name
+        for batch in batches(work, Recipe(seconds=4.0, repeated={"dictated": 3, "unknown": 2})).epoch(0, 100.0)
+        for utterance in batch
+    ]
+    assert names.count("rare") == 3
+    assert len(names) == len(rest) + 3
+
+
 def test_synthetic_speech_is_mixed_in_as_far_as_asked_for(work: Path) -> None:
     """A share of 0 draws no synthetic speech; a third is half as much as the real speech."""
     loud = [

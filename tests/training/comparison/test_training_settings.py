@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.training.comparison.training_settings import BASELINE, SETTINGS, chosen
+from streamer.training.comparison.training_settings import BASELINE, SETTINGS, WRITTEN_TEXT, chosen, settings
 from streamer.training.data.corpus import CorpusError
 
 
@@ -32,3 +32,12 @@ def test_all_settings_come_once_before_any_comes_twice() -> None:
     assert list(chosen(["4-gram"], [3])) == [("4-gram", 3)]
     with pytest.raises(CorpusError, match="there is no setting 'five'; there are crf, ctc, "):
         list(chosen(["five"], [1]))
+
+
+def test_written_text_is_a_setting_where_there_is_some() -> None:
+    """The setting that counts the phones of written text needs a text, and has it in its phone model."""
+    with pytest.raises(CorpusError, match="written-text needs --phone-text"):
+        list(chosen([WRITTEN_TEXT], [1]))
+    among = settings([Path("novel.txt")])
+    assert list(chosen([WRITTEN_TEXT], [1], among)) == [(WRITTEN_TEXT, 1)]
+    assert among[WRITTEN_TEXT].phone_model.texts == (Path("novel.txt"),)

@@ -1,4 +1,4 @@
-"""Abbreviations, also those that depend on a name."""
+"""Titles, also those that depend on a name."""
 
 from __future__ import annotations
 
@@ -14,21 +14,13 @@ from tests.engine.text.plain_form import written
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("the u s and the u k", "the U.S. and the U.K."),
-        ("the u n in washington d c", "the U.N. in washington D.C."),
-        ("a ph d", "a ph d"),
-        ("a p h d on t v in the e u", "a PhD on TV in the EU"),
-        ("the f b i and i b m", "the FBI and IBM"),
-        ("the f b i i think", "the FBI I think"),
-        ("the c i a", "the CIA"),
-        ("plan b i think", "plan b I think"),
         ("mr smith", "Mr. smith"),
         ("mister smith", "mister smith"),
         ("the doctor", "the doctor"),
     ],
 )
 def test_what_is_written(said: str, expected: str) -> None:
-    """Letters that are said one by one, and titles that are never words."""
+    """Titles that are never words, and those that may be words."""
     assert " ".join(token.text for token in written(said.split(), begins=False)) == expected
 
 
