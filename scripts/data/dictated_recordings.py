@@ -6,8 +6,9 @@
 
 The collection (MIT licence) has recordings by 70 people, most of whom speak another language at home, with their own
 telephones and computers. A name was given to them to be spelled letter by letter, and a number to be said digit by
-digit. CLONE/dictated.tsv has every second person. With --train, MORE gets the others, as a folder of given speech. Who
-said "double five" or "oh" was right, too, but counts as wrong.
+digit. CLONE/dictated.tsv has every second person. With --train, MORE gets the others, as a folder of given speech.
+Recordings that are too short or too long for what they should have are left out: some people said their name as a word.
+Who said "double five" or "oh" was right, too, but counts as wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from pathlib import Path
 
 from streamer.text.counts import counted
 from streamer.training.data.corpus import CorpusError
-from streamer.training.labelling.dictated_recordings import divided, read_dictations, write_manifest, write_training
+from streamer.training.labelling.dictated_recordings import (
+    divided,
+    read_dictations,
+    without_mistakes,
+    write_manifest,
+    write_training,
+)
 
 
 def main() -> int:
@@ -28,7 +35,9 @@ def main() -> int:
     parser.add_argument("--train", type=Path, metavar="MORE", help="folder for the recordings to train on")
     options = parser.parse_args()
     try:
-        evaluated, trained_on = divided(read_dictations(options.folder))
+        evaluated, trained_on = (
+            without_mistakes(options.folder, half) for half in divided(read_dictations(options.folder))
+        )
         print(f"{write_manifest(options.folder, evaluated)}: {counted(len(evaluated), 'recording')}")
         if options.train:
             rows = write_training(options.folder, trained_on, options.train)

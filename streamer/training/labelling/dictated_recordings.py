@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -26,6 +27,9 @@ MANIFEST = "dictated.tsv"
 CORPUS = "dictated"  # of what is trained on
 KINDS = {"Names": "spelled names", "Numbers": "telephone numbers"}
 """The folders that are read. How the addresses in a third one were said is not known."""
+
+SHORTEST_S, LONGEST_S = 0.4, 2.5
+"""For each letter or digit. In less time a name was said as a word; longer recordings have more than the table says."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,22 @@ def divided(dictations: Sequence[Dictation]) -> tuple[list[Dictation], list[Dict
     )
 
 
+def without_mistakes(folder: Path, dictations: Sequence[Dictation]) -> list[Dictation]:
+    """Leave out recordings in which the table cannot be right.
+
+    They are too short or too long for what they should have, or the same as another one that should have something
+    else. No recogniser judges this, so what is evaluated does not depend on what can be recognised.
+    """
+    contents = {one.file: (folder / one.file).read_bytes() for one in dictations}
+    number = Counter(contents.values())
+    return [
+        one
+        for one in dictations
+        if number[contents[one.file]] == 1
+        and SHORTEST_S <= _seconds(contents[one.file]) / len(one.text.split()) <= LONGEST_S
+    ]
+
+
 def write_manifest(folder: Path, dictations: Sequence[Dictation]) -> Path:
     """Write a manifest for `streamer evaluate` into the folder of the collection."""
     with replacing(folder / MANIFEST, "w") as table:
@@ -83,9 +103,14 @@ def write_training(folder: Path, dictations: Sequence[Dictation], output: Path) 
 def _rows(folder: Path, dictations: Sequence[Dictation]) -> Iterator[tuple[Row, bytes]]:
     for one in dictations:
         content = (folder / one.file).read_bytes()
-        seconds = round(soundfile.info(io.BytesIO(content)).duration, 3)
+        seconds = round(_seconds(content), 3)
         member = "-".join(Path(one.file).parts[-2:])
         yield Row("", member, seconds, CORPUS, one.speaker, one.text.upper()), content
+
+
+def _seconds(content: bytes) -> float:
+    duration: float = soundfile.info(io.BytesIO(content)).duration
+    return duration
 
 
 def _said(kind: str, row: dict[str, str]) -> str:
