@@ -20,7 +20,6 @@ from streamer.engine.models.acoustic_model import AcousticModel, ModelDescriptio
 from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
 from streamer.training.acoustic.batches import Batches, Recipe
-from streamer.training.acoustic.dropout import add_dropout
 from streamer.training.acoustic.head_losses import HeadLosses
 from streamer.training.acoustic.learning_curves import draw
 from streamer.training.acoustic.process_group import ProcessGroup
@@ -28,6 +27,7 @@ from streamer.training.acoustic.schedule import Schedule
 from streamer.training.acoustic.trainer import Trainer
 from streamer.training.augmentation.augmentation import Augmentation
 from streamer.training.augmentation.conditions import CONDITIONS
+from streamer.training.augmentation.dropout import add_dropout
 from streamer.training.data.alignment import Alignment, read_alignments, read_targets
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.language.pronunciation import Pronunciations

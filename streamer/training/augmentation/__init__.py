@@ -1,1 +1,1 @@
-"""Changes training speech in the way that microphones, rooms and lines do: whole batches, on their device."""
+"""Changes training speech in the way that microphones, rooms, lines and voices do, and leaves out parts of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from streamer.engine.models.encoder import Encoder, FeedForward
-from streamer.training.acoustic.dropout import add_dropout
+from streamer.training.augmentation.dropout import add_dropout
 from tests.training.acoustic.tiny_run import ENCODER
 
 
