@@ -61,7 +61,9 @@ def _symbols(words: TrackedWords, at: int) -> Iterator[_Symbol]:
         times = REPEATS.get(words.at(at), 1)
         last = at + (times > 1)
         word = words.at(last)
-        value = 0 if word == "oh" or (word == "o" and digit) else DIGITS.get(word)
+        # At the beginning "oh" is an exclamation, and "o" is a zero only after another digit.
+        zero = (word == "oh" and length > 0) or (word == "o" and digit)
+        value = 0 if zero else DIGITS.get(word)
         if value is None and not _is_letter(word):
             return
         if value is not None and (words.at(last + 1) in MULTIPLIERS or words.at(last + 1) == "point"):

@@ -26,6 +26,7 @@ from tests.engine.text.plain_form import settled, written
         ("my name is b r a m a n i a n", "my name is BRAMANIAN"),
         ("h e double l o", "HELLO"),
         ("double oh seven", "007"),
+        ("oh b c d e", "oh BCDE"),
     ],
 )
 def test_letters_in_a_row(said: str, expected: str) -> None:
