@@ -9,7 +9,7 @@ from torch import Tensor
 from streamer.training.augmentation.conditions import Conditions
 from streamer.training.augmentation.lines import narrowed, telephoned
 from streamer.training.augmentation.masks import masked
-from streamer.training.augmentation.rooms import recorded_room, synthetic_room
+from streamer.training.augmentation.rooms import recorded_rooms, synthetic_room
 from streamer.training.augmentation.voices import with_other_voices
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus
 
@@ -24,8 +24,7 @@ class Augmentation:
     ) -> None:
         self._conditions = conditions or Conditions()
         self._noise = torch.from_numpy(np.array(noise.everything())).to(device)
-        responses = [torch.from_numpy(np.array(rooms.samples(room))).float() for room in rooms.utterances]
-        self._rooms = [recorded_room(response.to(device)) for response in responses]
+        self._rooms = [room.to(device) for room in recorded_rooms(rooms)]
 
     def audio(self, samples: Tensor, generator: torch.Generator) -> Tensor:
         """Return changed audio [rows, samples]."""

@@ -5,22 +5,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from streamer.training.data.corpus import SAMPLE_RATE
+from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError
+from streamer.training.data.room_responses import LIVEABLE_SECONDS, liveable_responses
 
-SHORTEST_S, LONGEST_S = 0.15, 1.0
+SHORTEST_S, LONGEST_S = 0.15, 1.2
 """The times in which the sound of a synthetic room falls by 60 dB."""
 
-FARTHEST_DB, NEAREST_DB = -6.0, 12.0
+FARTHEST_DB, NEAREST_DB = -10.0, 10.0
 """How much louder the direct sound is than all that follows."""
 
 SILENT_S = 0.002
 """The delay between the direct sound and the first echo."""
 
 
-def recorded_room(response: Tensor) -> Tensor:
-    """Return a recorded response of energy 1. It begins with the direct sound; otherwise labels would be too early."""
-    direct = int(response.abs().argmax())
-    return _unit_energy(response[direct : direct + SAMPLE_RATE])
+def recorded_rooms(rooms: Corpus) -> list[Tensor]:
+    """Return the first second of recorded responses, each of energy 1."""
+    responses = liveable_responses(rooms)
+    if not responses:
+        raise CorpusError(f"all responses in rooms ring for {LIVEABLE_SECONDS} seconds or longer")
+    return [_unit_energy(torch.from_numpy(response[:SAMPLE_RATE]).float()) for response in responses]
 
 
 def synthetic_room(generator: torch.Generator) -> Tensor:

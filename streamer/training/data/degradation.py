@@ -17,6 +17,7 @@ import soxr  # type: ignore[import-untyped]
 from streamer.evaluate.manifest import Utterance
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError
 from streamer.training.data.replaced_file import replacing
+from streamer.training.data.room_responses import LIVEABLE_SECONDS, liveable_responses, ringing_seconds
 
 Audio = npt.NDArray[np.float64]
 """Samples from -1 to 1."""
@@ -28,17 +29,16 @@ WAYS = ("noise-20", "noise-10", "noise-5", "telephone", "room", "far", "quiet", 
 COLUMNS = ("file", "corpus", "speaker", "text")
 TELEPHONE_RATE = 8000
 TELEPHONE_BAND = (300, 3400)
-LIVEABLE_SECONDS = 1.3
-"""Rooms that ring longer are halls and churches."""
+LEAST_RINGING_SECONDS = 0.2
+"""Rooms that ring shorter sound as if there were none."""
 
 
 def degradations(noise: Corpus, rooms: Corpus) -> dict[str, Degradation]:
     """Return all degradations by name."""
     recordings = [noise.samples(recording) for recording in noise.utterances]
-    responses = [_response(rooms.samples(room) / 32768) for room in rooms.utterances]
-    live = [response for response in responses if 0.2 < ringing_seconds(response) < LIVEABLE_SECONDS]
+    live = [each for each in liveable_responses(rooms) if ringing_seconds(each) > LEAST_RINGING_SECONDS]
     if not live:
-        raise CorpusError(f"no response in rooms rings for 0.2 to {LIVEABLE_SECONDS} seconds")
+        raise CorpusError(f"no response in rooms rings for {LEAST_RINGING_SECONDS} to {LIVEABLE_SECONDS} seconds")
     noisy = {f"noise-{ratio}": partial(with_noise, noise=recordings, decibels=ratio) for ratio in (20, 10, 5)}
     in_room = partial(reverberated, responses=live)
     return {
@@ -123,14 +123,3 @@ def speech_level(audio: Audio) -> float:
     pieces = audio[: len(audio) // 320 * 320].reshape(-1, 320)
     powers = np.mean(pieces**2, axis=1) if len(pieces) else np.array([np.mean(audio**2)])
     return float(np.sqrt(np.mean(powers[powers >= powers.max() / 1000])))
-
-
-def ringing_seconds(response: Audio) -> float:
-    """Return how long a room takes to fall by 60 dB, estimated from its fall between -5 and -25 dB."""
-    left = np.cumsum(response[::-1] ** 2)[::-1] / np.sum(response**2)
-    return 3 * float(np.argmax(left < 10**-2.5) - np.argmax(left < 10**-0.5)) / SAMPLE_RATE
-
-
-def _response(recorded: Audio) -> Audio:
-    # The response begins with the direct sound. Otherwise the words would come later than they were said.
-    return recorded[int(np.abs(recorded).argmax()) :]

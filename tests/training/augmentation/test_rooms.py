@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pytest
 import torch
 
-from streamer.training.augmentation.rooms import LONGEST_S, SHORTEST_S, recorded_room, synthetic_room
-from streamer.training.data.degradation import ringing_seconds
+from streamer.training.augmentation.rooms import LONGEST_S, SHORTEST_S, recorded_rooms, synthetic_room
+from streamer.training.data.corpus import Corpus, CorpusError, Utterance, write_corpus
+from streamer.training.data.room_responses import ringing_seconds
 
 
 def test_synthetic_rooms_ring_behind_the_direct_sound() -> None:
@@ -36,11 +41,21 @@ def test_high_tones_decay_faster() -> None:
     assert left[200:].mean() < 0.7 * left[5:25].mean()
 
 
-def test_a_recorded_room_begins_with_its_direct_sound() -> None:
-    """A recorded response begins with the direct sound, so that labels fit, and has one second."""
-    response = torch.zeros(40000)
-    response[500], response[700], response[39000] = 0.8, 0.6, 0.1
-    room = recorded_room(response)
+def test_a_recorded_room_is_a_second_of_energy_one(tmp_path: Path) -> None:
+    """A recorded response begins with the direct sound, so that labels fit."""
+    recorded = np.zeros(40000, np.int16)
+    recorded[500], recorded[700], recorded[39000] = 16000, 12000, 800
+    write_corpus(tmp_path, "rooms", [(Utterance("kitchen", 0, 0, "rooms", "", ""), recorded)])
+    (room,) = recorded_rooms(Corpus(tmp_path, "rooms"))
     assert len(room) == 16000
-    assert room[0] == 0.8
-    assert room[200] == 0.6
+    assert float(room[0]) == pytest.approx(0.8)
+    assert float(room[200]) == pytest.approx(0.6)
+
+
+def test_halls_alone_are_refused(tmp_path: Path) -> None:
+    """Nobody dictates in a church."""
+    falling = np.random.default_rng(1).normal(0, 3000, 64000) * 10 ** (-3 * np.arange(64000) / 64000)
+    falling[0] = 30000
+    write_corpus(tmp_path, "rooms", [(Utterance("church", 0, 0, "rooms", "", ""), falling.astype(np.int16))])
+    with pytest.raises(CorpusError, match=r"ring for 1\.3 seconds or longer"):
+        recorded_rooms(Corpus(tmp_path, "rooms"))
