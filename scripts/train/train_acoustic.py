@@ -32,6 +32,7 @@ from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.phone_ngram import ORDERS
 from streamer.training.stop_signals import stop_signals
+from streamer.training.teaching.growth import Growth
 
 
 def main() -> int:
@@ -62,6 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the averaged weights as a bundle")
     new = parser.add_argument_group("a run")
     new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")
+    new.add_argument(
+        "--grow", type=int, nargs=2, metavar=("TIMES", "NUMBERS"),
+        help="make the model of --start larger: so many times its blocks, and feed-forward networks of so many numbers",
+    )  # fmt: skip
     new.add_argument("--size", choices=SIZES, default="small")
     new.add_argument("--seed", type=int, default=1)
     new.add_argument("--processes", type=int, help="number of processes (default: one per core; one on a GPU)")
@@ -90,6 +95,10 @@ def _parser() -> argparse.ArgumentParser:
         "--conditions", choices=CONDITIONS, default=Run.conditions, help="how strongly the audio is changed"
     )
     plan.add_argument(
+        "--usual-last", type=float, default=Schedule.usual_last, metavar="SHARE",
+        help="share of the plan, at its end, with usual conditions",
+    )  # fmt: skip
+    plan.add_argument(
         "--dropout", type=float, default=Run.dropout, metavar="SHARE",
         help="the share of the numbers that parts of the encoder leave out, against learning by heart (0.1)",
     )  # fmt: skip
@@ -101,6 +110,8 @@ def _parser() -> argparse.ArgumentParser:
         "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
         help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
     )  # fmt: skip
+    plan.add_argument("--teacher", type=Path, metavar="BUNDLE", help="a model to learn from, beside the transcripts")
+    plan.add_argument("--taught", type=float, default=Run.taught, metavar="WEIGHT", help="the weight of that")
     crf = parser.add_argument_group("CTC-CRF")
     crf.add_argument(
         "--ctc-share", type=float, default=Schedule.ctc_share, help="the share of plain CTC beside CTC-CRF"
@@ -127,6 +138,8 @@ def _repeated(text: str) -> tuple[str, int]:
 def _train(options: argparse.Namespace) -> None:
     if not (options.work and options.run and (options.plan_minutes or options.plan_steps)):
         raise CorpusError("training needs --work, --run and --plan-minutes or --plan-steps")
+    if options.grow and not options.start:
+        raise CorpusError("--grow needs --start: the model that becomes larger")
     run = Run(
         options.work,
         options.run,
@@ -136,6 +149,9 @@ def _train(options: argparse.Namespace) -> None:
         seed=options.seed,
         batch_seconds=options.batch_seconds,
         start=options.start,
+        growth=Growth(*options.grow) if options.grow else None,
+        teacher=options.teacher,
+        taught=options.taught,
         device=options.device,
         processes=options.processes,
         phone_model=PhoneModel(options.order, options.free_boundary, options.crf_middle, tuple(options.phone_text)),
@@ -161,6 +177,7 @@ def _schedule(options: argparse.Namespace) -> Schedule:
         errors_from=options.errors_from,
         errors_weight=options.errors_weight,
         consistency=options.consistency,
+        usual_last=options.usual_last,
         **given,
     )
 

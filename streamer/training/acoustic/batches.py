@@ -185,7 +185,7 @@ class Batches:
 
     def _fill(self, row: Tensor, plan: _Row) -> None:
         covered: list[tuple[int, int]] = []
-        quietest = 1.0
+        powers: list[Tensor] = []
         for part in plan.parts:
             audio = self._made_audio if part.utterance.name in self._made else self._audio
             piece = audio[part.utterance.start + part.first : part.utterance.start + part.utterance.samples]
@@ -193,10 +193,10 @@ class Batches:
             row[part.offset : part.offset + len(scaled)] = scaled
             covered.append((part.offset, part.offset + len(scaled)))
             if len(scaled) >= FRAME:
-                quietest = min(quietest, float(scaled.unfold(0, FRAME, FRAME).square().mean(1).min().sqrt()))
+                powers.append(scaled.unfold(0, FRAME, FRAME).square().mean(1).min())
         # Silence around the speech is as loud as the quietest moment inside it, or less.
         generator = torch.Generator(row.device).manual_seed(plan.seed)
-        level = quietest * plan.loudness if quietest < 1.0 else 0.0
+        level = torch.stack(powers).min().sqrt() * plan.loudness if powers else 0.0
         edges = [0, *(edge for span in covered for edge in span), len(row)]
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             row[start:end] = torch.randn(end - start, generator=generator, device=row.device) * level

@@ -16,6 +16,8 @@ from streamer.training.acoustic.schedule import Schedule
 from streamer.training.phones.ctc_crf import sequence_losses
 from streamer.training.phones.denominator import NgramTables
 from streamer.training.phones.expected_errors import AlternativeSource, expected_errors
+from streamer.training.teaching.teacher import HEAD as TAUGHT_HEAD
+from streamer.training.teaching.teacher import Lesson, distance
 
 HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 
@@ -34,7 +36,10 @@ class BatchLosses:
 
 
 class HeadLosses:
-    """Computes the frame-wise, CTC and CTC-CRF losses, the consistency loss, and the expected number of wrong words."""
+    """Computes the frame-wise, CTC and CTC-CRF losses, and what is added to them.
+
+    That is the consistency loss, the expected number of wrong words, and the distance from a teacher.
+    """
 
     def __init__(
         self,
@@ -49,8 +54,8 @@ class HeadLosses:
         self._crf_heads = crf_heads
         self._alternatives = alternatives
 
-    def __call__(self, found: Emissions, batch: Batch, step: int) -> BatchLosses:
-        """Return all losses of this step."""
+    def __call__(self, found: Emissions, batch: Batch, step: int, lesson: Lesson | None = None) -> BatchLosses:
+        """Return all losses of this step. `lesson` is what a teacher has to say about the batch."""
         result = BatchLosses({}, {})
         for head, weight in HEAD_WEIGHTS.items():
             kind = head.removesuffix("_middle")
@@ -71,6 +76,10 @@ class HeadLosses:
             share = wrong / sum(len(text.split()) for text in batch.texts)
             result.figures["words_wrong"] = share.detach()
             result.losses["words"] = HEAD_WEIGHTS["phones"] * self._schedule.errors_weight * share
+        if lesson:
+            apart = distance(lesson.emissions, found[TAUGHT_HEAD], batch.lengths)
+            share = lesson.weight / batch.target_lengths[TAUGHT_HEAD].sum()
+            result.losses["taught"] = HEAD_WEIGHTS[TAUGHT_HEAD] * share * apart
         return result
 
     def _sequence(

@@ -36,6 +36,9 @@ class Schedule:
     consistency: float = 0.0
     """The weight of the disagreement of two masked views of each batch. Without it there is one view."""
 
+    usual_last: float = 0.0
+    """The share of the plan, at its end, that has usual conditions, whatever those before were."""
+
     synthetic_share: float = 0.3
     synthetic_until: float = 0.5
     average: float = 0.999
@@ -68,6 +71,10 @@ class Schedule:
         # A run that begins with CTC-CRF has weights that were trained with it, or adapts within a few steps.
         risen = (step - self.crf_from + 1) / self.crossfade_steps if self.crf_from else 1.0
         return (1 - self.ctc_share) * min(risen, 1.0)
+
+    def is_usual(self, progress: float) -> bool:
+        """Whether the part of the plan with usual conditions has begun."""
+        return progress >= 1 - self.usual_last
 
     def counts_errors(self, step: int) -> bool:
         """Whether the expected number of wrong words counts in this step."""

@@ -21,7 +21,9 @@ from streamer.training.acoustic.muon import Muon
 from streamer.training.acoustic.process_group import ProcessGroup
 from streamer.training.acoustic.schedule import Schedule
 from streamer.training.augmentation.augmentation import Augmentation
+from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.corpus import CorpusError
+from streamer.training.teaching.teacher import Lesson, Teacher
 
 CHUNKS = (4, 8, 8, 16, 16, 0)
 LEFTS = (40, 64, 64, 96)
@@ -34,6 +36,7 @@ class Trainer:
     def __init__(
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
         precision: torch.dtype, processes: ProcessGroup | None = None, losses: HeadLosses | None = None,
+        teacher: Teacher | None = None,
     ) -> None:  # fmt: skip
         self.processes = processes or ProcessGroup()
         self.model = model.train()
@@ -44,6 +47,7 @@ class Trainer:
         self._seed = seed
         self._precision = precision
         self._losses = losses or HeadLosses(schedule)
+        self._teacher = teacher
         matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
         chosen = {id(weight) for weight in matrices}
         rest = [weight for weight in model.parameters() if id(weight) not in chosen]
@@ -138,16 +142,22 @@ class Trainer:
         shared, generator = self._generator(), self._generator(self.processes.rank)
         chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=shared))]
         left = LEFTS[int(torch.randint(len(LEFTS), (), generator=shared))] if chunk else None
+        lesson: Lesson | None = None
+        if self._schedule.is_usual(self.progress):
+            self._augmentation.conditions = CONDITIONS["usual"]
         with torch.no_grad():
+            if self._teacher:
+                lesson = self._teacher.lesson(batch.samples, batch.lengths, chunk, left)
             samples = self._augmentation.audio(batch.samples, generator)
             mel = self.model.features(functional.pad(samples, (CONTEXT, 0)))
             if self._schedule.consistency:
                 batch, mel = doubled(batch), mel.repeat(VIEWS, 1, 1)
+                lesson = lesson and lesson.repeated(VIEWS)
             mel = self._augmentation.mel(mel, batch.lengths, generator)
         device = self.model.device.type
         with torch.autocast(device, self._precision, enabled=self._precision != torch.float32):
             found = self.model.encoder(mel, batch.lengths, chunk, left)
-        losses = self._losses(found, batch, self.step)
+        losses = self._losses(found, batch, self.step, lesson)
         loss = losses.total
         (loss / self.processes.size).backward()
         self.processes.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])

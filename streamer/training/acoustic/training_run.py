@@ -37,6 +37,8 @@ from streamer.training.phones.phone_ngram import estimate
 from streamer.training.phones.written_phones import written_phones
 from streamer.training.precision import precision_of
 from streamer.training.stop_signals import STOP_SIGNALS
+from streamer.training.teaching.growth import Growth, grown
+from streamer.training.teaching.teacher import Teacher
 from streamer.triton.repository import asr_repository
 
 SIZES = {
@@ -84,6 +86,9 @@ class Run:
     seed: int = 1
     batch_seconds: float = Recipe.seconds
     start: Path | None = None  # a bundle, for a new run
+    growth: Growth | None = None  # of the model of that bundle
+    teacher: Path | None = None  # the bundle of a model to learn from, beside the transcripts
+    taught: float = 0.7  # the weight of that
     device: str = "cpu"
     processes: int | None = None  # one a core; one on a GPU
     phone_model: PhoneModel = PhoneModel()
@@ -163,7 +168,8 @@ class Run:
         if self.dropout:
             add_dropout(model.encoder, self.dropout)
         precision = precision_of(device)
-        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses)
+        teacher = Teacher.load(self.teacher, self.taught, device) if self.teacher else None
+        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses, teacher)
         if state:
             trainer.load(state)
         elif not self.start:
@@ -174,7 +180,8 @@ class Run:
         if state:
             return AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
         if self.start:
-            return AcousticModel.load(self.start).requires_grad_(True)
+            model = AcousticModel.load(self.start)
+            return (grown(model, self.growth) if self.growth else model).requires_grad_(True)
         return AcousticModel(describe(self.size))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError
 from streamer.training.data.room_responses import LIVEABLE_SECONDS, liveable_responses
@@ -26,24 +27,27 @@ def recorded_rooms(rooms: Corpus) -> list[Tensor]:
     return [_unit_energy(torch.from_numpy(response[:SAMPLE_RATE]).float()) for response in responses]
 
 
-def synthetic_room(generator: torch.Generator) -> Tensor:
-    """Make a synthetic response of energy 1, on the CPU. High tones decay faster, because walls absorb them more."""
-    ringing, nearness, darkness = torch.rand(3, generator=generator).tolist()
+def synthetic_rooms(number: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Make synthetic responses [number, samples] of energy 1. High tones decay faster, because walls absorb them more.
+
+    The generator decides about the rooms, but not about their noise.
+    """
+    ringing, nearness, darkness = torch.rand(3, number, 1, generator=generator).to(device)
     seconds = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** ringing
-    times = torch.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
-    noise = torch.randn(len(times), generator=generator)
-    low = torch.nn.functional.avg_pool1d(noise.view(1, 1, -1), 7, 1, 3).flatten()
-    tail = low * _decay(times, seconds) + (noise - low) * _decay(times, seconds * (1 - 0.7 * darkness))
-    tail[: int(SILENT_S * SAMPLE_RATE)] = 0
+    times = torch.arange(int(LONGEST_S * SAMPLE_RATE), device=device) / SAMPLE_RATE
+    noise = torch.randn(number, len(times), device=device) * (times < seconds)
+    low = functional.avg_pool1d(noise.unsqueeze(1), 7, 1, 3).squeeze(1)
+    tails = low * _decay(times, seconds) + (noise - low) * _decay(times, seconds * (1 - 0.7 * darkness))
+    tails[:, : int(SILENT_S * SAMPLE_RATE)] = 0
     direct = FARTHEST_DB + (NEAREST_DB - FARTHEST_DB) * nearness
-    response = _unit_energy(tail) * 10 ** (-direct / 20)
-    response[0] = 1.0
-    return _unit_energy(response)
+    responses = _unit_energy(tails) * 10 ** (-direct / 20)
+    responses[:, 0] = 1.0
+    return _unit_energy(responses)
 
 
-def _decay(times: Tensor, seconds: float) -> Tensor:
+def _decay(times: Tensor, seconds: Tensor) -> Tensor:
     return 10 ** (-3 * times / seconds)
 
 
 def _unit_energy(response: Tensor) -> Tensor:
-    return response / response.square().sum().sqrt()
+    return response / response.square().sum(-1, keepdim=True).sqrt()

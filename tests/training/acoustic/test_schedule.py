@@ -21,6 +21,12 @@ def test_a_plan_is_of_minutes_or_of_steps() -> None:
     assert Schedule(steps=2000).progress(1000, 300.0) == 0.5
 
 
+def test_the_end_of_a_plan_can_have_usual_conditions() -> None:
+    """The conditions of a run hold until the share of the plan begins that has usual ones."""
+    assert [Schedule(10.0, usual_last=0.3).is_usual(progress) for progress in (0.0, 0.6, 0.8)] == [False, False, True]
+    assert not Schedule(10.0).is_usual(0.999)
+
+
 def test_each_loss_takes_over_from_the_one_before() -> None:
     """Aligned frames, CTC and CTC-CRF follow each other; a run that begins with CTC-CRF has all of it at once."""
     schedule = Schedule(10.0, aligned_steps=100, crossfade_steps=10, crf_from=1000, ctc_share=0.25)

@@ -11,9 +11,10 @@ import torch
 
 from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
 from streamer.training.acoustic.schedule import GOING_ON, Schedule
-from streamer.training.acoustic.training_run import PhoneModel, Run
+from streamer.training.acoustic.training_run import LOG_STEPS, PhoneModel, Run
 from streamer.training.data.alignment import alignment_path, heard_path
 from streamer.training.data.corpus import CorpusError
+from streamer.training.teaching.growth import Growth
 from tests.training.acoustic.tiny_run import ENCODER, NAMES, aligned
 
 STEPS = 4
@@ -64,6 +65,20 @@ def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
     )
     assert told[-1] == "stopped at step 1, 25 % of the plan"
     assert (start.parent / "run" / "checkpoint.pt").is_file()
+
+
+def test_a_grown_model_teaches_the_small_one(work: Path, start: Path) -> None:
+    """The first run makes a larger model of the bundle. In the second one the small model learns from it too."""
+    schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})
+    make_run(work, start, schedule, growth=Growth(2, 24)).train(lambda: False, print)
+    (start.parent / "run").rename(start.parent / "larger")
+    teacher = start.parent / "larger" / "averaged"
+    assert AcousticModel.load(teacher).description.encoder.layers == 2 * ENCODER.layers
+    taught = Schedule(**{**vars(schedule), "steps": LOG_STEPS, "consistency": 0.2})
+    make_run(work, start, taught, teacher=teacher).train(lambda: False, print)
+    assert AcousticModel.load(start.parent / "run" / "averaged").description.encoder == ENCODER
+    logged = json.loads((start.parent / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert logged["taught"] > 0
 
 
 def test_what_is_missing_is_said(work: Path, start: Path) -> None:

@@ -8,15 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from streamer.training.augmentation.rooms import LONGEST_S, SHORTEST_S, recorded_rooms, synthetic_room
+from streamer.training.augmentation.rooms import LONGEST_S, SHORTEST_S, recorded_rooms, synthetic_rooms
 from streamer.training.data.corpus import Corpus, CorpusError, Utterance, write_corpus
 from streamer.training.data.room_responses import ringing_seconds
+from tests.training.acoustic.tiny_run import CPU
+
+
+def rooms(number: int) -> torch.Tensor:
+    """Make some rooms, always the same ones."""
+    torch.manual_seed(1)
+    return synthetic_rooms(number, torch.Generator().manual_seed(1), CPU)
 
 
 def test_synthetic_rooms_ring_behind_the_direct_sound() -> None:
     """The direct sound comes first, rooms differ, and each has energy 1 and decays within its time."""
-    generator = torch.Generator().manual_seed(1)
-    found = [synthetic_room(generator) for _ in range(40)]
+    found = rooms(40)
     seconds = [ringing_seconds(room[1:].double().numpy()) for room in found]
     assert all(SHORTEST_S / 4 < each < 1.3 * LONGEST_S for each in seconds)
     assert max(seconds) > 4 * min(seconds)
@@ -31,10 +37,8 @@ def test_synthetic_rooms_ring_behind_the_direct_sound() -> None:
 
 def test_high_tones_decay_faster() -> None:
     """On average over many rooms, high tones decay faster, because walls absorb them more."""
-    generator = torch.Generator().manual_seed(1)
     early, late = torch.zeros(257), torch.zeros(257)
-    for _ in range(60):
-        room = torch.nn.functional.pad(synthetic_room(generator), (0, 4000))
+    for room in torch.nn.functional.pad(rooms(60), (0, 4000)):
         early += torch.fft.rfft(room[100:612]).abs()
         late += torch.fft.rfft(room[1600:2112]).abs()
     left = late / early

@@ -1,0 +1,58 @@
+"""A trained model as a teacher: another one learns, beside the transcripts, how sure the teacher is of every phone.
+
+The teacher hears the audio as it was recorded, and the other model hears it changed. p are the teacher's probabilities
+for a frame, and q those of the other model. The loss is KL(p || q), summed over the frames inside the utterances. Both
+see equally long chunks, so that the teacher does not know more of what comes than the other model can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from streamer.engine.models.acoustic_model import AcousticModel
+from streamer.training.precision import faster
+
+HEAD = "phones"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a teacher says about a batch: log-probabilities [rows, frames, phones], and the weight of their loss."""
+
+    emissions: Tensor
+    weight: float
+
+    def repeated(self, times: int) -> Lesson:
+        """The same for a batch that has all rows so many times."""
+        return Lesson(self.emissions.repeat(times, 1, 1), self.weight)
+
+
+class Teacher:
+    """A larger model whose weights stay as they are."""
+
+    def __init__(self, model: AcousticModel, weight: float) -> None:
+        """`weight` is that of its loss, relative to the loss of the transcripts."""
+        self._model = model.eval().requires_grad_(False)
+        self._weight = weight
+
+    @classmethod
+    def load(cls, bundle: Path, weight: float, device: torch.device) -> Teacher:
+        """Read its weights from a bundle."""
+        return cls(AcousticModel.load(bundle, device), weight)
+
+    @torch.no_grad()
+    def lesson(self, samples: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int | None) -> Lesson:
+        """Return what it says about audio [rows, samples] with these `lengths` in frames."""
+        with faster(self._model.device):
+            found = self._model(samples, lengths, chunk_frames, left_frames)
+        return Lesson(found[HEAD], self._weight)
+
+
+def distance(taught: Tensor, found: Tensor, lengths: Tensor) -> Tensor:
+    """Return how far log-probabilities are from those of the teacher, summed over all frames."""
+    inside = torch.arange(found.shape[1], device=found.device) < lengths.unsqueeze(1)
+    return ((taught.exp() * (taught - found)).sum(-1) * inside).sum()
