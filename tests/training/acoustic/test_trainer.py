@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from streamer.training.augmentation.conditions import Conditions
 from tests.training.acoustic.tiny_run import trainer
 
 
@@ -28,3 +29,20 @@ def test_a_run_that_goes_on_counts_on(work: Path, tmp_path: Path) -> None:
     second.train(1.0, figures.append, lambda: len(figures) >= 6)
     assert int(figures[5]["step"]) == 6
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_the_last_part_of_a_plan_has_usual_conditions(work: Path) -> None:
+    """Features are masked as in the conditions of the run, and in the last part as usual."""
+    masked: dict[float, list[float]] = {}
+    everything = Conditions(bands=40, widest_band=80)
+    for usual_last in (0.0, 1.0):
+        run = trainer(work, 1.0, everything, usual_last)
+        figures: list[Any] = []
+        heard: list[float] = []
+        run.model.encoder.register_forward_pre_hook(
+            lambda _, given, heard=heard: heard.append(float((given[0] == 0).float().mean()))
+        )
+        run.train(1.0, figures.append, lambda figures=figures: len(figures) >= 2)
+        masked[usual_last] = heard
+    assert min(masked[0.0]) > 0.95
+    assert max(masked[1.0]) < 0.6

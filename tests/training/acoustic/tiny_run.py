@@ -14,6 +14,7 @@ from streamer.training.acoustic.batches import Batches, Recipe
 from streamer.training.acoustic.schedule import Schedule
 from streamer.training.acoustic.trainer import Trainer
 from streamer.training.augmentation.augmentation import Augmentation
+from streamer.training.augmentation.conditions import Conditions
 from streamer.training.data.alignment import Alignment
 from streamer.training.data.corpus import Corpus, Utterance, write_corpus
 
@@ -55,10 +56,10 @@ def batches(work: Path, recipe: Recipe | None = None) -> Batches:
     return Batches(corpus, alignments, 1, recipe or Recipe(seconds=4.0), CPU)
 
 
-def trainer(work: Path, minutes: float) -> Trainer:
+def trainer(work: Path, minutes: float, conditions: Conditions | None = None, usual_last: float = 0.0) -> Trainer:
     """Make a tiny run."""
     torch.manual_seed(0)
-    augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU)
+    augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU, conditions)
     model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,)))
-    schedule = Schedule(minutes, rise_steps=2, aligned_steps=2, crossfade_steps=2)
+    schedule = Schedule(minutes, rise_steps=2, aligned_steps=2, crossfade_steps=2, usual_last=usual_last)
     return Trainer(model, batches(work), augmentation, schedule, 1, torch.float32)
