@@ -93,9 +93,9 @@ async def test_a_dropped_file_is_written_down(talk_sheet: Page, told: list[Event
 
 
 async def test_unsure_words_are_underlined(open_page: OpenPage, shipped_site: str) -> None:
-    """In a recording that is misheard in part, the words of which the recogniser is not sure stand out."""
+    """In a recording with much noise, the words of which the recogniser is not sure stand out."""
     page = await open_page(shipped_site)
-    await transcribed(page, "talk.flac")
+    await transcribed(page, "talk.flac", noise=0.04)
     shown = await words(page)
     assert {word["doubtful"] for word in shown} == {True, False}
     for word in shown:

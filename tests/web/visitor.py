@@ -34,10 +34,13 @@ DROP: Final = """async (files) => {
 }"""
 
 
-def wave_file(name: str, seconds: float | None = None) -> bytes:
-    """A recording of `audio_samples/`, or its beginning, as samples for other clients."""
+def wave_file(name: str, seconds: float | None = None, noise: float = 0.0) -> bytes:
+    """A recording of `audio_samples/`, or its beginning, as samples for other clients, with noise of this loudness."""
     file = io.BytesIO()
     samples = np.frombuffer(pcm(name), "<i2")[: None if seconds is None else int(seconds * SAMPLE_RATE)]
+    if noise:
+        added = np.random.default_rng(0).normal(0, 32768 * noise, len(samples))
+        samples = (samples + added).clip(-32768, 32767).astype(np.int16)
     soundfile.write(file, samples, SAMPLE_RATE, "PCM_16", format="WAV")
     return file.getvalue()
 
@@ -61,9 +64,9 @@ async def doing(page: Page, what: str) -> None:
     await expect(page.locator("body")).to_have_attribute("data-doing", what, timeout=PATIENCE_MS)
 
 
-async def transcribed(page: Page, name: str = "quilter.ogg", seconds: float | None = None) -> str:
+async def transcribed(page: Page, name: str = "quilter.ogg", seconds: float | None = None, noise: float = 0.0) -> str:
     """Drop a recording, or its beginning, and return its words when all are there."""
-    await drop(page, wave_file(name, seconds), f"{name.partition('.')[0]}.wav")
+    await drop(page, wave_file(name, seconds, noise), f"{name.partition('.')[0]}.wav")
     await doing(page, "transcribing")
     await doing(page, "nothing")
     return await written(page)
