@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from torch import nn
 
 from streamer.training.augmentation.conditions import Conditions
 from tests.training.acoustic.tiny_run import trainer
@@ -31,18 +33,17 @@ def test_a_run_that_goes_on_counts_on(work: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_the_last_part_of_a_plan_has_usual_conditions(work: Path) -> None:
+@pytest.mark.parametrize("usual_last", [0.0, 1.0])
+def test_the_last_part_of_a_plan_has_usual_conditions(work: Path, usual_last: float) -> None:
     """Features are masked as in the conditions of the run, and in the last part as usual."""
-    masked: dict[float, list[float]] = {}
-    everything = Conditions(bands=40, widest_band=80)
-    for usual_last in (0.0, 1.0):
-        run = trainer(work, 1.0, everything, usual_last)
-        figures: list[Any] = []
-        heard: list[float] = []
-        run.model.encoder.register_forward_pre_hook(
-            lambda _, given, heard=heard: heard.append(float((given[0] == 0).float().mean()))
-        )
-        run.train(1.0, figures.append, lambda figures=figures: len(figures) >= 2)
-        masked[usual_last] = heard
-    assert min(masked[0.0]) > 0.95
-    assert max(masked[1.0]) < 0.6
+    run = trainer(work, 1.0, Conditions(bands=40, widest_band=80), usual_last)
+    figures: list[Any] = []
+    masked: list[float] = []
+
+    def hear(_: nn.Module, given: tuple[torch.Tensor, ...]) -> None:
+        masked.append(float((given[0] == 0).float().mean()))
+
+    run.model.encoder.register_forward_pre_hook(hear)
+    run.train(1.0, figures.append, lambda: len(figures) >= 2)
+    assert len(masked) == 2
+    assert all(share < 0.6 if usual_last else share > 0.95 for share in masked)
