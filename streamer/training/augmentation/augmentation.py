@@ -19,7 +19,7 @@ LEAST_BIT = 1 / 32768
 
 
 class Augmentation:
-    """Changes audio in the way that microphones, rooms and lines do. The generator decides everything."""
+    """Changes audio in the way that microphones, rooms and lines do. A generator decides all but the noise itself."""
 
     def __init__(
         self, noise: Corpus, rooms: Corpus, device: torch.device, conditions: Conditions | None = None
