@@ -166,8 +166,14 @@ def _recogniser(
 def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:
     """What scores words again, with the neural language model of a bundle; None if it has none."""
     path = folder / NEURAL_FILE
-    precision = PRECISIONS[quick_precision(device)]
-    return Rescorer(NeuralModel.load(path, device, precision), language) if path.exists() else None
+    if not path.exists():
+        return None
+    neural = NeuralModel.load(path, device)
+    if computes_graphs(device):
+        from streamer.engine.compiled.compiled_reading import CompiledReading
+
+        neural.read_with(CompiledReading(neural))
+    return Rescorer(neural, language)
 
 
 def computes_graphs(device: torch.device | str) -> bool:

@@ -155,19 +155,18 @@ class LanguageModel:
         """The natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
         older, last, word = contexts[..., 0].reshape(-1), contexts[..., 1].reshape(-1), words.reshape(-1)
         size = len(self.words)
-        # One look-up for both pairs: the context, and the last word of the context with the word.
-        pairs = torch.stack([older, last]).mul_(size).add_(torch.stack([last, word]))
-        seen, steps, indices = (part.view(2, -1) for part in self._bigrams.find(pairs.view(-1)))
+        known, steps = self._bigrams.find(last * size + word)
         lower = torch.where(
-            seen[1],
-            steps[1] * -_BIGRAM_STEP,
+            known,
+            steps * -_BIGRAM_STEP,
             self._back_offs.index_select(0, last) + self.unigrams.index_select(0, word),
         )
         # The index of a key that is absent may lie after the end, because the window of the last bucket does.
-        index = indices[0].clamp(max=len(self._pair_back_offs) - 1)
+        seen, _, indices = self._bigrams.find_places(older * size + last)
+        index = indices.clamp(max=len(self._pair_back_offs) - 1)
         weight = (self._pair_back_offs.index_select(0, index).float() - _BACK_OFF_ZERO) * _BACK_OFF_STEP
-        held, fine_steps, _ = self._trigrams.find(index * size + word)
-        scores = torch.where(seen[0], torch.where(held, fine_steps * -_TRIGRAM_STEP, weight + lower), lower)
+        held, fine_steps = self._trigrams.find(index * size + word)
+        scores = torch.where(seen, torch.where(held, fine_steps * -_TRIGRAM_STEP, weight + lower), lower)
         return scores.view(words.shape)
 
 

@@ -8,6 +8,7 @@ scores are log-probabilities without being divided by their sum, which would cos
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -24,6 +25,9 @@ _BLOCK = 16  # rows; their number is always a multiple of it
 _SCALES = ".scales"
 _FILE = ModelFileKind("neural language model", "neural", 2, "train_rescoring.py")
 
+Reading = Callable[[Tensor, Tensor], Tensor]
+"""What computes the memories [rows, numbers] after words, from those before them and the vectors of the words."""
+
 
 class NeuralModel(nn.Module):
     """P(word | all words of the sentence before it), for the first `size` words of an n-gram model."""
@@ -31,16 +35,21 @@ class NeuralModel(nn.Module):
     def __init__(self, size: int, vector: int, memory: int, vocabulary: str = "") -> None:
         """`vocabulary` is the fingerprint of the n-gram model whose numbers of words are used."""
         super().__init__()
+        self.sizes = size, vector, memory  # how many words it knows, the numbers for each, and what it remembers
         self.size, self.vocabulary = size, vocabulary
         self.vectors = nn.Embedding(size, vector)
         self.recall = nn.LSTM(vector, memory, batch_first=True)
         self.expect = nn.Linear(memory, vector)
         self.bias = nn.Parameter(torch.zeros(size))
+        self._reading: Reading | None = None
 
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """How many words it knows, the numbers for each, and the numbers that it remembers."""
-        return self.size, self.vectors.embedding_dim, self.recall.hidden_size
+    def read_with(self, reading: Reading) -> None:
+        """Read words with something else that gives the same, and forget the weights for it.
+
+        Afterwards the model stays on its device, and reads no whole sentences.
+        """
+        self._reading = reading
+        del self.recall, self.expect
 
     def hidden(self, read: Tensor, dropout: float = 0.0) -> Tensor:
         """The vector of what is expected after each of these words [sentences, words], which begin sentences.
@@ -54,27 +63,34 @@ class NeuralModel(nn.Module):
     @property
     def nothing_read(self) -> Tensor:
         """The memory before the first word, which is the start of the sentence."""
-        return self.bias.new_zeros(2 * self.recall.hidden_size + self.vectors.embedding_dim)
+        _, vector, memory = self.sizes
+        return self.bias.new_zeros(2 * memory + vector)
 
     @torch.inference_mode()
     def read(self, memories: Tensor, words: Tensor) -> Tensor:
         """The memories [rows, numbers] of sentences after one more word of each."""
-        filled, known = self._filled(memories, words)
+        reading = self._reading or self.remembered
+        return reading(memories, self.vectors(self._known(words)))
+
+    def remembered(self, memories: Tensor, vectors: Tensor) -> Tensor:
+        """The memories [rows, numbers] after words with these vectors, computed by torch."""
+        filled, read = _filled(memories), _filled(vectors)
         # Written out, because the layer of torch takes twice as long for a few rows.
         of_words, of_output, bias, more_bias = self.recall.all_weights[0]
-        size, precision = self.recall.hidden_size, of_output.dtype
-        read = torch.addmm(bias + more_bias, self.vectors(known).to(precision), of_words.T)
-        read.addmm_(filled[:, :size].to(precision), of_output.T)
-        taken, kept, new, told = read.float().chunk(4, 1)
+        size = self.recall.hidden_size
+        gates = torch.addmm(bias + more_bias, read, of_words.T)
+        gates.addmm_(filled[:, :size], of_output.T)
+        taken, kept, new, told = gates.chunk(4, 1)
         cell = kept.sigmoid() * filled[:, size : 2 * size] + taken.sigmoid() * new.tanh()
         output = told.sigmoid() * cell.tanh()
-        return torch.cat((output, cell, self.expect(output.to(precision)).float()), 1)[: len(words)]
+        return torch.cat((output, cell, self.expect(output)), 1)[: len(vectors)]
 
     @torch.inference_mode()
     def score(self, memories: Tensor, words: Tensor) -> Tensor:
         """ln P of one word, or of the end, after each of these sentences. Words that it does not have are word 0."""
-        filled, known = self._filled(memories, words)
-        return ((self._expected(filled) * self.vectors(known)).sum(1) + self.bias[known])[: len(words)]
+        known = self._known(words)
+        products = _filled(self._expected(memories)) * _filled(self.vectors(known))
+        return products.sum(1)[: len(words)] + self.bias[known]
 
     @torch.inference_mode()
     def sums(self, memories: Tensor) -> Tensor:
@@ -82,26 +98,20 @@ class NeuralModel(nn.Module):
         return torch.addmm(self.bias, self._expected(memories), self.vectors.weight.T).logsumexp(1)
 
     def _expected(self, memories: Tensor) -> Tensor:
-        return memories[:, 2 * self.recall.hidden_size :]
+        _, _, memory = self.sizes
+        return memories[:, 2 * memory :]
 
-    def _filled(self, memories: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """These rows and more, so that there are whole blocks. A few rows would get other last bits than many."""
-        missing = -len(words) % _BLOCK
-        known = words.masked_fill(words >= self.size, OTHERS)
-        return nn.functional.pad(memories, (0, 0, 0, missing)), nn.functional.pad(known, (0, missing))
+    def _known(self, words: Tensor) -> Tensor:
+        return words.masked_fill(words >= self.size, OTHERS)
 
     @classmethod
-    def load(
-        cls, path: Path | str, device: torch.device | str = "cpu", precision: torch.dtype = torch.float32
-    ) -> NeuralModel:
-        """Read a model from its file. Most of what it costs to read a word is computed in this precision."""
+    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NeuralModel:
+        """Read a model from its file."""
         header, packed = _FILE.read(path)
         with _FILE.parts(path):
             size, vector, memory = header["sizes"]
             model = cls(size, vector, memory, header["vocabulary"])
             model.load_state_dict(_unpacked(packed))
-        for layer in (model.recall, model.expect):
-            layer.to(precision)
         return model.to(device).eval()
 
     def save(self, path: Path | str) -> None:
@@ -113,6 +123,11 @@ def check_vocabulary(model: NeuralModel, language: LanguageModel) -> None:
     """ValueError if the models do not number the same words."""
     if model.vocabulary != language.vocabulary:
         raise ValueError(f"{NEURAL_FILE} was trained for other words than those of the language model: train it again")
+
+
+def _filled(rows: Tensor) -> Tensor:
+    """These rows and more, so that there are whole blocks. A few rows would get other last bits than many."""
+    return nn.functional.pad(rows, (0, 0, 0, -len(rows) % _BLOCK))
 
 
 def _packed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

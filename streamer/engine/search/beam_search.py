@@ -220,8 +220,9 @@ class BeamSearch:
         for row, slot in enumerate(slots):
 
             def ended_word(number: int, slot: int = slot) -> EndedWord:
-                history, word, start, end, posterior = ended(number)
-                return int(history), self._word(slot, int(word), int(start), int(end), posterior)
+                history, word, start, end, probability, phones = ended(number)
+                # The mean over its phones is computed here, because few of the words that end get here.
+                return int(history), self._word(slot, int(word), int(start), int(end), probability ** (1 / phones))
 
             self._histories[slot].follow(back[row], ended_word)
         self._rescore(slots, beams, back, lambda number: (int(ended(number)[0]), int(ended(number)[1])))

@@ -130,11 +130,9 @@ class WordEndings:
     def listed(self) -> Tensor:
         """The rows of the tensor that `BeamExpander.step` returns."""
         start_mass = self.numbers[:, START_MASS].view(torch.float64)
-        posteriors = (self.reached / start_mass).pow(1 / self.depths)
-        whole = torch.stack(
-            (self.numbers[:, BACK_POINTER], self.words, self.numbers[:, START_FRAME], self.numbers[:, END_FRAME]), 2
-        )
-        return torch.cat((whole.double(), posteriors.unsqueeze(2)), 2).flatten(0, 1)
+        back, start, end = (self.numbers[:, row] for row in (BACK_POINTER, START_FRAME, END_FRAME))
+        columns = (back, self.words, start, end, self.reached / start_mass, self.depths)
+        return torch.stack([column.double() for column in columns], 2).flatten(0, 1)
 
 
 class BeamBuffer:

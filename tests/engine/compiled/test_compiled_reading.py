@@ -1,0 +1,48 @@
+"""Reading words as a graph computes what torch computes, and no sentence depends on its company."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from streamer.engine.compiled.compiled_reading import CompiledReading
+from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
+
+SIZE, ROWS = 20, 67
+
+
+@pytest.fixture
+def model() -> NeuralModel:
+    """Random weights, in the sizes of products that are quick."""
+    torch.manual_seed(0)
+    return NeuralModel(SIZE, 64, 128).eval()
+
+
+def test_it_computes_what_torch_computes(model: NeuralModel) -> None:
+    """For sentences of several words, each of which goes on from the memory before."""
+    compiled = CompiledReading(model)
+    found = expected = model.nothing_read.expand(ROWS, -1)
+    for words in (torch.full([ROWS], SENTENCE_START), *torch.randint(SIZE, (6, ROWS))):
+        vectors = model.vectors(words).detach()
+        found, expected = compiled(found, vectors), model.remembered(expected, vectors).detach()
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 16, 31])
+def test_company_does_not_matter(model: NeuralModel, rows: int) -> None:
+    """A row gets the same bits, wherever it is and however many there are."""
+    compiled = CompiledReading(model)
+    memories, vectors = torch.randn(ROWS, len(model.nothing_read)), torch.randn(ROWS, 64)
+    together = compiled(memories, vectors)
+    for some in torch.arange(ROWS).split(rows):
+        assert torch.equal(compiled(memories[some], vectors[some]), together[some])
+
+
+def test_a_model_that_reads_with_it_forgets_the_weights(model: NeuralModel) -> None:
+    """They are in the graph. It scores as before."""
+    memories, words = model.nothing_read.expand(SIZE, -1), torch.arange(SIZE)
+    before = model.score(model.read(memories, words), words)
+    held = sum(part.numel() for part in model.parameters())
+    model.read_with(CompiledReading(model))
+    torch.testing.assert_close(model.score(model.read(memories, words), words), before, atol=1e-5, rtol=0)
+    assert sum(part.numel() for part in model.parameters()) < held / 10
