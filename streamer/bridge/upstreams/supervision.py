@@ -31,6 +31,9 @@ LOAD_LIMIT_S = 60.0
 # A model without requests for so long is unused: bridges probe their models every five seconds, and Triton forgets a
 # sequence after fifteen.
 UNUSED_S = 20.0
+# For instances to return from their last request, which on a busy machine is a while after its answer. Triton 2.51
+# crashes if it unloads a model before that: it looks for the instance among those that wait for work.
+RETURN_S = 1.0
 
 
 class Supervisor(Protocol):
@@ -149,6 +152,7 @@ class RemoteTriton:
 
     async def unload(self, model: str) -> None:
         """Unload a model, if its model control allows that."""
+        await asyncio.sleep(RETURN_S)
         async with self._asked(f"keeps {model}") as stub:
             request = service_pb2.RepositoryModelUnloadRequest(model_name=model)
             await stub.RepositoryModelUnload(request, timeout=LOAD_LIMIT_S)
@@ -232,6 +236,7 @@ class EmbeddedTriton:
 
     async def unload(self, model: str) -> None:
         """Unload a model. A restart does not load it again."""
+        await asyncio.sleep(RETURN_S)
         await asyncio.to_thread(self._server.unload, model)
         log.info("model unloaded", triton="own", model=model)
 

@@ -176,8 +176,10 @@ class BeamExpander:
 
         Most rows have none or one. On a device where it takes a wait to find out, all of them.
         """
-        counted = there.flatten(1).any(0)
-        return counted.nonzero().squeeze(1) if self._reader.inspecting else torch.arange(len(counted), device=self._device)
+        columns = there.flatten(1)
+        if self._reader.inspecting:
+            return columns.any(0).nonzero().squeeze(1)
+        return torch.arange(columns.shape[1], device=self._device)
 
     def _sentence_end_worth(self, contexts: Tensor) -> Tensor:
         """The factors for the end of the sentence after these contexts [..., 2]."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.upstreams.supervision import RETURN_S
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.repository import asr_repository, linked_model
 from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, session, text
@@ -170,6 +172,14 @@ async def test_after_the_limit(repository: Path) -> None:
             assert websocket.close_code == 1000
         assert text(events) == "abc def ghi"
         assert [event["type"] for event in events].count("recovered") == 1
+
+
+async def test_the_former_model_has_time_to_return(repository: Path) -> None:
+    """From its last request, even if nobody uses it any more, because Triton might crash otherwise."""
+    async with serving(repository) as (service, _):
+        leaving, rolled = await service.models.default.roll("two"), time.monotonic()
+        assert await asyncio.wait_for(leaving, 60) == [""]
+        assert time.monotonic() - rolled >= RETURN_S
 
 
 async def test_triton_dies_after_it(repository: Path) -> None:
