@@ -6,23 +6,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from streamer.engine.compiled.compiled_graph import CompiledGraph
 from streamer.engine.compiled.network_writer import BATCH, HALVED_CONTEXT, NetworkWriter
-from streamer.engine.graphs.sessions import new_session
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.streaming_model import ModelState
 
 
-class CompiledActivity:
+class CompiledActivity(CompiledGraph):
     """Computes the same steps as `ActivityNetwork`, up to rounding.
 
     A frame has the same bits, however many frames and streams are computed with it.
     """
 
     def __init__(self, network: ActivityNetwork) -> None:
+        super().__init__(activity_graph(network))
         self._mels, self._memory = len(network.mean), network.recall.hidden_size
-        content = activity_graph(network)
-        self._size = len(content)
-        self._session = new_session(content)
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
@@ -40,10 +38,6 @@ class CompiledActivity:
         memory[numbers] = last[0]
         # Not in the graph: onnxruntime rounds the last numbers of an array in another way.
         return torch.from_numpy(-np.logaddexp(0, -judged[:, 0].swapaxes(0, 1)))
-
-    def __sizeof__(self) -> int:
-        """With the weights, which are in the memory of onnxruntime."""
-        return super().__sizeof__() + self._size
 
 
 def activity_graph(network: ActivityNetwork) -> bytes:

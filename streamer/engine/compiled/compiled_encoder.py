@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from streamer.engine.compiled.compiled_graph import CompiledGraph
 from streamer.engine.compiled.encoder_graph import EncoderGraph, pasts, windows
 from streamer.engine.compiled.network_writer import HALVED_CONTEXT
-from streamer.engine.graphs.sessions import new_session
 from streamer.engine.models.encoder import Encoder
 from streamer.engine.models.streaming_model import ModelState
 
@@ -17,18 +17,16 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 
-class CompiledEncoder:
+class CompiledEncoder(CompiledGraph):
     """Computes the same steps as `Encoder`, up to rounding. It keeps nothing of the encoder but the configuration."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._config = config = encoder.config
         if config.left_frames < config.largest_chunk:
             raise ValueError(f"left_frames {config.left_frames} is less than the longest step, {config.largest_chunk}")
-        content = EncoderGraph(encoder).written()
-        self._size = len(content)
         # Where the sums before layer normalisation are a part of it, onnxruntime computes both several times slower.
         # And a plan of the memory for each size of a batch would take more memory than it saves time.
-        self._session = new_session(content, without=["SkipLayerNormFusion"], plans=False)
+        super().__init__(EncoderGraph(encoder).written(), without=["SkipLayerNormFusion"], plans=False)
         self._windows, self._pasts = windows(config.layers), pasts(config.layers)
 
     def make_state(self, slots: int) -> ModelState:
@@ -65,10 +63,6 @@ class CompiledEncoder:
         by_head = new.reshape(len(kept), len(numbers), chunk, config.heads, -1)
         kept[:, numbers[:, None], :, places] = by_head.transpose(1, 2, 0, 3, 4)  # in the order of such an index
         return torch.from_numpy(found)
-
-    def __sizeof__(self) -> int:
-        """With the weights, which are in the memory of onnxruntime."""
-        return super().__sizeof__() + self._size
 
 
 def _taken(kept: Floats, slots: Integers) -> Floats:

@@ -5,31 +5,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from streamer.engine.compiled.compiled_graph import CompiledGraph
 from streamer.engine.compiled.network_writer import BATCH, NetworkWriter
-from streamer.engine.graphs.sessions import new_session
 from streamer.engine.language.neural_model import NeuralModel
 
 
-class CompiledReading:
+class CompiledReading(CompiledGraph):
     """Computes what `NeuralModel.remembered` computes, up to rounding.
 
     A row has the same bits, however many rows are computed with it.
     """
 
     def __init__(self, model: NeuralModel) -> None:
-        content = reading_graph(model)
-        self._size = len(content)
         # A plan of the memory for each number of rows would take more memory than it saves time.
-        self._session = new_session(content, plans=False)
+        super().__init__(reading_graph(model), plans=False)
 
     def __call__(self, memories: Tensor, vectors: Tensor) -> Tensor:
         """The memories [rows, numbers] after words with these vectors [rows, vector]."""
         [found] = self._session.run(None, {"memories": memories.numpy(), "vectors": vectors.numpy()})
         return torch.from_numpy(found)
-
-    def __sizeof__(self) -> int:
-        """With the weights, which are in the memory of onnxruntime."""
-        return super().__sizeof__() + self._size
 
 
 def reading_graph(model: NeuralModel) -> bytes:
