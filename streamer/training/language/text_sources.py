@@ -25,6 +25,7 @@ Ids = npt.NDArray[np.int32]
 # Texts with one kind of language are one source. Texts that are not listed here belong to the last source.
 SOURCES = {
     "novels": ("novels/*.txt",),
+    "books": ("books/*.txt",),
     "readings": ("libritts_*", "ljspeech_*"),
     "fiction": ("gutenberg_20c_fiction.txt", "african_storybook.txt"),
     "encyclopaedia": ("wikipedia_*",),

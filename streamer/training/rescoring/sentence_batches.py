@@ -15,15 +15,17 @@ from streamer.training.language.text_sources import SENTENCE_END, Ids
 
 # Near the weights of the n-gram mixture. Small sources have less, so that they are not learnt by heart.
 SHARES = {
+    "books": 0.2,
     "fiction": 0.12,
     "examples": 0.11,
-    "novels": 0.09,
+    "novels": 0.05,
     "transcripts": 0.03,
     "prompts": 0.05,
     "readings": 0.05,
     "dictated": 0.02,
 }
 EVERYTHING_SHARE = 0.5  # of all text, each source by its length
+LARGEST = 14_000_000  # words of a source that count there, so that the largest does not crowd out all others
 LONGEST = 40  # words of a sentence that are read
 BATCH_WORDS = 2048
 POOL_WORDS = 600_000  # drawn at a time, so that there are enough sentences of each length
@@ -61,13 +63,12 @@ class SentenceBatches:
         """`sources` are in the numbers of the n-gram model; those from `words` on become the unknown word."""
         self._dice = np.random.default_rng(seed)
         lengths = {name: int(np.count_nonzero(ids != END_ID)) for name, ids in sources.items()}
-        total = sum(lengths.values())
-        if not total:
+        counted = {name: min(length, LARGEST) for name, length in lengths.items() if length}
+        if not counted:
             raise CorpusError("there is no text to learn from")
+        total = sum(counted.values())
         self.shares = {
-            name: EVERYTHING_SHARE * length / total + SHARES.get(name, 0.0)
-            for name, length in lengths.items()
-            if length
+            name: EVERYTHING_SHARE * length / total + SHARES.get(name, 0.0) for name, length in counted.items()
         }
         self._sources = {
             name: _Source.split(np.where(sources[name] < words, sources[name], UNKNOWN_ID).astype(np.int32))

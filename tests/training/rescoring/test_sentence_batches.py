@@ -9,6 +9,7 @@ import pytest
 
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.ngram_counts import END_ID, UNKNOWN_ID
+from streamer.training.rescoring import sentence_batches
 from streamer.training.rescoring.sentence_batches import BATCH_WORDS, LONGEST, SentenceBatches, renumbered
 
 
@@ -40,6 +41,14 @@ def test_sources_are_drawn_by_their_shares() -> None:
     chances = batches.chances(5)
     assert float(chances.sum()) == pytest.approx(1.0)
     assert float(chances[3]) == pytest.approx(0.9 * wanted)
+
+
+def test_the_largest_source_leaves_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all text it has no more than a source of that many words would have."""
+    monkeypatch.setattr(sentence_batches, "LARGEST", 90)
+    sources = {"speeches": numbered([[3] * 9] * 990), "web": numbered([[4] * 9] * 10)}
+    shares = SentenceBatches(sources, 5, 0).shares
+    assert shares["speeches"] == pytest.approx(shares["web"])
 
 
 def test_no_text_is_refused() -> None:

@@ -1,0 +1,1 @@
+"""Text for the language model from books whose copyright has ended."""

@@ -1,0 +1,1 @@
+"""Tests of the books for the language model."""

@@ -1,0 +1,90 @@
+"""The choice of books for the language model."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from streamer.training.books.collection import HeldOutBooks, choose, known_paragraphs, read_books, write_archive
+from streamer.training.books.gutenberg import Book
+from streamer.training.data.corpus import CorpusError
+from streamer.training.language.text_sources import read_texts, source_of
+from tests.training.books.printed import CHAPTERS, PARAGRAPHS, PROSE, printed, write_books
+
+OTHER = "The king had three sons, and the youngest of them was the wisest of all who lived in that land.\n"
+
+
+def held_out(folder: Path) -> HeldOutBooks:
+    """LibriSpeech's list of chapters, read."""
+    path = folder / "CHAPTERS.TXT"
+    path.write_text(CHAPTERS, encoding="utf-8")
+    return HeldOutBooks.read(path)
+
+
+def book(number: int, title: str, text: str) -> Book:
+    """A book with one paragraph."""
+    return Book(number, title, "Jane Doe", "English", (text.strip(),), 70.0)
+
+
+@pytest.mark.parametrize(
+    ("number", "title", "is_held_out"),
+    [
+        (955, "Oz, Volume Three", True),
+        (54, "The Patchwork Girl of Oz", True),
+        (55, "The Patchwork Girl of Oz and Other Stories", True),
+        (956, "Tik-Tok of Oz", False),
+        (56, "The Wonderful Wizard of Oz", False),
+    ],
+)
+def test_books_of_test_sets(tmp_path: Path, number: int, title: str, is_held_out: bool) -> None:
+    """They are known by their number, or by their title in another edition."""
+    assert (book(number, title, PROSE) in held_out(tmp_path)) == is_held_out
+
+
+def test_what_is_in_a_held_out_book_is_nowhere(tmp_path: Path) -> None:
+    """A collection may have it too. What is known already, or has come before, is left out as well."""
+    books = [book(955, "X", PROSE), book(1, "Collected", PROSE), book(2, "Sons", OTHER), book(3, "Sons again", OTHER)]
+    chosen = list(choose(books, held_out(tmp_path), set(), 1000))
+    assert [found.paragraphs for found in chosen] == [(OTHER.strip(),)]
+    with tarfile.open(tmp_path / "known.tar", "w") as archive:
+        write_books(tmp_path / "text", OTHER)
+        archive.add(tmp_path / "text" / "0.txt", "books/1.txt")
+    assert not list(choose(books, held_out(tmp_path), known_paragraphs([tmp_path / "known.tar"]), 1000))
+
+
+def test_no_more_words_than_wanted(tmp_path: Path) -> None:
+    """The last book may go beyond the number."""
+    books = [
+        book(number, name, f"{OTHER.strip()} This was the tale of {name}.") for number, name in enumerate("abcdefghi")
+    ]
+    chosen = list(choose(books, held_out(tmp_path), set(), 65))
+    assert len(chosen) == 3
+    assert chosen == list(choose(books, held_out(tmp_path), set(), 65))
+
+
+def test_an_archive_is_a_source_of_the_language_model(tmp_path: Path) -> None:
+    """Each paragraph is one, and the list of the books is no text."""
+    books = read_books(write_books(tmp_path / "clone", printed(7, "Tale"), printed(7, "Tale"), "a list"))
+    assert write_archive(books, "From somewhere", tmp_path / "books.tar") == sum(
+        len(paragraph.split()) for paragraph in PARAGRAPHS
+    )
+    texts = read_texts([tmp_path / "books.tar"], None, [])
+    assert list(texts.sources) == ["books"]
+    assert "harbour" in texts.words
+    assert "somewhere" not in texts.words
+    assert source_of("books/7.txt") == "books"
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    """The list of chapters, or the books."""
+    with pytest.raises(CorpusError, match=r"CHAPTERS\.TXT is missing"):
+        HeldOutBooks.read(tmp_path / "CHAPTERS.TXT")
+    (tmp_path / "CHAPTERS.TXT").write_text("nothing", encoding="utf-8")
+    with pytest.raises(CorpusError, match="no list of chapters"):
+        HeldOutBooks.read(tmp_path / "CHAPTERS.TXT")
+    with pytest.raises(CorpusError, match="not a folder"):
+        read_books(tmp_path / "clone")
+    with pytest.raises(CorpusError, match="has no book"):
+        read_books(write_books(tmp_path / "empty", "a list"))
