@@ -14,7 +14,7 @@ from pathlib import Path
 from streamer.training.books.gutenberg import Book
 from streamer.training.data.corpus import CorpusError
 from streamer.training.data.replaced_file import replacing
-from streamer.training.language.text_sources import paragraphs
+from streamer.training.language.text_sources import members, paragraphs
 
 FOLDER = "books"
 """In the archive. It makes the books a source of their own (`text_sources.py`)."""
@@ -71,15 +71,12 @@ def read_books(folder: Path) -> list[Book]:
 
 def known_paragraphs(archives: Iterable[Path]) -> set[bytes]:
     """Return the marks of all paragraphs of running text in these archives."""
-    known: set[bytes] = set()
-    for path in archives:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                stream = archive.extractfile(member)
-                if stream:
-                    text = stream.read().decode("utf-8", errors="replace")
-                    known.update(map(_mark, paragraphs(member.name.removeprefix("./"), text)))
-    return known
+    return {
+        _mark(paragraph)
+        for archive in archives
+        for name, content in members(archive)
+        for paragraph in paragraphs(name, content)
+    }
 
 
 def choose(books: list[Book], held_out: HeldOutBooks, known: set[bytes], words: int, seed: int = 1) -> Iterator[Book]:

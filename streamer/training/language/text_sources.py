@@ -113,7 +113,7 @@ def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference
 
 def _labelled(archives: Iterable[Path], train: Path | None, share_alike: bool) -> Iterator[tuple[str, list[str]]]:
     for archive in archives:
-        for name, content in _members(archive):
+        for name, content in members(archive):
             if share_alike or not _matches(name, SHARE_ALIKE):
                 for paragraph in paragraphs(name, content):
                     for sentence in sentences(paragraph):
@@ -136,7 +136,8 @@ def _dictated(words: list[str], texts: list[array[int]]) -> Iterator[list[str]]:
         yield sentence
 
 
-def _members(archive: Path) -> Iterator[tuple[str, str]]:
+def members(archive: Path) -> Iterator[tuple[str, str]]:
+    """Yield the text files of an archive: their names and what they have."""
     if not archive.is_file():
         raise CorpusError(f"{archive} is missing: give a tar archive of text files")
     found = False
@@ -149,7 +150,7 @@ def _members(archive: Path) -> Iterator[tuple[str, str]]:
                     yield member.name.removeprefix("./"), stream.read().decode("utf-8", errors="replace")
                     found = True
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise CorpusError(f"{archive} is not a complete tar archive: {error}") from error
+        raise CorpusError(f"{archive} is not a complete tar archive") from error
     if not found:
         raise CorpusError(f"{archive} contains no text files")
 

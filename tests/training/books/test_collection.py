@@ -78,7 +78,7 @@ def test_an_archive_is_a_source_of_the_language_model(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    """The list of chapters, or the books."""
+    """The list of chapters, what is known already, or the books."""
     with pytest.raises(CorpusError, match=r"CHAPTERS\.TXT is missing"):
         HeldOutBooks.read(tmp_path / "CHAPTERS.TXT")
     (tmp_path / "CHAPTERS.TXT").write_text("nothing", encoding="utf-8")
@@ -86,5 +86,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         HeldOutBooks.read(tmp_path / "CHAPTERS.TXT")
     with pytest.raises(CorpusError, match="not a folder"):
         read_books(tmp_path / "clone")
+    with pytest.raises(CorpusError, match=r"CHAPTERS\.TXT is not a complete tar archive"):
+        known_paragraphs([tmp_path / "CHAPTERS.TXT"])
     with pytest.raises(CorpusError, match="has no book"):
         read_books(write_books(tmp_path / "empty", "a list"))
