@@ -72,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--processes", type=int, help="number of processes (default: one per core; one on a GPU)")
     new.add_argument("--batch-seconds", type=float, default=Run.batch_seconds)
     new.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
+    new.add_argument(
+        "--save-every", type=float, default=Run.save_seconds, metavar="SECONDS", help="between checkpoints (240)"
+    )
     new.add_argument("--keep-every", type=int, metavar="STEPS", help="keep the averaged weights in RUN/step-N")
     plan = parser.add_argument_group("its plan")
     plan.add_argument("--plan-minutes", type=float, help="training time after which the learning rate is zero")
@@ -110,7 +113,10 @@ def _parser() -> argparse.ArgumentParser:
         "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
         help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
     )  # fmt: skip
-    plan.add_argument("--teacher", type=Path, metavar="BUNDLE", help="a model to learn from, beside the transcripts")
+    plan.add_argument(
+        "--teacher", type=Path, metavar="BUNDLE",
+        help="a model to learn from, beside the transcripts; it may be RUN/averaged of a run that goes on meanwhile",
+    )  # fmt: skip
     plan.add_argument("--taught", type=float, default=Run.taught, metavar="WEIGHT", help="the weight of that")
     crf = parser.add_argument_group("CTC-CRF")
     crf.add_argument(
@@ -159,6 +165,7 @@ def _train(options: argparse.Namespace) -> None:
         dropout=options.dropout,
         repeated=dict(options.repeat),
         keep_every=options.keep_every,
+        save_seconds=options.save_every,
     )
     run.train(stop_signals(), partial(print, flush=True))
 

@@ -4,8 +4,9 @@
         --bundle asr_repo/streaming_asr/1 --minutes 30
 
 The text is that of build_language_model.py, without what dev holds. The words are the most frequent ones of the
-bundle's language model, so train again after building that. One thread. Prints the perplexities of the n-gram model,
-of the neural one and of both together; tune_search.py then finds how much it counts.
+bundle's language model, so train again after building that. Prints the perplexities of the n-gram model,
+of the neural one and of both together; tune_search.py then finds how much it counts. On a GPU, each word is compared
+with all others instead of some, and the batches are larger.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main() -> int:
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
     parser.add_argument("--output", type=Path, help="the file to write (in the bundle)")
     parser.add_argument("--minutes", type=float, default=NeuralRecipe.minutes, help="how long it is trained")
-    parser.add_argument("--batches", type=int, default=0, help="read so many batches of 2048 words instead")
+    parser.add_argument(
+        "--batches", type=int, default=0, help="read so many batches instead (of 2048 words, on a GPU 16 384)"
+    )
     words, vector, memory = SIZES
     parser.add_argument("--words", type=int, help=f"words that it knows ({words})")
     parser.add_argument("--vector", type=int, help=f"numbers for each word ({vector})")
@@ -41,6 +44,7 @@ def main() -> int:
     parser.add_argument(
         "--dropout", type=float, default=NeuralRecipe.dropout, help="share of the numbers left out at random",
     )  # fmt: skip
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=NeuralRecipe.seed)
     parser.add_argument(
         "--start", type=Path, metavar="FILE",
@@ -52,6 +56,7 @@ def main() -> int:
         recipe = NeuralRecipe(
             options.archives, options.dev, options.train, options.minutes, options.batches,
             options.words, options.vector, options.memory, options.seed, options.dropout, options.start,
+            options.device,
         )  # fmt: skip
         output = options.output or options.bundle / NEURAL_FILE
         train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))

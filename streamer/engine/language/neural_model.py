@@ -116,7 +116,8 @@ class NeuralModel(nn.Module):
 
     def save(self, path: Path | str) -> None:
         """Write the model, replacing the file as a whole."""
-        _FILE.write(path, _packed(self.state_dict()), {"sizes": self.sizes, "vocabulary": self.vocabulary})
+        tensors = {name: tensor.cpu() for name, tensor in self.state_dict().items()}
+        _FILE.write(path, _packed(tensors), {"sizes": self.sizes, "vocabulary": self.vocabulary})
 
 
 def check_vocabulary(model: NeuralModel, language: LanguageModel) -> None:

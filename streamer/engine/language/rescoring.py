@@ -41,8 +41,10 @@ class BothScores:
 
     def gains(self, share: float) -> list[float]:
         """How much likelier the words are in a mixture in which the neural model has this share."""
+        more: list[float] = (self.neural.double() - self.ngram.double()).tolist()
+        if share == 1:  # there is no logarithm of a word that is impossible to the last bit
+            return more
         # One by one: exponentials of a tensor depend on where a number is in it, in the last bit.
-        more = (self.neural.double() - self.ngram.double()).tolist()
         return [math.log1p(share * math.expm1(difference)) for difference in more]
 
 

@@ -47,7 +47,6 @@ SIZES = {
     "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
 }
 STEPS_MS = (160, 320, 640)
-CHECKPOINT_SECONDS = 240
 LOG_STEPS = 20
 
 
@@ -96,6 +95,7 @@ class Run:
     dropout: float = 0.0
     repeated: Mapping[str, int] = field(default_factory=dict)  # how often an epoch has the recordings of a corpus
     keep_every: int | None = None  # steps after which the averaged weights are kept for good
+    save_seconds: float = 240.0  # between checkpoints
 
     def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
         """Start or continue training, until this piece is over or `stopped` returns true. The state is saved."""
@@ -128,7 +128,6 @@ class Run:
 
     def _lead(self, trainer: Trainer, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
         """Train in the process that also writes the files."""
-        path = _checkpoint_path(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         if trainer.step:
             tell(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
@@ -136,9 +135,7 @@ class Run:
         tell(f"{weights / 1e6:.1f} M weights, {trainer.processes.size} process(es) on {self.device}")
         with (self.folder / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
             trainer.train(self.minutes, _notes(trainer, self, log.write), stopped)
-        trainer.save(path)
-        trainer.averaged().save(self.folder / "averaged")
-        draw(self.folder)
+        _save(trainer, self.folder)
         tell(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
 
     def _trainer(self, processes: ProcessGroup) -> Trainer:
@@ -168,7 +165,7 @@ class Run:
         if self.dropout:
             add_dropout(model.encoder, self.dropout)
         precision = precision_of(device)
-        teacher = Teacher.load(self.teacher, self.taught, device) if self.teacher else None
+        teacher = Teacher(self.teacher, self.taught, device) if self.teacher else None
         trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses, teacher)
         if state:
             trainer.load(state)
@@ -227,8 +224,7 @@ def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
-    """Log every few steps, save a checkpoint every few minutes, and keep averaged weights as often as asked for."""
-    path = _checkpoint_path(run.folder)
+    """Log every few steps, save the run every few minutes, and keep averaged weights as often as asked for."""
     sums: dict[str, float] = {}
     saved = time.monotonic()
 
@@ -243,12 +239,18 @@ def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callab
             sums.clear()
         if run.keep_every and trainer.step % run.keep_every == 0:
             trainer.averaged().save(run.folder / f"step-{trainer.step}")
-        if time.monotonic() - saved > CHECKPOINT_SECONDS:
-            trainer.save(path)
-            draw(path.parent)
+        if time.monotonic() - saved > run.save_seconds:
+            _save(trainer, run.folder)
             saved = time.monotonic()
 
     return note
+
+
+def _save(trainer: Trainer, folder: Path) -> None:
+    """Write the checkpoint, the averaged weights, which other runs can learn from meanwhile, and the curves."""
+    trainer.save(_checkpoint_path(folder))
+    trainer.averaged().save(folder / "averaged")
+    draw(folder)
 
 
 def _checkpoint_path(run: Path) -> Path:

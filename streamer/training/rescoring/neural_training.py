@@ -1,4 +1,4 @@
-"""Trains the neural language model: sampled softmax, Adam, and a rate that falls to zero at the end of the plan.
+"""Trains the neural language model: softmax, Adam, and a rate that falls to zero at the end of the plan.
 
 The scores themselves have to be log-probabilities, because the search has no time to add up those of all words. So the
 logarithm of their sum is drawn to zero.
@@ -23,7 +23,7 @@ from streamer.training.language.held_out_text import HeldOutText
 from streamer.training.language.text_sources import Reference, read_texts, read_transcripts
 from streamer.training.precision import faster
 from streamer.training.rescoring.growth import grow
-from streamer.training.rescoring.sentence_batches import SentenceBatches, renumbered
+from streamer.training.rescoring.sentence_batches import BATCH_WORDS, SentenceBatches, renumbered
 
 SIZES = 12_000, 128, 256  # words, numbers for each, numbers remembered
 RATE, LAST_RATE = 2.5e-3, 0.02  # the last as a share of the rate
@@ -33,6 +33,7 @@ FALL = 0.7  # the last share of the plan, in which the rate falls
 WARM_UP = 100  # steps
 LARGEST_GRADIENT = 1.0
 SAMPLES = 1024
+GPU_BATCH_WORDS = 16_384
 FLATNESS = 0.75  # the power of a word's probability with which it is drawn as a wrong one
 TELL_S = 120.0
 SHARE = 0.4  # of the model in the mixture whose perplexity is told
@@ -55,6 +56,7 @@ class NeuralRecipe:
     seed: int = 0
     dropout: float = 0.0  # the share of the numbers that are left out at random, against learning by heart
     start: Path | None = None  # a model whose training goes on; it grows if larger sizes are given
+    device: str = "cpu"
 
     def sizes(self, start: NeuralModel | None, language: LanguageModel) -> tuple[int, int, int]:
         """How many words the model knows, the numbers for each, and the numbers that it remembers."""
@@ -76,8 +78,9 @@ class NeuralRecipe:
 class SampledLoss:
     """The cross-entropy of each word among some others, which are drawn for the whole batch (sampled softmax).
 
-    Each score is lowered by the logarithm of how likely the word is among them, so that the scores learnt are those of
-    all words. A word that is drawn several times counts once, because the right one is there only once too.
+    This is for CPUs. Each score is lowered by the logarithm of how likely the word is among them, so that the scores
+    learnt are those of all words. A word that is drawn several times counts once, because the right one is there only
+    once too.
     """
 
     def __init__(self, chances: Tensor, dropout: float = 0.0) -> None:
@@ -87,10 +90,7 @@ class SampledLoss:
         self._corrections = (1 - (1 - self._drawn.double()) ** SAMPLES).log().float()
 
     def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
-        starts = torch.full((len(sentences), 1), SENTENCE_START)
-        with faster(model.bias.device):
-            expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1), self._dropout).flatten(0, 1)
-        expected = expected.float()  # sums of exponentials need its precision
+        expected = _expected(model, sentences, self._dropout).float()  # sums of exponentials need its precision
         words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True).unique()
         right = (expected * model.vectors(words)).sum(1) + model.bias[words] - self._corrections[words]
         drawn = torch.addmm(model.bias[others] - self._corrections[others], expected, model.vectors(others).T)
@@ -98,6 +98,28 @@ class SampledLoss:
         loss = torch.logaddexp(right, wrong.logsumexp(1)) - right
         # The words that were drawn stand for all words, so this is an estimate of the whole sum.
         return (loss + SUM_WEIGHT * drawn.logsumexp(1).square()).mean()
+
+
+class WholeLoss:
+    """The cross-entropy of each word among all words. A GPU has the time for that."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        self._dropout = dropout
+
+    def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
+        expected = _expected(model, sentences, self._dropout)
+        with faster(model.bias.device):
+            scores = nn.functional.linear(expected, model.vectors.weight, model.bias)
+        total = scores.float().logsumexp(1)
+        right = scores.gather(1, sentences.reshape(-1, 1)).squeeze(1).float()
+        return (total - right + SUM_WEIGHT * total.square()).mean()
+
+
+def _expected(model: NeuralModel, sentences: Tensor, dropout: float) -> Tensor:
+    """The vector of what is expected at each word of all sentences."""
+    starts = sentences.new_full((len(sentences), 1), SENTENCE_START)
+    with faster(model.bias.device):
+        return model.hidden(torch.cat((starts, sentences[:, :-1]), 1), dropout).flatten(0, 1)
 
 
 def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callable[[str], None]) -> None:
@@ -110,7 +132,9 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     if start:
         check_vocabulary(start, language)
     sizes = recipe.sizes(start, language)
-    batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), sizes[0], recipe.order)
+    gpu = torch.device(recipe.device).type == "cuda"
+    sources = renumbered(texts.sources, texts.words, language.words)
+    batches = SentenceBatches(sources, sizes[0], recipe.order, GPU_BATCH_WORDS if gpu else BATCH_WORDS)
     chances = batches.chances(sizes[0])
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
     torch.manual_seed(recipe.seed)
@@ -119,7 +143,8 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     if start:
         grow(start, model)
         rate = RATE if model.sizes != start.sizes else RATE * GOING_ON
-    loss_of = SampledLoss(chances, recipe.dropout)
+    loss_of = WholeLoss(recipe.dropout) if gpu else SampledLoss(chances, recipe.dropout)
+    model.to(recipe.device)
     for line in steps(model, iter(batches), loss_of, rate, recipe.minutes * 60, recipe.batches):
         tell(line)
         model.save(output)
@@ -136,24 +161,24 @@ def expect_as_often_as_said(model: NeuralModel, chances: Tensor) -> None:
 
 
 def steps(
-    model: NeuralModel, batches: Iterator[Tensor], loss_of: SampledLoss, rate: float, seconds: float,
+    model: NeuralModel, batches: Iterator[Tensor], loss_of: SampledLoss | WholeLoss, rate: float, seconds: float,
     number_of_batches: int = 0,
 ) -> Iterator[str]:  # fmt: skip
     """Train for so long, or on so many batches. Says now and then how far it is."""
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
-    started, told, words, recent = time.monotonic(), 0.0, 0, 0.0
+    started, told, words, recent = time.monotonic(), 0.0, 0, torch.zeros(())
     for number, sentences in enumerate(batches, 1):
         spent = time.monotonic() - started
         done = number / number_of_batches if number_of_batches else spent / seconds
         for group in optimiser.param_groups:
             group["lr"] = rate * min(1.0, number / WARM_UP) * _falling(done)
-        loss = loss_of(model, sentences)
+        loss = loss_of(model, sentences.to(model.bias.device))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         optimiser.step()
         words += sentences.numel()
-        recent += 0.01 * (loss.item() - recent) if number > 1 else loss.item()
+        recent += 0.01 * (loss.detach() - recent) if number > 1 else loss.detach()
         if done >= 1:
             break
         if spent - told >= TELL_S:

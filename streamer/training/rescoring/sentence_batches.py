@@ -28,7 +28,7 @@ EVERYTHING_SHARE = 0.5  # of all text, each source by its length
 LARGEST = 14_000_000  # words of a source that count there, so that the largest does not crowd out all others
 LONGEST = 40  # words of a sentence that are read
 BATCH_WORDS = 2048
-POOL_WORDS = 600_000  # drawn at a time, so that there are enough sentences of each length
+POOLED_BATCHES = 300  # drawn at a time, so that there are enough sentences of each length
 
 
 @dataclass
@@ -59,8 +59,9 @@ class _Source:
 class SentenceBatches:
     """Endless batches [sentences, words]. Those of a batch have the same length, so nothing is filled up."""
 
-    def __init__(self, sources: Mapping[str, Ids], words: int, seed: int) -> None:
+    def __init__(self, sources: Mapping[str, Ids], words: int, seed: int, batch_words: int = BATCH_WORDS) -> None:
         """`sources` are in the numbers of the n-gram model; those from `words` on become the unknown word."""
+        self._batch_words = batch_words
         self._dice = np.random.default_rng(seed)
         lengths = {name: int(np.count_nonzero(ids != END_ID)) for name, ids in sources.items()}
         counted = {name: min(length, LARGEST) for name, length in lengths.items() if length}
@@ -90,7 +91,7 @@ class SentenceBatches:
             self._fill()
             batches = []
             for length, waiting in self._left.items():
-                size = max(BATCH_WORDS // length, 1)
+                size = max(self._batch_words // length, 1)
                 self._dice.shuffle(waiting)
                 while len(waiting) >= size:
                     batches.append(np.stack(waiting[-size:]))
@@ -101,7 +102,7 @@ class SentenceBatches:
     def _fill(self) -> None:
         total = sum(self.shares.values())
         for name, share in self.shares.items():
-            wanted = POOL_WORDS * share / total
+            wanted = POOLED_BATCHES * self._batch_words * share / total
             while wanted > 0:
                 sentence = self._sources[name].draw(self._dice)
                 wanted -= len(sentence)

@@ -3,6 +3,8 @@
 The teacher hears the audio as it was recorded, and the other model hears it changed. p are the teacher's probabilities
 for a frame, and q those of the other model. The loss is KL(p || q), summed over the frames inside the utterances. Both
 see equally long chunks, so that the teacher does not know more of what comes than the other model can.
+
+The teacher may be still learning, in a run of its own: its weights are read again when they are replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from streamer.engine.models.acoustic_model import AcousticModel
+from streamer.engine.models.acoustic_model import WEIGHTS_FILE, AcousticModel
 from streamer.training.precision import faster
 
 HEAD = "phones"
@@ -32,21 +34,26 @@ class Lesson:
 
 
 class Teacher:
-    """A larger model whose weights stay as they are."""
+    """A larger model, in a bundle. It does not learn from this."""
 
-    def __init__(self, model: AcousticModel, weight: float) -> None:
+    def __init__(self, bundle: Path, weight: float, device: torch.device) -> None:
         """`weight` is that of its loss, relative to the loss of the transcripts."""
-        self._model = model.eval().requires_grad_(False)
-        self._weight = weight
+        self._bundle, self._weight, self._device = bundle, weight, device
+        self._read_weights()
 
-    @classmethod
-    def load(cls, bundle: Path, weight: float, device: torch.device) -> Teacher:
-        """Read its weights from a bundle."""
-        return cls(AcousticModel.load(bundle, device), weight)
+    def _read_weights(self) -> None:
+        self._read_at = self._written_at()
+        self._model = AcousticModel.load(self._bundle, self._device)
+
+    def _written_at(self) -> int:
+        weights = self._bundle / WEIGHTS_FILE
+        return weights.stat().st_mtime_ns if weights.is_file() else 0
 
     @torch.no_grad()
     def lesson(self, samples: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int | None) -> Lesson:
         """Return what it says about audio [rows, samples] with these `lengths` in frames."""
+        if self._written_at() != self._read_at:
+            self._read_weights()
         with faster(self._model.device):
             found = self._model(samples, lengths, chunk_frames, left_frames)
         return Lesson(found[HEAD], self._weight)

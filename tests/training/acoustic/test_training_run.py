@@ -67,6 +67,20 @@ def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
     assert (start.parent / "run" / "checkpoint.pt").is_file()
 
 
+def test_a_run_saves_itself_while_it_goes_on(work: Path, start: Path) -> None:
+    """Its averaged weights are there for another run that learns from it."""
+    saved: list[bool] = []
+
+    def stopped() -> bool:
+        saved.append((start.parent / "run" / "averaged" / "weights.pt").is_file())
+        return False
+
+    schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})
+    make_run(work, start, schedule, save_seconds=0.0).train(stopped, print)
+    assert saved
+    assert all(saved)
+
+
 def test_a_grown_model_teaches_the_small_one(work: Path, start: Path) -> None:
     """The first run makes a larger model of the bundle. In the second one the small model learns from it too."""
     schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})

@@ -14,7 +14,7 @@ from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.language_model_building import Recipe, build
 from streamer.training.rescoring.growth import grow
-from streamer.training.rescoring.neural_training import NeuralRecipe, SampledLoss, train
+from streamer.training.rescoring.neural_training import NeuralRecipe, SampledLoss, WholeLoss, train
 from tests.training.language.text_folder import make_texts
 
 
@@ -45,21 +45,23 @@ def test_a_model_from_text(tmp_path: Path) -> None:
     assert titles == ["perplexity, n-gram", "perplexity, neural", "perplexity, mixed 0.6 : 0.4"]
 
 
-def test_the_sampled_loss_leads_to_the_true_probabilities() -> None:
-    """Although only some words are compared: rare ones are neither favoured nor forgotten, and all add up to one."""
+CHANCES = torch.tensor([0.0, 0.0, 0.5, 0.3, 0.15, 0.05])
+
+
+@pytest.mark.parametrize("loss_of", [SampledLoss(CHANCES), WholeLoss()])
+def test_a_loss_leads_to_the_true_probabilities(loss_of: SampledLoss | WholeLoss) -> None:
+    """Also if only some words are compared: rare ones are neither favoured nor forgotten, and all add up to one."""
     torch.manual_seed(0)
-    chances = torch.tensor([0.0, 0.0, 0.5, 0.3, 0.15, 0.05])
-    model = NeuralModel(len(chances), 2, 2)
+    model = NeuralModel(len(CHANCES), 2, 2)
     with torch.no_grad():
         model.vectors.weight.zero_()  # only the biases matter
-    loss_of = SampledLoss(chances)
     optimiser = torch.optim.Adam([model.bias], lr=0.05)
     for _ in itertools.repeat(None, 300):
-        sentences = torch.multinomial(chances, 512, replacement=True).unsqueeze(1)
+        sentences = torch.multinomial(CHANCES, 512, replacement=True).unsqueeze(1)
         optimiser.zero_grad()
         loss_of(model, sentences).backward()
         optimiser.step()
-    assert torch.allclose(model.bias.detach()[2:].exp(), chances[2:], atol=0.04)
+    assert torch.allclose(model.bias.detach()[2:].exp(), CHANCES[2:], atol=0.04)
 
 
 def test_training_goes_on(tmp_path: Path) -> None:

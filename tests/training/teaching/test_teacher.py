@@ -36,8 +36,23 @@ def test_a_teacher_hears_as_much_as_the_model_that_it_teaches(tmp_path: Path) ->
     AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path)
     model = AcousticModel.load(tmp_path)
     audio, lengths = torch.randn(2, 20 * 640) / 10, torch.tensor([20, 15])
-    lesson = Teacher.load(tmp_path, 0.5, CPU).lesson(audio, lengths, 4, 8)
+    lesson = Teacher(tmp_path, 0.5, CPU).lesson(audio, lengths, 4, 8)
     assert lesson.weight == 0.5
     assert not lesson.emissions.requires_grad
     torch.testing.assert_close(lesson.emissions, model(audio, lengths, 4, 8)["phones"], atol=0.2, rtol=0.02)
     assert lesson.repeated(2).emissions.shape == (4, 20, len(NAMES["phones"]))
+
+
+def test_a_teacher_that_learns_itself_says_what_it_knows_by_now(tmp_path: Path) -> None:
+    """Its weights are read again when the run that they come from has written new ones."""
+    torch.manual_seed(0)
+    description = ModelDescription("test", ENCODER, NAMES, (320,))
+    AcousticModel(description).save(tmp_path)
+    teacher = Teacher(tmp_path, 0.5, CPU)
+    audio, lengths = torch.randn(1, 20 * 640) / 10, torch.tensor([20])
+    before = teacher.lesson(audio, lengths, 4, 8).emissions
+    torch.testing.assert_close(teacher.lesson(audio, lengths, 4, 8).emissions, before)
+    AcousticModel(description).save(tmp_path)
+    after = teacher.lesson(audio, lengths, 4, 8).emissions
+    assert (after - before).abs().max() > 0.01
+    torch.testing.assert_close(after, Teacher(tmp_path, 0.5, CPU).lesson(audio, lengths, 4, 8).emissions)

@@ -1,0 +1,53 @@
+"""The script that averages models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from streamer.engine.language.neural_model import NeuralModel
+from streamer.engine.models.acoustic_model import AcousticModel
+from tests.project import BUNDLE
+from tests.scripts.program import run_here
+
+SCRIPT = "train/average_models.py"
+
+
+def test_the_average_of_language_models_is_a_file(tmp_path: Path) -> None:
+    """It has the shares that were asked for; a wrong file is named in one sentence."""
+    biases = []
+    for name in ("a", "b"):
+        model = NeuralModel(20, 4, 5, "words")
+        torch.nn.init.normal_(model.bias)
+        model.save(tmp_path / f"{name}.safetensors")
+        biases.append(NeuralModel.load(tmp_path / f"{name}.safetensors").bias.detach())
+    done = run_here(SCRIPT, "both.safetensors", "a.safetensors:3", "b.safetensors:1", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = NeuralModel.load(tmp_path / "both.safetensors")
+    assert found.vocabulary == "words"
+    torch.testing.assert_close(found.bias.detach(), 0.75 * biases[0] + 0.25 * biases[1], atol=2e-3, rtol=1e-2)
+    done = run_here(SCRIPT, "both.safetensors", "a.safetensors:3", "none.safetensors:1", folder=tmp_path)
+    assert done.returncode == 1
+    assert "none.safetensors" in done.stderr
+    NeuralModel(20, 4, 5, "other words").save(tmp_path / "other.safetensors")
+    done = run_here(SCRIPT, "both.safetensors", "a.safetensors:3", "other.safetensors:1", folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "average_models: the models were trained for different words\n"
+
+
+def test_the_average_of_a_bundle_with_itself_says_the_same(tmp_path: Path) -> None:
+    """A folder is an acoustic model, here the shipped one."""
+    shipped = AcousticModel.load(BUNDLE)
+    shipped.save(tmp_path / "copy")
+    done = run_here(SCRIPT, "average", "copy:0.4", "copy:0.6", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name, weights in AcousticModel.load(tmp_path / "average").state_dict().items():
+        torch.testing.assert_close(weights, shipped.state_dict()[name])
+
+
+def test_a_share_is_a_number(tmp_path: Path) -> None:
+    """What is expected is said."""
+    done = run_here(SCRIPT, "both.safetensors", "a.safetensors", folder=tmp_path)
+    assert done.returncode == 2
+    assert "is not a model and its share" in done.stderr
