@@ -19,9 +19,9 @@ from streamer.engine.stream_options import StreamOptions
 from tests.engine.heads.parts import BUNDLE, Parts
 from tests.samples import pcm
 
-# Two utterances with a pause that ends a segment.
+# Two utterances with a pause that ends a segment. The first ends after "of", so no rule takes it for a whole turn.
 AUDIO = np.frombuffer(
-    pcm("quilter.ogg")[: 2 * 40_000] + bytes(2 * 20_000) + pcm("airplane.mp3")[: 2 * 32_000], np.int16
+    pcm("quilter.ogg")[: 2 * 36_000] + bytes(2 * 20_000) + pcm("airplane.mp3")[: 2 * 32_000], np.int16
 )
 NOTHING = np.zeros(0, np.int16)
 

@@ -91,6 +91,13 @@ def test_the_gain_is_that_of_the_mixture() -> None:
     assert both.gains(0.0) == [0.0, 0.0]
 
 
+def test_the_neural_model_alone_may_find_a_word_impossible() -> None:
+    """Its probability is zero to the last bit, but not its logarithm."""
+    both = BothScores(torch.tensor([-60.0, -2.0]), torch.tensor([-3.0, -5.0]))
+    assert both.gains(1.0) == [-57.0, 3.0]
+    assert both.gains(0.5)[0] == pytest.approx(math.log(0.5))
+
+
 def test_a_model_for_other_words_is_refused() -> None:
     """Its numbers would stand for the wrong words."""
     language, _ = languages()
