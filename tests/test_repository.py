@@ -115,6 +115,20 @@ def test_the_readme_is_short() -> None:
     assert [word for word in told if word not in first] == []
 
 
+def test_the_readme_has_the_figures_of_the_model_card() -> None:
+    """The words wrong of this model in each corpus, and of the other one."""
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    card = (ROOT / "asr_repo/streaming_asr/1/CARD.md").read_text(encoding="utf-8")
+    block = re.findall(r"<!-- measured: errors -->(.*?)<!-- end -->", card, re.DOTALL)[0]
+    rows = re.findall(r"^\| (\w[\w -]*?)(?:,[^|]*)? \| ([\d.]+) .*?\| [\d.]+ \| ([\d.]+) ", block, re.MULTILINE)
+    corpora = [row for row in rows if row[0] != "all"]
+    assert len(corpora) == 3
+    for corpus, wrong, _ in corpora:
+        assert re.search(rf"{corpus}(?: \([^)]*\))? {wrong} %", readme), corpus
+    others = [other for _, _, other in corpora]
+    assert f"PocketSphinx has {others[0]}, {others[1]} and {others[2]} %" in readme
+
+
 def pins() -> dict[str, list[tuple[str, Marker | None]]]:
     """The versions of requirements.lock by package, with the Pythons and systems for each."""
     found: dict[str, list[tuple[str, Marker | None]]] = {}
