@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamer.engine.language.neural_model import NeuralModel
+from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.training.weight_average import averaged
@@ -31,10 +31,13 @@ def main() -> int:
     options = parser.parse_args()
     paths, shares = zip(*options.models, strict=True)
     try:
-        if all(path.is_dir() for path in paths):
-            averaged([AcousticModel.load(path) for path in paths], shares).save(options.output)
-        else:
+        files = [path.suffix == Path(NEURAL_FILE).suffix for path in paths]
+        if all(files):
             _of_language(paths, shares).save(options.output)
+        elif any(files):
+            raise ValueError("a bundle and a file of a language model have no average")
+        else:
+            averaged([AcousticModel.load(path) for path in paths], shares).save(options.output)
     except (BundleError, ModelFileError, OSError, ValueError) as error:
         print(f"average_models: {error}", file=sys.stderr)
         return 1

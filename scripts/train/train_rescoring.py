@@ -4,9 +4,9 @@
         --bundle asr_repo/streaming_asr/1 --minutes 30
 
 The text is that of build_language_model.py, without what dev holds. The words are the most frequent ones of the
-bundle's language model, so train again after building that. Prints the perplexities of the n-gram model,
-of the neural one and of both together; tune_search.py then finds how much it counts. On a GPU, each word is compared
-with all others instead of some, and the batches are larger.
+bundle's language model, so train again after building that. Prints the perplexities of the n-gram model, of the neural
+one and of both together; tune_search.py then finds how much it counts. On a GPU, each word is compared with all others
+instead of some, and the batches are larger.
 """
 
 from __future__ import annotations

@@ -46,6 +46,18 @@ def test_the_average_of_a_bundle_with_itself_says_the_same(tmp_path: Path) -> No
         torch.testing.assert_close(weights, shipped.state_dict()[name])
 
 
+def test_what_has_no_average_is_named(tmp_path: Path) -> None:
+    """A bundle that is not there, and a bundle beside a language model."""
+    NeuralModel(20, 4, 5, "words").save(tmp_path / "a.safetensors")
+    for models, said in (
+        (["none:1", f"{BUNDLE}:1"], "none/model.json is missing"),
+        ([f"{BUNDLE}:1", "a.safetensors:1"], "a bundle and a file of a language model have no average"),
+    ):
+        done = run_here(SCRIPT, "both", *models, folder=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"average_models: {said}")
+
+
 def test_a_share_is_a_number(tmp_path: Path) -> None:
     """What is expected is said."""
     done = run_here(SCRIPT, "both.safetensors", "a.safetensors", folder=tmp_path)
