@@ -9,10 +9,8 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +23,7 @@ from streamer.evaluate.measures.error_rates import ALL, CorpusRates, ScoredUtter
 from streamer.evaluate.reports.report import rate_text
 from streamer.evaluate.reports.table import table
 from streamer.training.data.replaced_file import replacing
+from streamer.training.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,8 @@ def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance])
 
 def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Heard]:
     """Recognise all recordings with PocketSphinx, in their order."""
-    # The processes are spawned, not forked: the caller may have threads, and forking them causes a warning.
-    with ProcessPoolExecutor(processes, get_context("spawn"), _open) as pool:
-        yield from pool.map(_hear, utterances, [cache] * len(utterances))
+    with Workers(processes, _open) as workers:
+        yield from workers.map(_hear, utterances, [cache] * len(utterances))
 
 
 _decoder: pocketsphinx.Decoder

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pocketsphinx  # type: ignore[import-untyped]
 from streamer.training.data.alignment import Alignment, alignment_path, write_resumed
 from streamer.training.data.corpus import Corpus, Utterance
 from streamer.training.language.pronunciation import PHONES, Phones, Pronunciations
+from streamer.training.workers import Workers
 
 FRAME_MS = 10
 CHUNK = 16
@@ -26,8 +25,8 @@ def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) ->
         waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]
         tell(f"{name}: {len(done)} aligned before, {len(waiting)} to do")
         aligned = 0
-        with ProcessPoolExecutor(processes, get_context("spawn"), _open, (work, name)) as pool:
-            for number, found in enumerate(pool.map(_align, waiting, chunksize=CHUNK), start=1):
+        with Workers(processes, _open, work, name) as workers:
+            for number, found in enumerate(workers.map(_align, waiting, chunk=CHUNK), start=1):
                 aligned += found.aligned
                 yield found
                 if number % 1000 == 0:

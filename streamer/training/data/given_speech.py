@@ -7,7 +7,6 @@ import io
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import soxr  # type: ignore[import-untyped]
 
 from streamer.text.counts import counted
 from streamer.training.data.corpus import SAMPLE_RATE, CorpusError, Samples, Utterance
+from streamer.training.workers import Workers
 
 COLUMNS = ["shard", "member", "seconds", "corpus", "speaker", "text"]
 TEXT = re.compile(r"[A-Z']+( [A-Z']+)*")
@@ -56,7 +56,7 @@ def read_manifest(path: Path) -> list[Row]:
     return rows
 
 
-def decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterator[tuple[Utterance, Samples]]:
+def decoded(workers: Workers, speech: Path, rows: list[Row]) -> Iterator[tuple[Utterance, Samples]]:
     """Decode the recordings of these rows, one shard after another. Each must have the length that its row says."""
     by_shard: dict[str, dict[str, Row]] = {}
     for row in rows:
@@ -68,7 +68,7 @@ def decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterato
             lacking = counted(len(missing), "recording")
             raise CorpusError(f"{speech / shard} lacks {lacking} of the manifest: {min(missing)}, …")
         names, encoded = zip(*files, strict=True)
-        for name, samples in zip(names, pool.map(decode, encoded, names, chunksize=32), strict=True):
+        for name, samples in zip(names, workers.map(decode, encoded, names, chunk=32), strict=True):
             row = wanted[name]
             if abs(len(samples) / SAMPLE_RATE - row.seconds) > SECONDS_TOLERANCE:
                 raise CorpusError(f"{name} lasts {len(samples) / SAMPLE_RATE:.2f} s, the manifest says {row.seconds} s")

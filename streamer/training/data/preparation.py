@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from streamer.text.counts import counted
 from streamer.training.data.corpus import Utterance, write_corpus
 from streamer.training.data.given_speech import Row, decoded, read_manifest, unlabelled
+from streamer.training.workers import Workers
 
 
 def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None]) -> None:
@@ -19,9 +18,9 @@ def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None
     kept = without(train, dev)
     left_out = f"{len(train) - len(kept)} left out because dev holds them"
     tell(f"train: {counted(len(train), 'row')}, {left_out}; dev: {counted(len(dev), 'row')}")
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with Workers(processes) as workers:
         for name, rows in (("dev", dev), ("train", kept)):
-            tell(amount(name, write_corpus(work, name, decoded(pool, speech, rows))))
+            tell(amount(name, write_corpus(work, name, decoded(workers, speech, rows))))
         for name in ("noise", "rooms"):
             tell(amount(name, write_corpus(work, name, unlabelled(speech / f"{name}.tar"))))
 

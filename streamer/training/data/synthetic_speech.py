@@ -8,14 +8,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance, write_corpus
 from streamer.training.data.synthetic_prompts import prompts, spoken, transcript
 from streamer.training.data.synthetic_voices import Voice, draw_voice
 from streamer.training.language.pronunciation import cmu_dictionary
+from streamer.training.workers import Workers
 
 SHORTEST_RARE_WORD = 3
 SAID_AT_ONCE = 256
@@ -31,8 +30,8 @@ def synthesise(work: Path, hours: float, engines: Sequence[str], seed: int, proc
     ]
     judged_by = {utterance.text for utterance in Corpus(work, "dev").utterances}
     planned = planned_speech(rare, judged_by, engines, random.Random(seed))
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        return write_corpus(work, "synthetic", _said(pool, planned, hours * 3600))
+    with Workers(processes) as workers:
+        return write_corpus(work, "synthetic", _said(workers, planned, hours * 3600))
 
 
 def planned_speech(
@@ -46,13 +45,13 @@ def planned_speech(
 
 
 def _said(
-    pool: ProcessPoolExecutor, planned: Iterator[tuple[Voice, str]], seconds: float
+    workers: Workers, planned: Iterator[tuple[Voice, str]], seconds: float
 ) -> Iterator[tuple[Utterance, Samples]]:
     """Return the speech of the beginning of the plan, with this many seconds."""
     number = 0
     while seconds > 0:
         voices, texts = zip(*itertools.islice(planned, min(SAID_AT_ONCE, 1 + int(seconds / 2))), strict=True)
-        said = pool.map(Voice.say, voices, map(spoken, texts), chunksize=8)
+        said = workers.map(Voice.say, voices, map(spoken, texts), chunk=8)
         for voice, text, samples in zip(voices, texts, said, strict=True):
             if seconds > 0:
                 name = f"synthetic/{voice.engine}-{number:06d}"

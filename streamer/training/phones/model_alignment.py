@@ -6,9 +6,7 @@ This takes some minutes for 20 hours of speech; PocketSphinx takes 40. The resul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -21,6 +19,7 @@ from streamer.training.data.corpus import Corpus, Utterance
 from streamer.training.language.pronunciation import Phones, Pronunciations
 from streamer.training.phones.pronunciation_graph import PronunciationGraph
 from streamer.training.phones.viterbi import RESTING, best_paths
+from streamer.training.workers import Workers
 
 STEP_FRAMES = 16
 """The longest step of the service, at which the model has the most context."""
@@ -42,8 +41,8 @@ def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[s
         total, aligned = sum(map(len, waiting)), 0
         tell(f"{name}: {len(done)} heard before, {total} to do")
         number = 0
-        with ProcessPoolExecutor(processes, get_context("spawn"), _open, (work, name, bundle)) as pool:
-            for batch in pool.map(_align, waiting):
+        with Workers(processes, _open, work, name, bundle) as workers:
+            for batch in workers.map(_align, waiting):
                 for found in batch:
                     aligned += found.aligned
                     number += 1

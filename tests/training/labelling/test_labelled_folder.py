@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from streamer.training.data.given_speech import Row, decode, decoded, read_manifest
 from streamer.training.labelling import labelled_folder
 from streamer.training.labelling.labelled_folder import write_labelled
+from streamer.training.workers import Workers
 from tests.training.data.given_folder import wav
 
 
@@ -21,8 +21,8 @@ def test_what_is_written_can_be_prepared(tmp_path: Path, monkeypatch: pytest.Mon
     written = write_labelled(tmp_path / "more", "clips", zip(rows, recordings, strict=True))
     assert written == read_manifest(tmp_path / "more" / "train.tsv")
     assert [row.shard for row in written] == ["clips-000.tar", "clips-000.tar", "clips-001.tar"]
-    with ThreadPoolExecutor(1) as pool:
-        found = list(decoded(pool, tmp_path / "more", written))  # type: ignore[arg-type]
+    with Workers(1) as workers:
+        found = list(decoded(workers, tmp_path / "more", written))
     assert [utterance.text for utterance, _ in found] == ["good morning"] * 3
     for (_, samples), recording in zip(found, recordings, strict=True):
         assert (samples == decode(recording, "")).all()
