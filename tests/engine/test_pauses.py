@@ -23,7 +23,7 @@ from tests.engine.exact_streams import HearingModel, hear_together, lexicon_sear
 from tests.project import BUNDLE
 from tests.samples import pcm
 
-PAUSES_MS = range(100, 3001, 40)
+PAUSES_MS = range(100, 3001, 60)
 ENDPOINTS = {
     "default": EndpointRule(),
     "off": EndpointRule(silence=False),

@@ -31,7 +31,7 @@ deeds = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 50), script=st.lists(deeds, min_size=10, max_size=60))
 def test_any_fault_in_any_order(seed: int, script: list[tuple[Any, ...]]) -> None:
     """Each session gets what it would have got without the faults: texts, words, times and answers."""

@@ -60,7 +60,7 @@ class Caller(Speaker):
         self.told += missed
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 50), kind=st.integers(0, 2), script=st.lists(deeds, min_size=10, max_size=60))
 def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...]]) -> None:
     """A client gets what it would have got over one connection, each number once."""

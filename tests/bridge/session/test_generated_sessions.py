@@ -157,7 +157,7 @@ class Caller(Speaker):
         return record
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     seed=st.integers(0, 50),
     script=st.lists(deeds, min_size=20, max_size=100),

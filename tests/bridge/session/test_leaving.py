@@ -25,7 +25,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 50), script=steps)
 def test_at_any_moment(seed: int, script: list[tuple[int, int, int, bool]]) -> None:
     """Texts, words, times and stable parts are those of a session that did not move, and nothing is recovered."""

@@ -36,7 +36,7 @@ def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
     return tuple(word.text for word in hypothesis.words)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_wide_beam_is_exact(seed: int) -> None:
     """All hypotheses have the words and scores that enumeration gives, best first."""
     tongue, frames = Tongue(seed, words=3), 5 + seed % 2
@@ -51,7 +51,7 @@ def test_a_wide_beam_is_exact(seed: int) -> None:
     assert wanted[texts(beam.finish([0])[0])] == pytest.approx(max(wanted.values()), abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_any_split_into_steps_is_the_same(seed: int) -> None:
     """Reading in one step and reading frame by frame give the same words and scores."""
     tongue, dice = Tongue(seed), random.Random(seed)
@@ -91,7 +91,7 @@ def test_streams_do_not_know_of_each_other() -> None:
             assert score == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_stable_words_stay(seed: int) -> None:
     """Once all hypotheses share a word, every later hypothesis begins with it, also the last one."""
     tongue = Tongue(seed)
@@ -144,7 +144,7 @@ def test_alternatives_are_the_ranking(seed: int) -> None:
 def test_a_word_s_share_remembers_what_was_held_possible() -> None:
     """A word that was ever in doubt keeps a share below 1, even once it is settled; other words have 1."""
     settled, undoubted = [], []
-    for seed in range(10):
+    for seed in range(5):
         beam, sure = search(Tongue(seed), NARROW), search(Tongue(seed), NARROW)
         for step in emissions(seed, 1, 64).split(4, dim=1):
             advance(beam, [0], step)
@@ -158,7 +158,7 @@ def test_a_word_s_share_remembers_what_was_held_possible() -> None:
     assert sorted(undoubted)[len(undoubted) // 2] > 0.99
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_words_are_settled_by_age(seed: int) -> None:
     """Words that ended long enough ago are stable, and nothing that was stable changes."""
     tongue, log_probs = Tongue(seed), emissions(seed, 2, 80)
