@@ -32,6 +32,7 @@ from streamer.engine.work import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
+_UNTOLD = 1e-5  # ways to end that are this much less likely than `rescoring_floor` are nobody's alternatives
 
 ScoredWords = tuple[tuple[HypothesisWord, ...], float]
 """Words and their score."""
@@ -124,7 +125,7 @@ class BeamSearch:
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """Up to `number` different texts if the segment ended here, likeliest first. The first is that of `finish`."""
         history = self._histories[slot]
-        ranked = self._ranked(slot)
+        ranked = self._ranked(slot, _UNTOLD * self.options.rescoring_floor)
         if not ranked:
             return [(history.words(0), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
@@ -147,12 +148,15 @@ class BeamSearch:
         settled = self._histories[slot].settled
         return [((*settled, *self._open_words(slot, way)), score) for way, score in self._ranked(slot)]
 
-    def _ranked(self, slot: int) -> list[tuple[_Way, float]]:
-        """The likeliest way to end with each text, and the score of the text, best first."""
+    def _ranked(self, slot: int, floor: float = 0.0) -> list[tuple[_Way, float]]:
+        """The likeliest way to end with each text, and the score of the text, best first. `floor` as for `_ways`."""
         merged: dict[tuple[str, ...], float] = {}
         parts: dict[tuple[str, ...], _Way] = {}
-        said_before = [tuple(word.text for word in words) for words in self._histories[slot].open]
-        for way in self._ways(slot):
+        rows = self._histories[slot].open
+        said_before: dict[int, tuple[str, ...]] = {}
+        for way in self._ways(slot, floor):
+            if way.row not in said_before:
+                said_before[way.row] = tuple(word.text for word in rows[way.row])
             said = said_before[way.row]
             if way.last is not None:
                 said = (*said, self._text(slot, way.last))
@@ -179,15 +183,19 @@ class BeamSearch:
             return words
         return (*words, self._word(slot, way.last, way.start, way.end, way.posterior))
 
-    def _ways(self, slot: int) -> list[_Way]:
-        """All ways in which a segment could end here: whole words, and the words that could end."""
+    def _ways(self, slot: int, floor: float) -> list[_Way]:
+        """The ways in which a segment could end here: whole words, and the words that could end.
+
+        Those that are less likely than the likeliest by this factor are left out, which are nine of ten.
+        """
         numbers = self._numbers([slot])
         with torch.inference_mode():
             beams = self._beams.take(numbers)
             bonuses = self._expander.bonuses(numbers) if slot in self._new_words else None
             last = self._expander.last_words(beams, self.options.beam, bonuses)
             worth, whole = (last.worth * beams.total.unsqueeze(2))[0], (last.whole * beams.total)[0]
-            ended, (begun, homophone) = whole.nonzero()[:, 0], worth.nonzero().unbind(1)
+            least = floor * max(float(worth.max()), float(whole.max()))
+            ended, (begun, homophone) = (whole > least).nonzero()[:, 0], (worth > least).nonzero().unbind(1)
             times = beams.numbers[0, START_FRAME : END_FRAME + 1, begun]
             columns = (
                 worth[begun, homophone], begun, last.words[0, begun, homophone], last.posteriors[0, begun], *times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -82,6 +83,17 @@ def test_alternatives_are_the_ranking(seed: int) -> None:
     shares = [share for _, share in found]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_unlikely_ways_to_end_are_no_alternatives(seed: int) -> None:
+    """With a floor, the likely alternatives are those of the whole ranking, in its order, and there are fewer."""
+    search = heard(Tongue(seed), seed, replace(OPTIONS, beam=40, rescoring_floor=0.03), rescorer(Tongue(seed)))
+    ranking, found = search.ranking(0), search.alternatives(0, 1000)
+    assert 3 <= len(found) < len(ranking) / 2
+    assert [texts(words) for words, _ in found[:3]] == [texts(words) for words, _ in ranking[:3]]
+    for (_, share), (_, score) in zip(found[:3], ranking[:3], strict=True):
+        assert share / found[0][1] == pytest.approx(math.exp(score - ranking[0][1]), rel=1e-3)
 
 
 def test_it_changes_words_but_none_that_were_stable() -> None:
