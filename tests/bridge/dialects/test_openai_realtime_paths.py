@@ -266,7 +266,7 @@ async def test_the_end_of_the_service_is_told(service: ExactService) -> None:
         with realtime(url) as client:
             client.update(format=AT_16)
             if number:
-                client.append(say("in the middle of it"))
+                client.append(say("in the middle of it"), piece=100_000)  # one message, so the delta tells of all
                 client.until(DELTA)
             opened[number].set()
             assert closed(client) == 1013
