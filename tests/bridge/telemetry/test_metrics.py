@@ -134,7 +134,8 @@ def test_descriptors() -> None:
         assert before + 50 < told()["streamer_descriptors"] < before + 150
     with no_descriptors():
         figures = told()
-    assert figures["streamer_descriptors"] == figures["streamer_descriptors_limit"]
+    limit = figures["streamer_descriptors_limit"]
+    assert limit - 5 < figures["streamer_descriptors"] <= limit
 
 
 @pytest.mark.fails_inside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,7 @@ def test_both_are_compared(tmp_path: Path) -> None:
     header, line = done.stdout.splitlines()[:2]
     assert header.split()[:3] == ["corpus", "utterances", "words"]
     assert line.split()[:3] == ["a", "1", "7"]
-    assert "CPU seconds for a second of audio: PocketSphinx 0." in done.stdout
-    assert ", engine " in done.stdout
+    assert re.search(r"^CPU seconds for a second of audio: PocketSphinx \d\.\d+, engine \d\.\d+ ", done.stdout, re.M)
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
