@@ -126,16 +126,19 @@ def test_descriptors() -> None:
             for name, value in (line.split() for line in lines if line.startswith("streamer_descriptors"))
         }
 
+    def all_taken() -> bool:
+        with no_descriptors():
+            figures = told()
+        return figures["streamer_descriptors"] == figures["streamer_descriptors_limit"]
+
     before = told()["streamer_descriptors"]
     with ExitStack() as stack:
         for _ in range(100):
             stack.enter_context(socket.socket())
         # Other parts of this process may close some meanwhile.
         assert before + 50 < told()["streamer_descriptors"] < before + 150
-    with no_descriptors():
-        figures = told()
-    limit = figures["streamer_descriptors_limit"]
-    assert limit - 5 < figures["streamer_descriptors"] <= limit
+    # If one is closed meanwhile, it is free to count with. Then once more.
+    assert any(all_taken() for _ in range(5))
 
 
 @pytest.mark.fails_inside
