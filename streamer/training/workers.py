@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -21,18 +20,17 @@ class Workers:
         """`prepare` is called with `given` in every process before its work."""
         self._processes, self._prepare, self._given = processes, prepare, given
         self._pool: ProcessPoolExecutor | None = None
-        self._leaving = ExitStack()
 
     def __enter__(self) -> Workers:
         if self._processes != 1:
-            pool = ProcessPoolExecutor(self._processes, get_context("spawn"), self._prepare, self._given)
-            self._pool = self._leaving.enter_context(pool)
+            self._pool = ProcessPoolExecutor(self._processes, get_context("spawn"), self._prepare, self._given)
         elif self._prepare:
             self._prepare(*self._given)
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._leaving.close()
+        if self._pool:
+            self._pool.shutdown()
 
     def map(self, work: Callable[..., Result], *things: Iterable[Any], chunk: int = 1) -> Iterator[Result]:
         """The results in order. Other processes get this many things at a time."""

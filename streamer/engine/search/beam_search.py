@@ -186,7 +186,8 @@ class BeamSearch:
     def _ways(self, slot: int, floor: float) -> list[_Way]:
         """The ways in which a segment could end here: whole words, and the words that could end.
 
-        Those that are less likely than the likeliest by this factor are left out, which are nine of ten.
+        Those that are at most `floor` times as likely as the likeliest are left out. With what `alternatives` asks for,
+        these are nine of ten.
         """
         numbers = self._numbers([slot])
         with torch.inference_mode():
@@ -194,8 +195,8 @@ class BeamSearch:
             bonuses = self._expander.bonuses(numbers) if slot in self._new_words else None
             last = self._expander.last_words(beams, self.options.beam, bonuses)
             worth, whole = (last.worth * beams.total.unsqueeze(2))[0], (last.whole * beams.total)[0]
-            least = floor * max(float(worth.max()), float(whole.max()))
-            ended, (begun, homophone) = (whole > least).nonzero()[:, 0], (worth > least).nonzero().unbind(1)
+            untold = floor * torch.maximum(worth.max(), whole.max())
+            ended, (begun, homophone) = (whole > untold).nonzero()[:, 0], (worth > untold).nonzero().unbind(1)
             times = beams.numbers[0, START_FRAME : END_FRAME + 1, begun]
             columns = (
                 worth[begun, homophone], begun, last.words[0, begun, homophone], last.posteriors[0, begun], *times
