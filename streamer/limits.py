@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 DEFAULT_MODEL: Final = "default"  # the public name of the model for sessions that do not name one
 STEP_MS: Final = 320
 STEPS_MS: Final = (160, 320, 640)
+WHOLE_MS: Final = 20_480  # of audio that the second pass reads as one step: a segment is seldom longer
 SEARCH: Final = "lexicon"
 GREEDY: Final = "greedy"
 BEAM: Final = "beam"  # of public models
@@ -29,6 +30,7 @@ SETTLE_BOUNDS_MS: Final = (500, 10_000)
 MOST_CHANNELS: Final = 8
 
 # The endpoint: shorter pauses would cut words; longer segments would keep too much audio.
+ON: Final = "on"
 OFF: Final = "off"
 AFTER_TEXT_MS: Final = 1000
 AFTER_TEXT_BOUNDS_MS: Final = (400, 10_000)

@@ -188,6 +188,7 @@ TESTS_ACROSS_MODULES = {
     "tests/engine/search/test_rescored_search.py",
     "tests/engine/test_pauses.py",
     "tests/engine/test_pieces.py",
+    "tests/engine/test_second_pass.py",
     "tests/scripts/test_setup.py",
     "tests/test_architecture.py",
     "tests/test_documents.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from streamer.engine.preparation import Preparations
 from streamer.engine.search.search import Hypothesis, LikelyWords, Search
 from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import SlotLease
-from streamer.engine.stream import Stream
+from streamer.engine.stream import NO_WORDS, Stream
 from streamer.engine.stream_events import StreamError, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
@@ -37,6 +37,7 @@ __all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
 T = TypeVar("T")
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
+_SEARCHED_FRAMES = 8  # of a whole segment at a time: so often the words that ended are rescored
 _CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
 
 
@@ -105,6 +106,8 @@ class Recogniser:
         self.close(stream)
         self.expire()
         options = options or StreamOptions()
+        if not self._acoustics.two_pass:
+            options = replace(options, second_pass=False)
         if options.search not in self.searches:
             known = ", ".join(self.searches)
             raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
@@ -342,7 +345,7 @@ class Recogniser:
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
     def _search_of(self, stream: Stream) -> _SlotSearch:
-        return _SlotSearch(self.searches[stream.options.search], stream.lease.slot)
+        return _SlotSearch(self.searches[stream.options.search], stream.lease.slot, self._acoustics)
 
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[Answer]:
         """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
@@ -386,6 +389,17 @@ class _SlotSearch:
 
     search: Search
     slot: int
+    acoustics: Acoustics
+
+    def again(self, segment: Any) -> Hypothesis:
+        """Search once more, in a whole segment. The result is that of the last step; what was found before is gone."""
+        emissions, found = self.acoustics.whole(segment), NO_WORDS
+        self.search.reset([self.slot])
+        frames = len(next(iter(emissions.values()))[0])
+        for first in range(0, frames, _SEARCHED_FRAMES):
+            step = {head: values[:, first : first + _SEARCHED_FRAMES] for head, values in emissions.items()}
+            [found] = self.search.advance([self.slot], step)
+        return found
 
     def finish(self) -> Hypothesis:
         return self.search.finish([self.slot])[0]

@@ -71,6 +71,9 @@ class Supply(Protocol):
     def advance(self) -> None:
         """Note that the next step was computed."""
 
+    def segment(self) -> Any:
+        """All of the running segment that was computed, for acoustics that compute whole segments."""
+
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample."""
 
@@ -165,6 +168,10 @@ class SegmentAudio:
     def advance(self) -> None:
         """Note that the next step was computed."""
         self.computed += self._step
+
+    def segment(self) -> NDArray[np.int16]:
+        """The samples of all steps of the running segment that were computed."""
+        return self._padded(0, self.computed)
 
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample."""

@@ -18,6 +18,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Asking
 from streamer.engine.turn.turn_watch import TurnState, TurnWatch, frames_to_end
+from streamer.limits import WHOLE_MS
 
 # What the client makes final ends like what is followed by a long pause.
 FLUSH_PAUSE_MS = 1000
@@ -36,6 +37,9 @@ class SegmentSearch(Protocol):
 
     def alternatives(self, number: int) -> list[LikelyWords]:
         """The likeliest hypotheses if the segment ended here."""
+
+    def again(self, segment: Any) -> Hypothesis:
+        """The hypothesis of a second pass over this segment. What the search says afterwards comes from it, too."""
 
 
 @dataclass
@@ -144,7 +148,8 @@ class Stream:
             turn_pause_ms = self.watch.pause_ms(found, paused_ms, lambda: search.finish().words, spoken_ms)
         ending = rule.segment_end(found, frames, frame_ms, quiet, turn_pause_ms)
         if ending is None:
-            stable = min(found.stable, rule.settled(found.words, frame_ms))
+            # What the second pass will say of a word is not known before the segment has ended.
+            stable = 0 if self.options.second_pass else min(found.stable, rule.settled(found.words, frame_ms))
             partial = yield from self.results.partial(found, stable, self._position)
             if partial:
                 self.events.append(partial)
@@ -163,6 +168,9 @@ class Stream:
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
+        if words and self.options.second_pass:
+            search.again(self.supply.segment())
+            words = search.finish().words
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
         yield from self._end_segment(self.supply.received, words, None, search, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
@@ -201,7 +209,11 @@ class Stream:
         # Frames of the tail are after the last sample, but no reported time may be.
         heard = min(self._sample(frames), self.supply.received)
         return SegmentPosition(
-            self._segment, self.time_scale.ms(self.supply.base), self.time_scale.ms(heard), self.time_scale.frame_ms
+            self._segment,
+            self.time_scale.ms(self.supply.base),
+            self.time_scale.ms(heard),
+            self.time_scale.frame_ms,
+            self.options.step_ms,
         )
 
     @property
@@ -233,6 +245,9 @@ class Stream:
         """End the segment as the rule says after so many frames."""
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
         last = search.finish().words if found.words or found.running else ()
+        if last and self.options.second_pass:
+            found = search.again(self.supply.segment())
+            last = search.finish().words
         words = last if ending.silence else _shared(found.words, last)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
@@ -258,6 +273,8 @@ class Stream:
         than computed.
         """
         position = self._position_after(self._frames if frames is None else frames)
+        if self.options.second_pass:
+            position = replace(position, step_ms=WHOLE_MS)
         kept, silence = _before(words, frame), heard_ms is not None
         ending = SegmentEnding(silence, self.time_scale.ms(cut - self.supply.base), heard_ms, tuple(words[len(kept) :]))
         unsaid = None if self.watch is None else self.watch.begin()

@@ -70,6 +70,7 @@ class StreamOptions:
     dictation: bool = False  # with `written`: spoken marks such as "comma" are written as marks
     stability: str = STABILITY
     settle_ms: int = SETTLE_MS
+    second_pass: bool = False  # a segment that has ended is read once more as a whole; no word is stable before that
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
     speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
@@ -107,6 +108,8 @@ class StreamOptions:
         _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
         if options.settle_ms:
             _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")
+        if options.second_pass and (options.settle_ms or options.stability == "high"):
+            raise BadOptions("'second_pass' goes with neither 'settle_ms' nor stability high: no word is stable sooner")
         return options
 
 

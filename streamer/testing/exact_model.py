@@ -43,3 +43,9 @@ class ExactModel:
         state["last"][list(slots)] = shifted[:, -1]
         best = shifted[:, :-1, None] == np.arange(len(UNITS))
         return {"characters": np.where(best, np.float32(-0.01), np.float32(-9.0))}
+
+    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+        """The same for a whole segment."""
+        state = self.make_state(1)
+        self.reset(state, [0])
+        return ExactModel.step(self, state, [0], samples[None])

@@ -46,6 +46,7 @@ _OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "dictation": (_FLAG, "Words such as *comma* are written as marks. Only with written."),
     "stability": ({"enum": list(STABILITIES)}, "Events: which text may be shown before it is final."),
     "settle_ms": (_WHOLE, "When a word is stable at the latest; 0 means no limit."),
+    "second_pass": (_FLAG, "Read each segment once more as a whole: fewer wrong words. The default for recordings."),
     "endpoint": (_TEXT, 'When a segment ends: "off", or the object of the protocol as JSON.'),
     "hotwords": (_TEXT, "Words to listen for, with commas in between, or the list of the protocol as JSON."),
     "model": (_TEXT, "The public name of a model."),

@@ -211,6 +211,19 @@ class Resume:
     after: int = _option(0, _within(0, 2**53))
 
 
+def wants_stable_words(options: Mapping[str, Any]) -> bool:
+    """Whether a session with these options needs words that do not change before their segment ends."""
+    return bool(options.get("settle_ms")) or options.get("stability") == STABILITIES[-1]
+
+
+def with_second_pass(options: Mapping[str, Any]) -> dict[str, Any]:
+    """These options of a session with a second pass, unless they say otherwise: for clients that want the best words.
+
+    Without being asked for, the service spares itself the second pass, which costs as much as the first one.
+    """
+    return {"second_pass": True, **options} if not wants_stable_words(options) else dict(options)
+
+
 @dataclass(frozen=True)
 class Start:
     """Starts the session. Every option has a default."""
@@ -232,12 +245,18 @@ class Start:
     dictation: bool = _option(False, _flag)
     stability: str = _option(STABILITY, _one_of(*STABILITIES))
     settle_ms: int = _option(SETTLE_MS, _within(*SETTLE_BOUNDS_MS, also=(0,)))
+    second_pass: bool = _option(False, _flag)
     endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
     hotwords: tuple[Hotword, ...] = _option((), _hotwords)
     live: bool = _option(False, _flag)
     model: str = _option(DEFAULT_MODEL, _text)
     context: tuple[TextContext | None, ...] = _option((), contexts)
     resume: Resume | None = field(default=None, metadata={"rule": _resume})
+
+    def __post_init__(self) -> None:
+        if self.second_pass and wants_stable_words(asdict(self)):
+            what = "'second_pass' goes with neither 'settle_ms' nor 'stability' high: it may change any word."
+            raise bad("bad_option", what)
 
     @property
     def frame_bytes(self) -> int:

@@ -17,7 +17,7 @@ from streamer.wire.errors import WireError, bad, shown
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import ServerMessage, content
 from streamer.wire.native import encode
-from streamer.wire.options import Start, read
+from streamer.wire.options import Start, read, with_second_pass
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -131,7 +131,8 @@ class UploadFormat(ABC):
     def start(self, channels: int) -> str:
         """Return the `start` of the session, for decoded audio with so many channels."""
         options = {name: value for name, value in self._given.items() if name not in OF_SAMPLES}
-        return encode({"type": "start", **options, "channels": channels, "partials": self._wants_partials})
+        wanted = {**with_second_pass(options), "channels": channels, "partials": self._wants_partials}
+        return encode({"type": "start", **wanted})
 
     @property
     def _wants_partials(self) -> bool:

@@ -48,6 +48,7 @@ TALKS: list[dict[str, Any]] = [
     {"stability": "low"},
     {"stability": "medium"},
     {"stability": "high"},
+    {"second_pass": True},
 ]
 
 
@@ -130,6 +131,18 @@ async def test_stable_text_is_in_the_final(talk: Talk) -> None:
                 stable = event["text"][: event.get("stable")]
                 assert stable.startswith(sure.get(event["segment"], ""))
                 sure[event["segment"]] = stable
+
+
+async def test_a_second_pass_finds_more_of_the_words(talk: Talk) -> None:
+    """Partials are those of the first pass, of which nothing is stable. Finals are nearer to what was said."""
+    once, twice = await talk(), await talk(second_pass=True)
+    assert {event["text"] for event in partials(twice)} == {event["text"] for event in partials(once)}
+    assert {event["stable"] for event in partials(twice)} == {0}
+    ends = [[final["end_ms"] for final in finals(events)] for events in (once, twice)]
+    assert ends[1] == pytest.approx(ends[0], abs=120)
+    said = reference("talk.flac").split()
+    wrong = [Levenshtein.distance(said, text(events).split()) for events in (once, twice)]
+    assert wrong[1] < wrong[0]
 
 
 async def test_segments_end_where_a_stream_wants_it(link: Link) -> None:

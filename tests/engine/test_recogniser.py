@@ -34,7 +34,8 @@ def test_every_word_of_a_lexicon_is_in_one_final(seed: int) -> None:
     """With the beam search, too, the last word before a pause, a cut or the end is whole and comes once."""
     words, audio = talk(seed)
     recogniser = Recogniser(ExactModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
-    assert text(hear(recogniser, [audio[:400_000], *np.array_split(audio[400_000:], 4)])) == words
+    options = StreamOptions(second_pass=seed % 2 > 0)
+    assert text(hear(recogniser, [audio[:400_000], *np.array_split(audio[400_000:], 4)], options)) == words
 
 
 def test_streams_of_different_searches_share_a_batch() -> None:
@@ -56,7 +57,8 @@ def test_streams_of_different_searches_share_a_batch() -> None:
 def test_every_word_is_in_one_final(seed: int) -> None:
     """Words are neither lost, doubled nor split, whatever the pauses."""
     words, audio = talk(seed)
-    assert text(hear(make(), [audio[:400_000], *np.array_split(audio[400_000:], 4)])) == words
+    options = StreamOptions(second_pass=seed % 2 > 0)
+    assert text(hear(make(), [audio[:400_000], *np.array_split(audio[400_000:], 4)], options)) == words
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -65,7 +67,7 @@ def test_any_chunking_gives_the_same_events(seed: int) -> None:
     dice = random.Random(seed)
     _, audio = talk(seed, words=20)
     audio = audio[: 16_000 * LONGEST_CHUNK_S]
-    options = StreamOptions(step_ms=dice.choice([160, 320, 640]))
+    options = StreamOptions(step_ms=dice.choice([160, 320, 640]), second_pass=dice.choice([False, True]))
     assert hear(make(), pieces(audio, dice), options) == hear(make(), [audio], options)
 
 

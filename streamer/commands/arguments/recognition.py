@@ -22,6 +22,7 @@ from streamer.limits import (
     MOST_ALTERNATIVES,
     MOST_HOTWORDS,
     OFF,
+    ON,
     SEARCH,
     SEARCHES,
     SETTLE_BOUNDS_MS,
@@ -32,7 +33,7 @@ from streamer.limits import (
     STEPS_MS,
 )
 from streamer.wire.errors import WireError
-from streamer.wire.options import Hotword, Start, hotword, read
+from streamer.wire.options import Hotword, Start, hotword, read, with_second_pass
 
 _ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
 _TURN: Final = "turn"
@@ -45,6 +46,7 @@ _NAMES: Final = (
     "dictation",
     "stability",
     "settle_ms",
+    "second_pass",
     "endpoint",
     "hotwords",
 )
@@ -86,6 +88,13 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         metavar="MS",
         help=f"how long after its end a word may still change: {SETTLE_BOUNDS_MS[0]} to {SETTLE_BOUNDS_MS[1]}, or 0 "
         f"for no limit ({SETTLE_MS})",
+    )
+    add(
+        "--second-pass",
+        type=_switch,
+        metavar=f"{ON}|{OFF}",
+        help="read each segment once more as a whole when it has ended: fewer wrong words, but until then any word may "
+        f"change ({ON}, unless --settle-ms or --stability high asks for words that do not)",
     )
     add(
         "--endpoint",
@@ -135,11 +144,11 @@ def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the session's options that were given. The service decides about the others."""
+    """Return the session's options that were given, with a second pass. The service decides about the others."""
     asked = ((name, getattr(options, name, None)) for name in _NAMES)
     model = asked_model(options).name
     named = {"model": model} if model else {}
-    return {name: value for name, value in asked if value is not None} | named
+    return with_second_pass({name: value for name, value in asked if value is not None} | named)
 
 
 def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]:
@@ -160,6 +169,12 @@ def _checked(checking: Callable[[], Any]) -> Any:
         return checking()
     except WireError as error:
         raise argparse.ArgumentTypeError(error.message) from None
+
+
+def _switch(text: str) -> bool:
+    if text not in (ON, OFF):
+        raise argparse.ArgumentTypeError(f"must be {ON} or {OFF}, not '{text}'")
+    return text == ON
 
 
 def _endpoint(text: str) -> str | dict[str, Any]:

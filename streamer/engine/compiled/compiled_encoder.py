@@ -10,7 +10,7 @@ from torch import Tensor
 from streamer.engine.compiled.compiled_graph import CompiledGraph
 from streamer.engine.compiled.encoder_graph import EncoderGraph, pasts, windows
 from streamer.engine.compiled.network_writer import HALVED_CONTEXT
-from streamer.engine.models.encoder import Encoder
+from streamer.engine.models.encoder import SUBSAMPLING, WHOLE_FRAMES, Encoder
 from streamer.engine.models.streaming_model import ModelState
 
 Integers = NDArray[np.int64]
@@ -46,7 +46,17 @@ class CompiledEncoder(CompiledGraph):
 
     def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
         """The next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        config, chunk = self._config, self._config.chunk_of(mel)
+        self._config.chunk_of(mel)
+        return self._computed(state, slots, mel)
+
+    def whole(self, mel: Tensor) -> Tensor:
+        """The frames of one segment that is complete, [1, frames, width]: as one step, or in the longest steps."""
+        state, slot = self.make_state(1), torch.zeros(1, dtype=torch.int64)
+        steps = mel.split(WHOLE_FRAMES * SUBSAMPLING, dim=1)
+        return torch.cat([self._computed(state, slot, step) for step in steps], dim=1)
+
+    def _computed(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
+        config, chunk = self._config, mel.shape[1] // SUBSAMPLING
         # By numpy, which shares the memory and begins an operation in a fraction of the time of torch.
         numbers, heard, counts = slots.numpy(), state["mel"].numpy(), state["frames"].numpy()
         kept, past = state["windows"].numpy().swapaxes(0, 1), state["conv"].numpy().swapaxes(0, 1)
@@ -59,8 +69,8 @@ class CompiledEncoder(CompiledGraph):
         heard[numbers], counts[numbers] = recent[:, -HALVED_CONTEXT:], frames + chunk
         newest = newest.reshape(len(past), len(numbers), chunk, config.width)[:, :, -past.shape[2] :]
         past[:, numbers] = np.concatenate((before[:, :, chunk:], newest), axis=2)
-        places = (frames[:, None] + np.arange(chunk)) % config.left_frames
-        by_head = new.reshape(len(kept), len(numbers), chunk, config.heads, -1)
+        places = (frames[:, None] + np.arange(chunk)[-config.left_frames :]) % config.left_frames
+        by_head = new.reshape(len(kept), len(numbers), chunk, config.heads, -1)[:, :, -config.left_frames :]
         kept[:, numbers[:, None], :, places] = by_head.transpose(1, 2, 0, 3, 4)  # in the order of such an index
         return torch.from_numpy(found)
 

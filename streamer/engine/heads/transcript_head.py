@@ -90,6 +90,10 @@ class EncodedSteps:
         self._steps.popleft()
         self.computed += self._size * self._frame
 
+    def segment(self) -> Any:
+        """Nothing: the audio is elsewhere."""
+        raise NotImplementedError
+
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample: what is here already was computed for the segment before."""
         self._steps.clear()
@@ -103,6 +107,7 @@ class EncodedAcoustics:
     """Takes the activity as it was found elsewhere, and computes log-probabilities from frames."""
 
     detects = True
+    two_pass = False  # the audio of the segments is elsewhere
 
     def __init__(self, heads: FrameHeads) -> None:
         self._heads = heads
@@ -124,6 +129,10 @@ class EncodedAcoustics:
         """The emissions of these steps, and the activity that came with them."""
         emissions = self._heads.step({}, slots, np.stack([frames for frames, _ in steps]))
         return emissions, {slot: found for slot, (_, found) in zip(slots, steps, strict=True) if found is not None}
+
+    def whole(self, segment: Any) -> Emissions:
+        """Nothing: the supply has no whole segments."""
+        raise NotImplementedError
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
         """Nothing: the supply has no beginnings of steps."""

@@ -23,7 +23,7 @@ from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.encoder import SUBSAMPLING, Encoder, EncoderConfig
 from streamer.engine.models.features import CONTEXT, HOP, SAMPLE_RATE, LogMel
 from streamer.engine.models.speech_detector import SpeechDetector
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState, SlotNetwork
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState, SegmentNetwork, SlotNetwork
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.pt"
@@ -89,7 +89,7 @@ class AcousticModel(nn.Module):
         # In tuples, so that torch does not make them parts of this module. The activity network has its own file and
         # its own training.
         self._activity: tuple[SlotNetwork, ...] = ()
-        self._steps: tuple[SlotNetwork] = (self.encoder,)
+        self._steps: tuple[SegmentNetwork] = (self.encoder,)
 
     @classmethod
     def load(
@@ -133,7 +133,7 @@ class AcousticModel(nn.Module):
         """The network of the activity head; None without this head."""
         return next(iter(self._activity), None)
 
-    def compute_steps_with(self, encoder: SlotNetwork, activity: SlotNetwork | None) -> None:
+    def compute_steps_with(self, encoder: SegmentNetwork, activity: SlotNetwork | None) -> None:
         """Compute steps with other networks that give the same, and forget the blocks of its own encoder.
 
         Afterwards the model stays on its device, and computes no whole utterances.
@@ -195,6 +195,14 @@ class AcousticModel(nn.Module):
         for activity in self._activity:
             found[ACTIVITY] = activity.step(state, slots, energies)
         return found | self.encoder.emissions(self.encode(state, slots, energies))
+
+    @torch.inference_mode()
+    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+        """The emissions of a segment that is complete, [1, frames, units]."""
+        if not len(samples) or len(samples) % self.frame_samples:
+            raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
+        energies = self.features.energies(functional.pad(self._audio(samples), (CONTEXT, 0)).unsqueeze(0))
+        return self.encoder.emissions(self._steps[0].whole(self.features.normalised(energies)))
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]

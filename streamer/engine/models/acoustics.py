@@ -9,7 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, Glancing, Multilingual, StreamingModel
+from streamer.engine.models.streaming_model import (
+    ACTIVITY,
+    Emissions,
+    Glancing,
+    Multilingual,
+    StreamingModel,
+    TwoPass,
+)
 from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
 
 
@@ -29,6 +36,10 @@ class Acoustics(Protocol):
     @property
     def detects(self) -> bool:
         """Whether it detects speech in pieces that are shorter than a step."""
+
+    @property
+    def two_pass(self) -> bool:
+        """Whether it computes whole segments."""
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """The supply of steps of one stream, and of pieces if they are wanted and `detects`."""
@@ -50,6 +61,9 @@ class Acoustics(Protocol):
         `speaking`: whether somebody was speaking before the step, as the events of the stream say.
         """
 
+    def whole(self, segment: Any) -> Emissions:
+        """The emissions of a whole segment, from its supply, if it is `two_pass`."""
+
     def glance(self, slot: int, beginning: Any) -> list[float]:
         """The probabilities of speech in the frames after the last step of this slot, from its supply."""
 
@@ -70,6 +84,11 @@ class ModelAcoustics:
     def detects(self) -> bool:
         """Whether there is a detector."""
         return self._detector is not None
+
+    @property
+    def two_pass(self) -> bool:
+        """Whether the model computes whole segments."""
+        return isinstance(self._model, TwoPass)
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """The audio of one stream."""
@@ -96,6 +115,11 @@ class ModelAcoustics:
         if ACTIVITY not in emissions:
             return emissions, {}
         return emissions, self._activity.read(slots, emissions[ACTIVITY][:, :, 0].tolist(), speaking)
+
+    def whole(self, segment: Any) -> Emissions:
+        """The emissions of a whole segment. Each is computed alone, so that it has the same bits in any company."""
+        assert isinstance(self._model, TwoPass)
+        return self._model.whole(segment)
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
         """The probabilities of speech in the frames after the last step of this slot."""

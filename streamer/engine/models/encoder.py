@@ -15,9 +15,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from streamer.engine.models.block_context import BlockContext, RotaryPosition, StepContext, UtteranceContext
+from streamer.engine.models.features import HOP, SAMPLE_RATE
 from streamer.engine.models.streaming_model import Emissions, ModelState
+from streamer.limits import WHOLE_MS
 
 SUBSAMPLING = 4
+FRAME_MS = SUBSAMPLING * HOP * 1000 // SAMPLE_RATE
+WHOLE_FRAMES = WHOLE_MS // FRAME_MS
+"""How many frames of a complete segment see one another. Longer distances would look like others."""
 STEM_CONTEXT = 5
 """The feature frames before the first one that the subsampling needs."""
 
@@ -98,6 +103,11 @@ class Encoder(nn.Module):
         for block in self.blocks:
             frames = block(frames, context)
         return frames
+
+    def whole(self, mel: Tensor) -> Tensor:
+        """The frames of one segment that is complete, [1, frames, width]: as one step, or in the longest steps."""
+        lengths = torch.tensor([mel.shape[1] // SUBSAMPLING], device=mel.device)
+        return self.frames(mel.to(self.dtype), lengths, WHOLE_FRAMES, self.config.left_frames)
 
     @property
     def dtype(self) -> torch.dtype:

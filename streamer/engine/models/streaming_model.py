@@ -54,6 +54,15 @@ class StreamingModel(Protocol):
         ...
 
 
+@runtime_checkable
+class TwoPass(Protocol):
+    """What a streaming model offers as well if it can compute a whole segment at once, when all of it is known."""
+
+    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+        """The emissions of a segment, [1, frames, units]. Each frame knows of those after it, for up to `WHOLE_MS`."""
+        ...
+
+
 class SlotNetwork(Protocol):
     """A network that a model is made of. It keeps what it needs of the past of each stream in a slot."""
 
@@ -63,6 +72,14 @@ class SlotNetwork(Protocol):
 
     def step(self, state: ModelState, slots: Array, inputs: Array, /) -> Array:
         """What follows for each of these slots from its next inputs: [batch, ...]."""
+        ...
+
+
+class SegmentNetwork(SlotNetwork, Protocol):
+    """One that can compute whole segments as well."""
+
+    def whole(self, inputs: Array) -> Array:
+        """What follows from the inputs of one segment, [1, ...], in the longest steps that there are."""
         ...
 
 

@@ -24,12 +24,16 @@ from streamer.text.joining import joined
 
 @dataclass(frozen=True)
 class SegmentPosition:
-    """Where a segment is: its number and start, how much of the stream was computed, and the length of a frame."""
+    """Where a segment is: its number and start, and how much of the stream was computed.
+
+    `frame_ms` and `step_ms`: the lengths of the frames and steps in which its words were found.
+    """
 
     segment: int
     start_ms: int
     audio_ms: int
     frame_ms: float
+    step_ms: int
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class ResultBuilder:
             ]
             marks, others = yield from self.marks.end(segments[0], segments[1:])
         timed = self._timed(found, position)
-        fit = self.calibration.fit(self.options.step_ms, self.options.search)
+        fit = self.calibration.fit(position.step_ms, self.options.search)
         confidences = [fit.confidence(word) for word in found]
         words = [
             SpokenWord(word.word, word.start_ms, word.end_ms, round(confidence, 3))
@@ -180,7 +184,7 @@ class ResultBuilder:
         self, found: Sequence[HypothesisWord], position: SegmentPosition, heard_ms: int | None = None
     ) -> SegmentWords:
         """What the punctuation model may know of these words. `heard_ms`: where the silence after the last one ends."""
-        spans = self.calibration.spans(found, position.frame_ms, self.options.step_ms, self.options.search)
+        spans = self.calibration.spans(found, position.frame_ms, position.step_ms, self.options.search)
         said = [
             place
             for token in read_tokens([word.text for word in found], self._form)
@@ -202,7 +206,7 @@ class ResultBuilder:
 
     def _timed(self, found: Sequence[HypothesisWord], position: SegmentPosition) -> list[SpokenWord]:
         """The words with times in the stream, in ascending order."""
-        spans = self.calibration.spans(found, position.frame_ms, self.options.step_ms, self.options.search)
+        spans = self.calibration.spans(found, position.frame_ms, position.step_ms, self.options.search)
 
         def within(time: float) -> int:
             return min(max(position.start_ms + round(time), self._last_end_ms), position.audio_ms)

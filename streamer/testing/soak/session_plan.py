@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.testing.soak.traceable_speech import PAUSES_MS, PER_MS, VOICES, Speech, draw_speech
+from streamer.wire.options import with_second_pass
 
 SHORT_IDLE_S = 6.0  # the setting of the service: a silent client is closed after this time
 SHORT_START_S = 3.0
@@ -195,6 +196,8 @@ def _options(rng: random.Random) -> dict[str, Any]:
             options[name] = rng.choice(values)
     if options.get("channels") and rng.random() < 0.6:
         options["multichannel"] = True
+    if rng.random() < 0.2:
+        options = with_second_pass(options)
     return options
 
 

@@ -22,6 +22,8 @@ EVERYTHING = (*SEARCHED, CALIBRATION_FILE, ACTIVITY_FILE)
 DEGRADED = "148"
 """The number of recordings that are degraded: a fifth of dev."""
 
+ONCE = ("--second-pass", "off")  # for what the second pass would hide
+
 EXPECTING_WORDS = ("tests/test_tour.py", "tests/doctor", "tests/engine", "tests/asr_repo", "tests/web")
 
 
@@ -61,8 +63,8 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         report = ("--json", f"{places.folder / f'{name}.json'}")
         return (sys.executable, "-m", "streamer", "evaluate", manifest, "--engine", *arguments, *report)
 
-    def compared(setting: str) -> tuple[str, ...]:
-        return ("--half", "second", *alignment, "--compare", setting)
+    def compared(setting: str, *others: str) -> tuple[str, ...]:
+        return ("--half", "second", *alignment, "--compare", setting, *others)
 
     marks = ReleaseStep(
         "marks", "marks and capitals", script("measure/punctuation", "--text", f"{places.text}", *speech),
@@ -75,11 +77,12 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep("calibration", "times and confidences", script("train/calibrate", *kept), SEARCHED, 6),
         ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment), EVERYTHING, 4),
         *(
-            ReleaseStep(name, says, evaluate(name, dev, *compared(setting)), EVERYTHING, minutes)
-            for name, says, setting, minutes in (
-                ("steps", "lengths of a step", "step-ms=160,320,640", 7.0),
-                ("stability", "stability of partials", "stability=low,medium,high", 6.0),
-                ("settling", "words that settle by age", "settle-ms=0,500,1000,2000", 8.0),
+            ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
+            for name, says, settings, minutes in (
+                ("passes", "the second pass", ("second-pass=off,on",), 6.0),
+                ("steps", "lengths of a step", ("step-ms=160,320,640", *ONCE), 7.0),
+                ("stability", "stability of partials", ("stability=low,medium,high", *ONCE), 6.0),
+                ("settling", "words that settle by age", ("settle-ms=0,500,1000,2000", *ONCE), 8.0),
             )
         ),
         ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 3),

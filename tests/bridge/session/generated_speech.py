@@ -30,7 +30,7 @@ def talk(seed: int) -> list[tuple[str, bytes]]:
 
 OPTIONS: list[dict[str, Any]] = [
     {"step_ms": 160, "endpoint": {"longest_ms": 6000}, "partial_words": True},
-    {"written": True, "endpoint": {"longest_ms": 6000}, "alternatives": 3},
+    {"written": True, "endpoint": {"longest_ms": 6000}, "alternatives": 3, "second_pass": True},
     {"step_ms": 640, "stability": "medium", "endpoint": {"turn": True, "longest_pause_ms": 900}, "turns": True},
 ]
 

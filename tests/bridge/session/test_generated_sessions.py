@@ -22,7 +22,7 @@ LIMITS = Limits(idle_s=60.0, recover_s=20.0)
 CAN_END_BY = ("done", "idle", "failed", "odd_bytes", "too_fast", "unknown_type", "vanished", "shutting_down")
 SESSIONS: tuple[dict[str, Any], ...] = (
     {"step_ms": 160, "endpoint": {"longest_ms": 6000}, "partial_words": True},
-    {"channels": 2, "multichannel": True},
+    {"channels": 2, "multichannel": True, "second_pass": True},
     {"encoding": "pcm_f32le", "step_ms": 640, "stability": "medium", "live": True},
     {"channels": 2, "endpoint": "off", "stability": "high"},
 )

@@ -18,6 +18,8 @@ from streamer.commands.arguments.recognition import (
 )
 from streamer.wire.native import encode, parse
 
+TWICE = {"second_pass": True}
+
 
 def asked(*arguments: str) -> dict[str, Any]:
     """The session's options that these arguments give."""
@@ -27,8 +29,8 @@ def asked(*arguments: str) -> dict[str, Any]:
 
 
 def test_nothing_is_asked_for() -> None:
-    """Options that were not given are left to the service."""
-    assert asked() == {}
+    """Options that were not given are left to the service, but for the second pass."""
+    assert asked() == TWICE
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,9 @@ def test_nothing_is_asked_for() -> None:
         (["--step-ms", "160", "--search", "greedy"], {"step_ms": 160, "search": "greedy"}),
         (["--alternatives", "3"], {"alternatives": 3}),
         (["--language", "pt_BR"], {"language": "pt_BR"}),
-        (["--stability", "high", "--settle-ms", "500"], {"stability": "high", "settle_ms": 500}),
         (["--settle-ms", "0"], {"settle_ms": 0}),
+        (["--stability", "medium"], {"stability": "medium"}),
+        (["--second-pass", "on"], {}),
         (["--endpoint", "off"], {"endpoint": "off"}),
         (["--endpoint", "800"], {"endpoint": {"after_text_ms": 800}}),
         (["--endpoint", "turn"], {"endpoint": {"turn": True}}),
@@ -59,8 +62,24 @@ def test_nothing_is_asked_for() -> None:
 def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> None:
     """Every argument becomes an option of the protocol."""
     found = asked(*arguments)
-    assert found == expected
+    assert found == {**TWICE, **expected}
     assert parse(encode({"type": "start", **json.loads(json.dumps(found))}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--second-pass", "off"], {"second_pass": False}),
+        (["--stability", "high"], {"stability": "high"}),
+        (["--settle-ms", "500"], {"settle_ms": 500}),
+        (["--settle-ms", "500", "--second-pass", "off"], {"settle_ms": 500, "second_pass": False}),
+    ],
+)
+def test_without_a_second_pass(arguments: list[str], expected: dict[str, Any]) -> None:
+    """Whoever wants stable words gets none, and nobody has to know why."""
+    found = asked(*arguments)
+    assert found == expected
+    assert parse(encode({"type": "start", **found}))
 
 
 def in_form(*arguments: str) -> dict[str, Any]:
@@ -72,8 +91,8 @@ def in_form(*arguments: str) -> dict[str, Any]:
 
 def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """--written is accepted as what is done anyway; both together are refused with a sentence."""
-    assert in_form() == in_form("--written") == {"written": True}
-    assert in_form("--spoken") == {"written": False}
+    assert in_form() == in_form("--written") == {**TWICE, "written": True}
+    assert in_form("--spoken") == {**TWICE, "written": False}
     with pytest.raises(SystemExit):
         in_form("--spoken", "--written")
     assert "--written: not allowed with argument --spoken" in capsys.readouterr().err
@@ -138,4 +157,4 @@ def test_evaluate_has_them_too() -> None:
     parser = argparse.ArgumentParser()
     add_hearing_arguments(parser)
     options = parser.parse_args(["samples.tsv", "--stability", "medium"])
-    assert session_options(options) == {"step_ms": 320, "stability": "medium"}
+    assert session_options(options) == {**TWICE, "step_ms": 320, "stability": "medium"}

@@ -105,3 +105,13 @@ def test_a_window_shorter_than_a_step_is_refused() -> None:
     """The ring of the past must have room for the longest step."""
     with pytest.raises(ValueError, match="left_frames"):
         CompiledEncoder(Encoder(EncoderConfig(outputs=(), left_frames=8)))
+
+
+@pytest.mark.parametrize("frames", [1, 40, 512, 700])
+def test_a_whole_segment_is_what_torch_computes(encoder: Encoder, compiled: CompiledEncoder, frames: int) -> None:
+    """Every frame sees the whole segment, up to the length of the longest step, also if that is passed."""
+    torch.manual_seed(5)
+    mel = torch.randn(1, 4 * frames, CONFIG.mels)
+    found, expected = (network.whole(mel) for network in (compiled, encoder))
+    assert found.shape == (1, frames, CONFIG.width)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)

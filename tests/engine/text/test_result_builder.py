@@ -26,7 +26,7 @@ def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
 
 
 def place(audio_ms: int = 60_000, segment: int = 0, start_ms: int = 0) -> SegmentPosition:
-    return SegmentPosition(segment, start_ms, audio_ms, 40.0)
+    return SegmentPosition(segment, start_ms, audio_ms, 40.0, 320)
 
 
 def builder(calibration: Calibration | None = None, **options: object) -> ResultBuilder:

@@ -98,6 +98,7 @@ def test_the_session_gets_the_options() -> None:
     assert start["endpoint"] == {"after_text_ms": 500}
     assert start["hotwords"] == [{"text": "Ada", "weight": 1.0}]
     assert (start["written"], start["partials"], start["channels"]) == (True, False, 2)
+    assert start["second_pass"] is True
 
 
 @pytest.mark.parametrize("body", [b'{"url":"http://elsewhere.example"}', b'\n  {"url"'])
