@@ -168,9 +168,7 @@ class Stream:
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        if words and self.options.second_pass:
-            search.again(self.supply.segment())
-            words = search.finish().words
+        _, words = self._read_again(NO_WORDS, words, search)
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
         yield from self._end_segment(self.supply.received, words, None, search, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
@@ -245,15 +243,25 @@ class Stream:
         """End the segment as the rule says after so many frames."""
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
         last = search.finish().words if found.words or found.running else ()
-        if last and self.options.second_pass:
-            found = search.again(self.supply.segment())
-            last = search.finish().words
+        found, last = self._read_again(found, last, search)
         words = last if ending.silence else _shared(found.words, last)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
         yield from self._end_segment(
             cut, words, ending.frame, search, heard_ms=heard_ms, pause=ending.silence, frames=frames
         )
+
+    def _read_again(
+        self, found: Hypothesis, words: tuple[HypothesisWord, ...], search: SegmentSearch
+    ) -> tuple[Hypothesis, tuple[HypothesisWord, ...]]:
+        """The hypothesis and the words of the segment after the second pass, if there is one for this stream.
+
+        A segment without words is not worth it. And words that were shown do not go without a final.
+        """
+        if not (words and self.options.second_pass):
+            return found, words
+        again = search.again(self.supply.segment())
+        return (again, more) if (more := search.finish().words) else (found, words)
 
     def _end_segment(
         self,

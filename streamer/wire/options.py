@@ -217,9 +217,9 @@ def wants_stable_words(options: Mapping[str, Any]) -> bool:
 
 
 def with_second_pass(options: Mapping[str, Any]) -> dict[str, Any]:
-    """These options of a session with a second pass, unless they say otherwise: for clients that want the best words.
+    """These options of a session with a second pass, unless they say otherwise: for recordings.
 
-    Without being asked for, the service spares itself the second pass, which costs as much as the first one.
+    A service that is not asked for it spares itself the second pass, and live words become stable while they are said.
     """
     return {"second_pass": True, **options} if not wants_stable_words(options) else dict(options)
 

@@ -98,6 +98,21 @@ def test_a_segment_without_words_is_not_read_again() -> None:
     assert samples < 16 * 6000
 
 
+class DeafModel(ExactModel):
+    """Hears nothing in whole segments."""
+
+    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+        return super().whole(np.zeros_like(samples))
+
+
+@pytest.mark.parametrize("alternatives", [0, 2])
+def test_words_that_were_shown_have_a_final(alternatives: int) -> None:
+    """If the second pass finds none, those of the first one stay."""
+    options = StreamOptions(second_pass=True, alternatives=alternatives)
+    events = hear(make(DeafModel()), SPOKEN, options)
+    assert text(events) == "bag head cage"
+
+
 def test_alternatives_are_those_of_the_second_pass() -> None:
     """The first alternative is the text of the final, although the first pass preferred another one."""
     search = lexicon_search("bag bah", 4)

@@ -94,7 +94,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         type=_switch,
         metavar=f"{ON}|{OFF}",
         help="read each segment once more as a whole when it has ended: fewer wrong words, but until then any word may "
-        f"change ({ON}, unless --settle-ms or --stability high asks for words that do not)",
+        f"change ({ON} for recordings, unless --settle-ms or --stability high asks for words that do not)",
     )
     add(
         "--endpoint",
@@ -144,11 +144,16 @@ def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the session's options that were given, with a second pass. The service decides about the others."""
+    """Return the session's options that were given. The service decides about the others."""
     asked = ((name, getattr(options, name, None)) for name in _NAMES)
     model = asked_model(options).name
     named = {"model": model} if model else {}
-    return with_second_pass({name: value for name, value in asked if value is not None} | named)
+    return {name: value for name, value in asked if value is not None} | named
+
+
+def recording_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the same for a session about a recording: nobody waits for its words while they are spoken."""
+    return with_second_pass(session_options(options))
 
 
 def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]:

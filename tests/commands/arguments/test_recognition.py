@@ -14,11 +14,10 @@ from streamer.commands.arguments.parser import Parser
 from streamer.commands.arguments.recognition import (
     add_form_arguments,
     add_recognition_arguments,
+    recording_options,
     session_options,
 )
 from streamer.wire.native import encode, parse
-
-TWICE = {"second_pass": True}
 
 
 def asked(*arguments: str) -> dict[str, Any]:
@@ -29,8 +28,8 @@ def asked(*arguments: str) -> dict[str, Any]:
 
 
 def test_nothing_is_asked_for() -> None:
-    """Options that were not given are left to the service, but for the second pass."""
-    assert asked() == TWICE
+    """Options that were not given are left to the service."""
+    assert asked() == {}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,8 @@ def test_nothing_is_asked_for() -> None:
         (["--language", "pt_BR"], {"language": "pt_BR"}),
         (["--settle-ms", "0"], {"settle_ms": 0}),
         (["--stability", "medium"], {"stability": "medium"}),
-        (["--second-pass", "on"], {}),
+        (["--second-pass", "on"], {"second_pass": True}),
+        (["--second-pass", "off"], {"second_pass": False}),
         (["--endpoint", "off"], {"endpoint": "off"}),
         (["--endpoint", "800"], {"endpoint": {"after_text_ms": 800}}),
         (["--endpoint", "turn"], {"endpoint": {"turn": True}}),
@@ -62,23 +62,27 @@ def test_nothing_is_asked_for() -> None:
 def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> None:
     """Every argument becomes an option of the protocol."""
     found = asked(*arguments)
-    assert found == {**TWICE, **expected}
+    assert found == expected
     assert parse(encode({"type": "start", **json.loads(json.dumps(found))}))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "second_pass"),
     [
-        (["--second-pass", "off"], {"second_pass": False}),
-        (["--stability", "high"], {"stability": "high"}),
-        (["--settle-ms", "500"], {"settle_ms": 500}),
-        (["--settle-ms", "500", "--second-pass", "off"], {"settle_ms": 500, "second_pass": False}),
+        ([], True),
+        (["--second-pass", "off"], False),
+        (["--stability", "medium"], True),
+        (["--stability", "high"], None),
+        (["--settle-ms", "500"], None),
+        (["--settle-ms", "500", "--second-pass", "off"], False),
     ],
 )
-def test_without_a_second_pass(arguments: list[str], expected: dict[str, Any]) -> None:
-    """Whoever wants stable words gets none, and nobody has to know why."""
-    found = asked(*arguments)
-    assert found == expected
+def test_recordings_are_read_twice(arguments: list[str], second_pass: bool | None) -> None:
+    """Whoever wants stable words gets no second pass, and does not have to know why."""
+    parser = argparse.ArgumentParser()
+    add_recognition_arguments(parser)
+    found = recording_options(parser.parse_args(arguments))
+    assert found.get("second_pass") is second_pass
     assert parse(encode({"type": "start", **found}))
 
 
@@ -91,8 +95,8 @@ def in_form(*arguments: str) -> dict[str, Any]:
 
 def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """--written is accepted as what is done anyway; both together are refused with a sentence."""
-    assert in_form() == in_form("--written") == {**TWICE, "written": True}
-    assert in_form("--spoken") == {**TWICE, "written": False}
+    assert in_form() == in_form("--written") == {"written": True}
+    assert in_form("--spoken") == {"written": False}
     with pytest.raises(SystemExit):
         in_form("--spoken", "--written")
     assert "--written: not allowed with argument --spoken" in capsys.readouterr().err
@@ -157,4 +161,4 @@ def test_evaluate_has_them_too() -> None:
     parser = argparse.ArgumentParser()
     add_hearing_arguments(parser)
     options = parser.parse_args(["samples.tsv", "--stability", "medium"])
-    assert session_options(options) == {**TWICE, "step_ms": 320, "stability": "medium"}
+    assert session_options(options) == {"step_ms": 320, "stability": "medium"}
