@@ -11,14 +11,12 @@ writes them to `search.json`. The printed figures are those of the other half.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from streamer.engine.bundle import SEARCH_FILE
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.training.data.replaced_file import replacing
 from streamer.training.search.corpus_errors import halves
 from streamer.training.search.emission_cache import read_emissions
 from streamer.training.search.hotword_measurement import Language, rows, tuned
@@ -50,8 +48,7 @@ def _measure(options: argparse.Namespace) -> None:
     first, second = (half[:: options.every] for half in halves(spoken))
     if options.tune:
         weights = tuned(first, rare, pool, language, weights, partial(print, flush=True))
-        with replacing(path, "w") as file:
-            file.write(json.dumps(asdict(weights), indent=1) + "\n")
+        weights.save(path)
         print(f"wrote {path}")
     print(f"bonus {weights.hotword_bonus:g}, floor {weights.hotword_floor:g}; the other half")
     for row in rows(second, rare, pool, language, weights):

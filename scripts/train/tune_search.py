@@ -10,18 +10,16 @@ If the bundle has a neural language model for rescoring, its weights are tuned t
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.training.data.replaced_file import replacing
 from streamer.training.search.corpus_errors import error_rates, halves, mean_over_corpora
 from streamer.training.search.emission_cache import EmittedUtterance, read_emissions
 from streamer.training.search.search_arguments import run_script, search_arguments
@@ -60,8 +58,7 @@ def _tune(options: argparse.Namespace) -> None:
     print(f"\nwith {described(best, tuned)}; word errors in %")
     for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
         print(f"{name:21s} {_listed(found(half, best))}")
-    with replacing(path, "w") as file:
-        file.write(json.dumps(asdict(best), indent=1) + "\n")
+    best.save(path)
     print(f"wrote {path}")
 
 

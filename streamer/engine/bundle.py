@@ -140,11 +140,15 @@ def _recogniser(
         )
         if lexicon.vocabulary != language.vocabulary:
             raise ValueError(f"{LEXICON_FILE} and {LANGUAGE_FILE} do not have the same words: build the lexicon again")
-        options = BeamOptions.load(folder / SEARCH_FILE)
+        options, second = (BeamOptions.load(folder / SEARCH_FILE, second_pass=again) for again in (False, True))
         letters = LetterToSound.load(folder / LETTERS_FILE)
         units = model.units["phones"]
         rescorer = load_rescorer(folder, language, device)
         beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
+        second_searches: dict[str, Search] = {}
+        if acoustics is None:  # the audio is here, so there may be a second pass
+            wide = BeamSearch(lexicon, language, units, slots, second, device=device, rescorer=rescorer, first=beam)
+            second_searches["lexicon"] = wide
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
     except (ModelFileError, OSError, TypeError, ValueError) as error:
@@ -159,6 +163,7 @@ def _recogniser(
         punctuation=punctuation,
         acoustics=acoustics,
         detector=detector,
+        second_searches=second_searches,
         idle_limit_s=idle_limit_s,
     )
 

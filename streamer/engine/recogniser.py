@@ -70,10 +70,13 @@ class Recogniser:
         punctuation: PunctuationModel | None = None,
         acoustics: Acoustics | None = None,
         detector: Detector | None = None,
+        second_searches: Mapping[str, Search] | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are those that streams may choose from, each with room for all slots.
+
+        `second_searches` take their place in the second pass, by the same names. Each has the hotwords of the first.
 
         Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words
         say nothing about the end of a turn. Without `acoustics`, the model computes the audio here, with this
@@ -81,6 +84,7 @@ class Recogniser:
         """
         self.model = model
         self.searches = searches
+        self._second_searches = second_searches or {}
         self._acoustics = acoustics or ModelAcoustics(model, slots, detector)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
@@ -345,7 +349,9 @@ class Recogniser:
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
     def _search_of(self, stream: Stream) -> _SlotSearch:
-        return _SlotSearch(self.searches[stream.options.search], stream.lease.slot, self._acoustics)
+        name, slot = stream.options.search, stream.lease.slot
+        first = self.searches[name]
+        return _SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics)
 
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[Answer]:
         """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
@@ -370,7 +376,7 @@ class Recogniser:
     def _start_afresh(self, slots: Sequence[int]) -> None:
         if slots:
             self._acoustics.reset(slots)
-            for search in self.searches.values():
+            for search in (*self.searches.values(), *self._second_searches.values()):
                 search.reset(slots)
 
 
@@ -389,17 +395,18 @@ class _SlotSearch:
 
     search: Search
     slot: int
+    second: Search
     acoustics: Acoustics
 
-    def again(self, segment: Any) -> Hypothesis:
-        """Search once more, in a whole segment. The result is that of the last step; what was found before is gone."""
+    def again(self, segment: Any) -> tuple[Hypothesis, _SlotSearch]:
+        """Search once more, in a whole segment. Returns the hypothesis of the last step, and whom to ask for more."""
         emissions, found = self.acoustics.whole(segment), NO_WORDS
-        self.search.reset([self.slot])
+        self.second.reset([self.slot])
         frames = len(next(iter(emissions.values()))[0])
         for first in range(0, frames, _SEARCHED_FRAMES):
             step = {head: values[:, first : first + _SEARCHED_FRAMES] for head, values in emissions.items()}
-            [found] = self.search.advance([self.slot], step)
-        return found
+            [found] = self.second.advance([self.slot], step)
+        return found, replace(self, search=self.second)
 
     def finish(self) -> Hypothesis:
         return self.search.finish([self.slot])[0]

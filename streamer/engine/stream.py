@@ -38,8 +38,8 @@ class SegmentSearch(Protocol):
     def alternatives(self, number: int) -> list[LikelyWords]:
         """The likeliest hypotheses if the segment ended here."""
 
-    def again(self, segment: Any) -> Hypothesis:
-        """The hypothesis of a second pass over this segment. What the search says afterwards comes from it, too."""
+    def again(self, segment: Any) -> tuple[Hypothesis, SegmentSearch]:
+        """The hypothesis of a second pass over this segment, and whom to ask for more."""
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Stream:
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        _, words = self._read_again(NO_WORDS, words, search)
+        _, words, search = self._read_again(NO_WORDS, words, search)
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
         yield from self._end_segment(self.supply.received, words, None, search, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
@@ -243,7 +243,7 @@ class Stream:
         """End the segment as the rule says after so many frames."""
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
         last = search.finish().words if found.words or found.running else ()
-        found, last = self._read_again(found, last, search)
+        found, last, search = self._read_again(found, last, search)
         words = last if ending.silence else _shared(found.words, last)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
@@ -253,15 +253,16 @@ class Stream:
 
     def _read_again(
         self, found: Hypothesis, words: tuple[HypothesisWord, ...], search: SegmentSearch
-    ) -> tuple[Hypothesis, tuple[HypothesisWord, ...]]:
-        """The hypothesis and the words of the segment after the second pass, if there is one for this stream.
+    ) -> tuple[Hypothesis, tuple[HypothesisWord, ...], SegmentSearch]:
+        """What is known of the segment after the second pass, if there is one for this stream.
 
         A segment without words is not worth it. And words that were shown do not go without a final.
         """
         if not (words and self.options.second_pass):
-            return found, words
-        again = search.again(self.supply.segment())
-        return (again, more) if (more := search.finish().words) else (found, words)
+            return found, words, search
+        again, second = search.again(self.supply.segment())
+        more = second.finish().words
+        return (again, more, second) if more else (found, words, search)
 
     def _end_segment(
         self,

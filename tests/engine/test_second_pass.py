@@ -126,6 +126,14 @@ def test_alternatives_are_those_of_the_second_pass() -> None:
     assert [event.text for event in partials(events)][-1] == "bah"
 
 
+def test_the_second_pass_may_have_a_search_of_its_own() -> None:
+    """Here one that knows other words than the first."""
+    first, second = lexicon_search("bah", 4), lexicon_search("bag", 4)
+    recogniser = make(HastyModel(), first, second_searches={"lexicon": second})
+    once, twice = (hear(recogniser, [say("bag"), silence(100)], options) for options in (StreamOptions(), TWICE))
+    assert (text(once), text(twice)) == ("bah", "bag")
+
+
 def test_a_cut_without_a_pause_loses_no_word() -> None:
     """Where a segment has its greatest length, the words after the cut belong to the next one."""
     words = " ".join(["bag", "head", "cage", "gab"] * 8)

@@ -65,8 +65,9 @@ class BeamExpander:
 
     def __init__(
         self, lexicon: Lexicon, language: LanguageModel, options: BeamOptions, boundary: int, units: int,
-        streams: int, device: torch.device | str,
+        streams: int, device: torch.device | str, first: BeamExpander | None = None,
     ) -> None:  # fmt: skip
+        """`first`: that of the first pass. This one shares its tables and hotwords, and has one stream at a time."""
         self.options, self._language = options, language
         homophones = min(max(lexicon.homophones, LEAST_HOMOPHONES), MOST_HOMOPHONES)
         phones = torch.tensor([unit for unit in range(units) if unit not in (BLANK, boundary)], device=device)
@@ -90,13 +91,17 @@ class BeamExpander:
         self._rows = (self._beam_ids + 1) * (
             self._tokens + 1
         )  # the first column of each hypothesis among the grown candidates
-        self._nodes = TrieTables(lexicon, self.worth, language.unigrams.to(device), homophones, boundary, streams)
-        self._streams, self._device = streams, device
-        self._workspace = BeamWorkspace(streams, options.beam, self._tokens + 1, self._endings, device)
+        self._device = device
+        self._nodes: TrieTables = (
+            first._nodes
+            if first
+            else TrieTables(lexicon, self.worth, language.unigrams.to(device), homophones, boundary, streams)
+        )
+        self._bonuses: HotwordBonuses = first._bonuses if first else HotwordBonuses.make(streams, device)
+        sizes = (1 if first else streams, options.beam, self._tokens + 1, self._endings)
+        self._workspace = BeamWorkspace(*sizes, device)
         # For streams with hotwords.
-        sizes = (streams, options.beam, self._tokens + 1, self._endings)
         self._hotword_workspace = BeamWorkspace(*sizes, device, tries=2)
-        self._bonuses = HotwordBonuses.make(streams, device)
 
     def worth(self, log_probabilities: Tensor) -> Tensor:
         """The factor by which a word of this language model probability multiplies the mass of a hypothesis."""

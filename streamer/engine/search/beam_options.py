@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Final
+
+SECOND_PASS: Final = "second_pass"
+_ALIKE: Final = {"language_weight", "word_bonus", "hotword_bonus", "hotword_floor", "hotword_lent"}  # in shared tables
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,25 @@ class BeamOptions:
                 raise ValueError(f"{field.name} must be at least 1, not {value}")
 
     @classmethod
-    def load(cls, path: Path | str) -> BeamOptions:
-        """Read `search.json`; ValueError says what is wrong with it."""
+    def load(cls, path: Path | str, *, second_pass: bool = False) -> BeamOptions:
+        """Read `search.json`, with what it has for the second pass alone; ValueError says what is wrong with it."""
         values = json.loads(Path(path).read_text(encoding="utf-8"))
         if not isinstance(values, dict):
             raise ValueError(f"{path} must hold a JSON object")
-        unknown = set(values) - {field.name for field in fields(cls)}
+        others = values.pop(SECOND_PASS, {})
+        if not isinstance(others, dict):
+            raise ValueError(f"{path}: {SECOND_PASS} must be a JSON object")
+        if alike := others.keys() & _ALIKE:
+            raise ValueError(f"{path}: {', '.join(sorted(alike))} must be the same in both passes")
+        unknown = (values | others).keys() - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"{path} has unknown options: {', '.join(sorted(unknown))}")
-        return cls(**values)
+        return cls(**(values | others if second_pass else values))
+
+    def save(self, path: Path) -> None:
+        """Write `search.json`. What it has for the second pass alone stays."""
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        others = {SECOND_PASS: kept[SECOND_PASS]} if SECOND_PASS in kept else {}
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(json.dumps(asdict(self) | others, indent=1) + "\n", encoding="utf-8")
+        partial.replace(path)

@@ -55,11 +55,12 @@ class BeamSearch:
     def __init__(
         self, lexicon: Lexicon, language: LanguageModel, units: Sequence[str], slots: int,
         options: BeamOptions | None = None, head: str = "phones", device: torch.device | str = "cpu",
-        letters: LetterToSound | None = None, rescorer: Rescorer | None = None,
+        letters: LetterToSound | None = None, rescorer: Rescorer | None = None, first: BeamSearch | None = None,
     ) -> None:  # fmt: skip
         """`letters` pronounces hotwords that are not in the lexicon. Without it such hotwords are refused.
 
-        `rescorer` scores the words that ended again, where a step ends.
+        `rescorer` scores the words that ended again, where a step ends. `first`: the search of the first pass, if this
+        is that of the second one. It prepares the hotwords for both. This one advances one slot at a time.
         """
         if BOUNDARY not in units:
             raise ValueError(f"the head {head!r} has no unit for the boundary between words")
@@ -68,14 +69,17 @@ class BeamSearch:
         self._rescoring = NeuralRescoring(rescorer, self.options, slots) if rescorer else None
         boundary, beam = list(units).index(BOUNDARY), self.options.beam
         self._compiler = HotwordCompiler(lexicon, language.words, language.unigrams, units, letters, self.options)
-        self._expander = BeamExpander(lexicon, language, self.options, boundary, len(units), slots, device)
+        shared = first._expander if first else None
+        self._expander: BeamExpander = BeamExpander(
+            lexicon, language, self.options, boundary, len(units), slots, device, shared
+        )
         self._beams = Beams.make(slots, beam, device)
         self._histories = [WordHistories(beam) for _ in range(slots)]
         self._frames = [0] * slots
         self._agreement = [WordAgreement() for _ in range(slots)]
         self._settle_frames = [0] * slots
         # For each slot with hotwords: those words of them that the language model does not know.
-        self._new_words: dict[int, tuple[str, ...]] = {}
+        self._new_words: dict[int, tuple[str, ...]] = first._new_words if first else {}
         self.reset(range(slots))
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.models.encoder import WHOLE_FRAMES
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.search import HypothesisWord
 from streamer.engine.text.calibration import (
@@ -140,11 +141,16 @@ def calibrate(
     """Fit on one half of the prepared set and write `calibration.json`. Returns tables of the errors on both halves."""
     lexicon = Lexicon.load(bundle / LEXICON_FILE)
     language = LanguageModel.load(bundle / LANGUAGE_FILE)
-    weights, rescorer = BeamOptions.load(bundle / SEARCH_FILE), load_rescorer(bundle, language)
+    rescorer = load_rescorer(bundle, language)
     alignments = read_alignments(work, name)
-    searches: dict[str, tuple[str, Callable[[Sequence[EmittedUtterance]], Trial]]] = {
-        LEXICON: (HEAD, lambda spoken: run_beam(spoken, lexicon, language, weights, STREAMS, rescorer)),
-        GREEDY: (CHARACTERS_HEAD, run_greedy),
+
+    def run_lexicon(spoken: Sequence[EmittedUtterance], step_ms: int) -> Trial:
+        weights = BeamOptions.load(bundle / SEARCH_FILE, second_pass=step_ms == WHOLE_FRAMES * FRAME_MS)
+        return run_beam(spoken, lexicon, language, weights, STREAMS, rescorer)
+
+    searches: dict[str, tuple[str, Callable[[Sequence[EmittedUtterance], int], Trial]]] = {
+        LEXICON: (HEAD, run_lexicon),
+        GREEDY: (CHARACTERS_HEAD, lambda spoken, _: run_greedy(spoken)),
     }
     fits: dict[str, dict[int, StepCalibration]] = {}
     found: dict[tuple[str, int], list[list[Found]]] = {}
@@ -155,7 +161,7 @@ def calibrate(
             found[search, step_ms] = [
                 [
                     found_in(one, words, alignments[one.utterance.name])
-                    for one, words in zip(half, run(half).hypotheses, strict=True)
+                    for one, words in zip(half, run(half, step_ms).hypotheses, strict=True)
                 ]
                 for half in halves(spoken)
             ]

@@ -279,3 +279,30 @@ def test_names_are_heard_in_the_shipped_language() -> None:
     beam.reset([1])
     found = advance(beam, [0, 1], log_probs.expand(2, -1, -1))
     assert [texts(one)[-1:] == (name,) for one in found] == [False, True]
+
+
+@pytest.mark.parametrize("hotwords", LISTS, ids=["words", "new", "phrases", "nested"])
+def test_the_search_of_the_second_pass_has_the_same_hotwords(hotwords: list[Hotword]) -> None:
+    """They are prepared once. Its own width counts, and the first search does not notice it."""
+    tongue, log_probs = Tongue(3, words=2), emissions(3, 1, 6)
+    first = search(tongue, NARROW, slots=3)
+    second = BeamSearch(tongue.lexicon, tongue.model, UNITS, 3, OPTIONS, first=first)
+    expected = {}
+    for options in (NARROW, OPTIONS):
+        alone = search(tongue, options)
+        finish(alone.prepare(0, hotwords, 0))
+        alone.reset([0])
+        advance(alone, [0], log_probs)
+        expected[options.beam] = alone.ranking(0)
+    finish(first.prepare(2, hotwords, 0))
+    for beam in (first, second):
+        beam.reset([2])
+        advance(beam, [2], log_probs)
+    assert second.ranking(2) == expected[OPTIONS.beam]
+    assert first.ranking(2) == expected[NARROW.beam]
+    first.release(2)
+    second.reset([2])
+    advance(second, [2], log_probs)
+    plain = search(tongue, OPTIONS)
+    advance(plain, [0], log_probs)
+    assert second.ranking(2) == plain.ranking(0)
