@@ -20,7 +20,7 @@ from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import ReadyService
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments.key import said_of
-from streamer.commands.arguments.recognition import recording_options
+from streamer.commands.arguments.recognition import careful_options
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
@@ -80,7 +80,7 @@ class Batch:
             "channels": options.input_channels,
             "separate": self._separate,
         }
-        self._options = {"partials": output.wants_partials or options.timing, **recording_options(options)}
+        self._options = {"partials": output.wants_partials or options.timing, **careful_options(options)}
         self._url = ""
         self._opening = asyncio.Lock()
         self._next = 0  # index of the recording that begins next

@@ -217,7 +217,7 @@ def wants_stable_words(options: Mapping[str, Any]) -> bool:
 
 
 def with_second_pass(options: Mapping[str, Any]) -> dict[str, Any]:
-    """These options of a session with a second pass, unless they say otherwise: for recordings.
+    """These options of a session with a second pass, unless they say otherwise: for commands and whole recordings.
 
     A service that is not asked for it spares itself the second pass, and live words become stable while they are said.
     """

@@ -94,7 +94,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         type=_switch,
         metavar=f"{ON}|{OFF}",
         help="read each segment once more as a whole when it has ended: fewer wrong words, but until then any word may "
-        f"change ({ON} for recordings, unless --settle-ms or --stability high asks for words that do not)",
+        f"change ({ON}, unless --settle-ms or --stability high asks for words that do not)",
     )
     add(
         "--endpoint",
@@ -151,8 +151,8 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in asked if value is not None} | named
 
 
-def recording_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the same for a session about a recording: nobody waits for its words while they are spoken."""
+def careful_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the same with a second pass: a command has one user, who can afford it for better words."""
     return with_second_pass(session_options(options))
 
 

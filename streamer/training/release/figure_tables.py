@@ -31,6 +31,7 @@ COMPARED = {
     "steps": ("step_ms", ["160", "320", "640"]),
     "stability": ("stability", ["low", "medium", "high"]),
     "settling": ("settle_ms", ["0", "500", "1000", "2000"]),
+    "passes": ("second_pass", ["off", "on"]),
 }
 MARKS = {"marks-text": "| held-out text", "marks-speech": "| speech |", "marks-cost": "| streams in a call"}
 """How the tables about marks begin, in the order in which they are printed."""

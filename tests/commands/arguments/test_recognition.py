@@ -14,7 +14,7 @@ from streamer.commands.arguments.parser import Parser
 from streamer.commands.arguments.recognition import (
     add_form_arguments,
     add_recognition_arguments,
-    recording_options,
+    careful_options,
     session_options,
 )
 from streamer.wire.native import encode, parse
@@ -77,11 +77,11 @@ def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> No
         (["--settle-ms", "500", "--second-pass", "off"], False),
     ],
 )
-def test_recordings_are_read_twice(arguments: list[str], second_pass: bool | None) -> None:
+def test_commands_ask_for_a_second_pass(arguments: list[str], second_pass: bool | None) -> None:
     """Whoever wants stable words gets no second pass, and does not have to know why."""
     parser = argparse.ArgumentParser()
     add_recognition_arguments(parser)
-    found = recording_options(parser.parse_args(arguments))
+    found = careful_options(parser.parse_args(arguments))
     assert found.get("second_pass") is second_pass
     assert parse(encode({"type": "start", **found}))
 

@@ -47,6 +47,18 @@ def test_the_frames_of_the_whole(model: AcousticModel) -> None:
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("frames", [1, 60, 600])
+def test_a_whole_segment_is_one_long_step(model: AcousticModel, frames: int) -> None:
+    """Each frame sees those after it, up to the longest step. Streams do not matter, and nothing is kept."""
+    audio = np.random.default_rng(1).integers(-3000, 3000, 640 * frames).astype(np.int16)
+    samples = torch.from_numpy(audio).float().unsqueeze(0) / 32768
+    expected = model(samples, torch.tensor([frames]), 512, ENCODER.left_frames)["characters"]
+    torch.testing.assert_close(model.whole(audio)["characters"], expected, atol=1e-4, rtol=0)
+    for wrong in (audio[:0], audio[:-1]):
+        with pytest.raises(ValueError, match="multiple of 640 samples"):
+            model.whole(wrong)
+
+
 def test_a_step_of_audio(model: AcousticModel) -> None:
     """16-bit audio gives what its samples in [-1, 1) give, and gradients are not recorded."""
     audio = np.random.default_rng(0).integers(-32768, 32768, (2, 5120)).astype(np.int16)
