@@ -14,6 +14,9 @@ from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS, Au
 from streamer.fetching import is_address
 
 STDIN: Final = "-"
+_TRANSPORT_ENDING: Final = ".ts"
+_TRANSPORT_PACKET: Final = 188  # bytes
+_TRANSPORT_BYTE: Final = b"G"
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,25 @@ def _files(folder: str, unread: list[OSError]) -> Iterator[str]:
     for parent, folders, files in os.walk(folder, onerror=unread.append):
         folders[:] = _sorted(folders)
         for file in _sorted(files):
-            if PurePath(file).suffix.lower() in SOUNDFILE_ENDINGS | FFMPEG_ENDINGS:
+            if _is_recording(Path(parent, file)):
                 yield str(Path(parent, file))
+
+
+def _is_recording(path: Path) -> bool:
+    ending = path.suffix.lower()
+    if ending == _TRANSPORT_ENDING and path.is_file():
+        return _is_transport_stream(path)
+    return ending in SOUNDFILE_ENDINGS | FFMPEG_ENDINGS
+
+
+def _is_transport_stream(path: Path) -> bool:
+    """Whether this is a video and no TypeScript: each of its packets begins with the same byte."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_TRANSPORT_PACKET + 1)
+    except OSError:
+        return True  # whoever opens it says what is wrong
+    return beginning[:1] == beginning[_TRANSPORT_PACKET:] == _TRANSPORT_BYTE
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

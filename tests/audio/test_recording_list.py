@@ -29,6 +29,17 @@ def test_a_folder_is_all_recordings_in_it_and_below(calls: Path) -> None:
     assert [recording.name for recording in found] == [str(calls / place) for place in places]
 
 
+def test_typescript_is_no_video(tmp_path: Path) -> None:
+    """Both have the ending .ts. A folder of code has no recordings, but a file that is named is tried."""
+    video, code = tmp_path / "talk.ts", tmp_path / "talk.d.ts"
+    video.write_bytes((b"G" + bytes(187)) * 3)
+    code.write_text("Great = require('great');\n" * 20)
+    (tmp_path / "empty.TS").touch()
+    found, wrong = list_recordings(str(tmp_path))
+    assert ([recording.name for recording in found], wrong) == ([str(video)], [])
+    assert [recording.name for recording in list_recordings(str(code))[0]] == [str(code)]
+
+
 def test_a_file_is_itself_whatever_its_ending(calls: Path) -> None:
     """A named file is taken whatever its ending, and its place is its bare name."""
     [[recording], wrong] = list_recordings(str(calls / "b/notes.txt"))
