@@ -15,10 +15,11 @@ from streamer.engine.models.acoustics import Acoustics, Detector, ModelAcoustics
 from streamer.engine.models.streaming_model import Emissions, Multilingual, StreamingModel
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.preparation import Preparations
-from streamer.engine.search.search import Hypothesis, LikelyWords, Search
+from streamer.engine.search.search import Hypothesis, Search
+from streamer.engine.search.slot_search import SlotSearch
 from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import SlotLease
-from streamer.engine.stream import NO_WORDS, Stream
+from streamer.engine.stream import Stream
 from streamer.engine.stream_events import StreamError, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
@@ -37,7 +38,6 @@ __all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
 T = TypeVar("T")
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
-_SEARCHED_FRAMES = 8  # of a whole segment at a time: so often the words that ended are rescored
 _CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
 
 
@@ -348,10 +348,10 @@ class Recogniser:
             hypotheses = search.advance([streams[row].lease.slot for row in rows], own)
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
-    def _search_of(self, stream: Stream) -> _SlotSearch:
+    def _search_of(self, stream: Stream) -> SlotSearch:
         name, slot = stream.options.search, stream.lease.slot
         first = self.searches[name]
-        return _SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics)
+        return SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics)
 
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[Answer]:
         """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
@@ -387,29 +387,3 @@ def _stream_error(error: Exception) -> StreamError:
     if isinstance(error, ValueError):
         return StreamError("bad_options", str(error))
     return StreamError("failed", f"the stream could not be prepared: {error}")
-
-
-@dataclass(frozen=True)
-class _SlotSearch:
-    """The search of one stream, as the stream uses it at the end of a segment."""
-
-    search: Search
-    slot: int
-    second: Search
-    acoustics: Acoustics
-
-    def again(self, segment: Any) -> tuple[Hypothesis, _SlotSearch]:
-        """Search once more, in a whole segment. Returns the hypothesis of the last step, and whom to ask for more."""
-        emissions, found = self.acoustics.whole(segment), NO_WORDS
-        self.second.reset([self.slot])
-        frames = len(next(iter(emissions.values()))[0])
-        for first in range(0, frames, _SEARCHED_FRAMES):
-            step = {head: values[:, first : first + _SEARCHED_FRAMES] for head, values in emissions.items()}
-            [found] = self.second.advance([self.slot], step)
-        return found, replace(self, search=self.second)
-
-    def finish(self) -> Hypothesis:
-        return self.search.finish([self.slot])[0]
-
-    def alternatives(self, number: int) -> list[LikelyWords]:
-        return self.search.alternatives(self.slot, number)

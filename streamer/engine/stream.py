@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from streamer.engine.endpointing import SegmentEnd, paused
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.speech_watch import SpeechChange, SpeechWatch
-from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
+from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent, Turn
@@ -24,9 +24,6 @@ from streamer.limits import WHOLE_MS
 FLUSH_PAUSE_MS = 1000
 # The model emits a word within this time after it was spoken. Silence of this length after a word brings it out.
 HELD_BACK_MS = TAIL_MS
-
-
-NO_WORDS = Hypothesis((), 0)
 
 
 class SegmentSearch(Protocol):

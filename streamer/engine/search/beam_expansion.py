@@ -92,12 +92,13 @@ class BeamExpander:
             self._tokens + 1
         )  # the first column of each hypothesis among the grown candidates
         self._device = device
-        self._nodes: TrieTables = (
-            first._nodes
-            if first
-            else TrieTables(lexicon, self.worth, language.unigrams.to(device), homophones, boundary, streams)
-        )
-        self._bonuses: HotwordBonuses = first._bonuses if first else HotwordBonuses.make(streams, device)
+        self._nodes: TrieTables
+        self._bonuses: HotwordBonuses
+        if first:
+            self._nodes, self._bonuses = first._nodes, first._bonuses
+        else:
+            self._nodes = TrieTables(lexicon, self.worth, language.unigrams.to(device), homophones, boundary, streams)
+            self._bonuses = HotwordBonuses.make(streams, device)
         sizes = (1 if first else streams, options.beam, self._tokens + 1, self._endings)
         self._workspace = BeamWorkspace(*sizes, device)
         # For streams with hotwords.

@@ -52,6 +52,8 @@ class Hypothesis:
     running: tuple[int, int] | None = None
 
 
+NO_WORDS = Hypothesis((), 0)
+
 LikelyWords = tuple[tuple[HypothesisWord, ...], float]
 """The words of a hypothesis, and their probability among all hypotheses of the search."""
 

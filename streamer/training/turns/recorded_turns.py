@@ -16,8 +16,7 @@ from numpy.random import Generator
 from streamer.engine.endpointing import EndpointRule, paused
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
-from streamer.engine.search.search import Hypothesis, HypothesisWord, Search
-from streamer.engine.stream import NO_WORDS
+from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, Search
 from streamer.engine.turn.turn_rule import LOOK_MS, TurnRule
 from streamer.engine.turn.turn_watch import Judge, TurnWatch, frames_to_end
 from streamer.training.data.alignment import Alignment
