@@ -254,7 +254,7 @@ class Start:
     resume: Resume | None = field(default=None, metadata={"rule": _resume})
 
     def __post_init__(self) -> None:
-        if self.second_pass and wants_stable_words(asdict(self)):
+        if self.second_pass and wants_stable_words(vars(self)):
             what = "'second_pass' goes with neither 'settle_ms' nor 'stability' high: it may change any word."
             raise bad("bad_option", what)
 

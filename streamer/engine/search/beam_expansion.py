@@ -88,9 +88,8 @@ class BeamExpander:
         self._homophones = torch.arange(homophones, device=device)
         self._ids = torch.arange(self._width, device=device)
         self._beam_ids, self._ending_ids = self._ids[: options.beam], self._ids[: self._endings]
-        self._rows = (self._beam_ids + 1) * (
-            self._tokens + 1
-        )  # the first column of each hypothesis among the grown candidates
+        # The first column of each hypothesis among the grown candidates.
+        self._rows = (self._beam_ids + 1) * (self._tokens + 1)
         self._device = device
         self._nodes: TrieTables
         self._bonuses: HotwordBonuses
@@ -219,7 +218,6 @@ class BeamExpander:
         """
         emitted = self._reader.read(log_probabilities, beams.frames)
         workspace = self._workspace if bonuses is None else self._hotword_workspace
-        assert workspace is not None  # made with the first hotwords
         workspace.views(len(emitted.order))[0].load(beams, emitted.order)
         if bonuses:
             bonuses = bonuses.take(emitted.order)
