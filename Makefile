@@ -48,6 +48,8 @@ define VENV
 	python=$$(scripts/find_python) && echo "Making .venv with $$python" && "$$python" -m venv --clear .venv; \
 fi
 endef
+# Else the first start would take ten seconds more.
+LOOPS := $(PY) -m streamer.engine.compiled
 PIP := $(PY) -m pip install --disable-pip-version-check --constraint requirements.lock
 
 install: $(STAMP)
@@ -55,6 +57,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml requirements.lock | system
 	$(VENV)
 	$(PIP) --editable '.[dev]'
+	$(LOOPS)
 	@touch $(RUNS) $@
 
 $(RUNS): pyproject.toml requirements.lock | system-run
@@ -62,6 +65,7 @@ $(RUNS): pyproject.toml requirements.lock | system-run
 	@echo "That is about 5 GB, once, and nothing outside this folder. Ctrl-C ends it; make run goes on another time."
 	$(VENV)
 	$(PIP) --editable '.[embedded]'
+	$(LOOPS)
 	@touch $@
 
 run: $(RUNS)

@@ -134,20 +134,17 @@ def _recogniser(
     idle_limit_s: float,
 ) -> Recogniser:
     try:
-        lexicon, language = (
-            Lexicon.load(folder / LEXICON_FILE, device),
-            LanguageModel.load(folder / LANGUAGE_FILE, device),
-        )
+        lexicon, language = Lexicon.load(folder / LEXICON_FILE), LanguageModel.load(folder / LANGUAGE_FILE)
         if lexicon.vocabulary != language.vocabulary:
             raise ValueError(f"{LEXICON_FILE} and {LANGUAGE_FILE} do not have the same words: build the lexicon again")
         options, second = (BeamOptions.load(folder / SEARCH_FILE, second_pass=again) for again in (False, True))
         letters = LetterToSound.load(folder / LETTERS_FILE)
         units = model.units["phones"]
         rescorer = load_rescorer(folder, language, device)
-        beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
+        beam = BeamSearch(lexicon, language, units, slots, options, letters=letters, rescorer=rescorer)
         second_searches: dict[str, Search] = {}
         if acoustics is None:  # the audio is here, so there may be a second pass
-            wide = BeamSearch(lexicon, language, units, slots, second, device=device, rescorer=rescorer, first=beam)
+            wide = BeamSearch(lexicon, language, units, slots, second, rescorer=rescorer, first=beam)
             second_searches["lexicon"] = wide
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None

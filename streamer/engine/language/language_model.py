@@ -1,4 +1,4 @@
-"""The language model at run time: a Kneser-Ney trigram with back-off, memory-mapped, scored in batches on any device.
+"""The language model at run time: a Kneser-Ney trigram with back-off, memory-mapped.
 
 `language.safetensors` holds the words, the unigrams, and two tables (ngram_table.py). The index of a bigram in its
 table is also the key of the trigrams that continue it, and that of its back-off weight. Log-probabilities are
@@ -17,6 +17,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from streamer.engine.language.ngram_loops import (
+    BACK_OFF_STEP,
+    BACK_OFF_ZERO,
+    BIGRAM_STEP,
+    TRIGRAM_STEP,
+    LanguageArrays,
+    score_all,
+)
 from streamer.engine.language.ngram_table import Integers, NgramTable
 from streamer.engine.model_file import ModelFileKind
 
@@ -29,10 +37,7 @@ Floats = npt.NDArray[np.float64]
 
 _NEVER = -99.0  # the log-probability of what never happens, e.g. the mark for the start of a sentence
 # The values of the tables. Log-probabilities below -16 count as -16.
-_BIGRAM_BITS, _BIGRAM_STEP = 10, 1 / 64
-_TRIGRAM_BITS, _TRIGRAM_STEP = 9, 1 / 32
-# Back-off weights of bigrams are one byte, from -6 to 1.97.
-_BACK_OFF_STEP, _BACK_OFF_ZERO = 1 / 32, 192
+_BIGRAM_BITS, _TRIGRAM_BITS = 10, 9
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ class LanguageModel:
         self._pair_back_offs = pair_back_offs
         self._bigrams = bigrams
         self._trigrams = trigrams
+        self.arrays = LanguageArrays(
+            len(words), unigrams.numpy(), back_offs.numpy(), pair_back_offs.numpy(), bigrams.arrays(), trigrams.arrays()
+        )
 
     @property
     def vocabulary(self) -> str:
@@ -66,12 +74,12 @@ class LanguageModel:
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
     @classmethod
-    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> LanguageModel:
-        """Read a model. On the CPU its tables are memory-mapped, so all processes that read them share the memory."""
-        header, tensors = _FILE.read(path, device)
+    def load(cls, path: Path | str) -> LanguageModel:
+        """Read a model. Its tables are memory-mapped, so all processes that read them share the memory."""
+        header, tensors = _FILE.read(path)
         with _FILE.parts(path):
             return cls(
-                bytes(tensors["words"].cpu().numpy()).decode().split("\n"),
+                bytes(tensors["words"].numpy()).decode().split("\n"),
                 tensors["unigrams"], tensors["back_offs"], tensors["pair_back_offs"],
                 NgramTable.unpack("bigrams", tensors, header["bigrams"]),
                 NgramTable.unpack("trigrams", tensors, header["trigrams"]),
@@ -127,11 +135,11 @@ class LanguageModel:
         """A model from arrays, rounded to the steps of the file. The context of every trigram must be a bigram."""
         size = len(words)
         keys = bigrams.ids[:, 0] * size + bigrams.ids[:, 1]
-        values = _steps(bigrams.log_probs, _BIGRAM_STEP, _BIGRAM_BITS)
+        values = _steps(bigrams.log_probs, BIGRAM_STEP, _BIGRAM_BITS)
         pairs, indices = NgramTable.pack(keys, values, _pair_bits(size), _BIGRAM_BITS)
         # At least one entry, so that a failed look-up can read something.
         pair_back_offs = np.zeros(max(len(keys), 1), dtype=np.uint8)
-        rounded = np.rint(bigrams.back_offs / _BACK_OFF_STEP) + _BACK_OFF_ZERO
+        rounded = np.rint(bigrams.back_offs / BACK_OFF_STEP) + BACK_OFF_ZERO
         pair_back_offs[indices] = np.clip(rounded, 0, 255).astype(np.uint8)
 
         contexts = trigrams.ids[:, 0] * size + trigrams.ids[:, 1]
@@ -140,7 +148,7 @@ class LanguageModel:
         if len(contexts) and not (len(keys) and np.array_equal(keys[order[found.clip(max=len(keys) - 1)]], contexts)):
             raise ValueError("the first two words of a trigram are not a bigram of the model")
         trigram_keys = indices[order[found]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
-        trigram_values = _steps(trigrams.log_probs, _TRIGRAM_STEP, _TRIGRAM_BITS)
+        trigram_values = _steps(trigrams.log_probs, TRIGRAM_STEP, _TRIGRAM_BITS)
         triples, _ = NgramTable.pack(trigram_keys, trigram_values, _triple_bits(len(keys), size), _TRIGRAM_BITS)
         return cls(
             words,
@@ -153,21 +161,10 @@ class LanguageModel:
 
     def score(self, contexts: Tensor, words: Tensor) -> Tensor:
         """The natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
-        older, last, word = contexts[..., 0].reshape(-1), contexts[..., 1].reshape(-1), words.reshape(-1)
-        size = len(self.words)
-        known, steps = self._bigrams.find(last * size + word)
-        lower = torch.where(
-            known,
-            steps * -_BIGRAM_STEP,
-            self._back_offs.index_select(0, last) + self.unigrams.index_select(0, word),
-        )
-        # The index of a key that is absent may lie after the end, because the window of the last bucket does.
-        seen, _, indices = self._bigrams.find_places(older * size + last)
-        index = indices.clamp(max=len(self._pair_back_offs) - 1)
-        weight = (self._pair_back_offs.index_select(0, index).float() - _BACK_OFF_ZERO) * _BACK_OFF_STEP
-        held, fine_steps = self._trigrams.find(index * size + word)
-        scores = torch.where(seen, torch.where(held, fine_steps * -_TRIGRAM_STEP, weight + lower), lower)
-        return scores.view(words.shape)
+        found = np.empty(words.numel(), dtype=np.float32)
+        flat = np.ascontiguousarray(contexts.reshape(-1, 2).numpy()), np.ascontiguousarray(words.reshape(-1).numpy())
+        score_all(self.arrays, *flat, found)
+        return torch.from_numpy(found).view(words.shape)
 
 
 def _pair_bits(words: int) -> int:

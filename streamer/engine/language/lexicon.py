@@ -1,4 +1,4 @@
-"""The lexicon: the pronunciations of all words as one trie over the units of a CTC head, packed for batched look-ups.
+"""The lexicon: the pronunciations of all words as one trie over the units of a CTC head, packed for look-ups.
 
 The trie is a double array, and a node is its index: the child of `node` by `unit` is at `base[node] + unit`, and exists
 if `parent` at that index equals `node`. Looking up any number of children takes two gathers and a comparison.
@@ -32,16 +32,16 @@ Pronunciation = tuple[int, Sequence[int]]
 class Lexicon:
     """A trie with the words that end at its nodes and, for every node, the best unigram below it."""
 
-    def __init__(self, tensors: dict[str, Tensor], device: torch.device | str = "cpu", vocabulary: str = "") -> None:
+    def __init__(self, tensors: dict[str, Tensor], vocabulary: str = "") -> None:
         self._tensors = tensors
         self.vocabulary = vocabulary  # the fingerprint of the words that the numbers stand for
-        self.base = tensors["base"].to(device, torch.int64)
-        self.parent = tensors["parent"].to(device, torch.int64)
+        self.base = tensors["base"].long()
+        self.parent = tensors["parent"].long()
         # The best natural-log unigram of the words below each node; minus infinity at unused indices.
-        self.look_ahead = tensors["look_ahead"].to(device, torch.float32)
+        self.look_ahead = tensors["look_ahead"].float()
         # The words that end at `node` are `words[first[node] : first[node + 1]]`, likeliest first.
-        self.words = tensors["words"].to(device, torch.int64)
-        counts = torch.bincount(tensors["ends"].to(device, torch.int64), minlength=len(self.base))
+        self.words = tensors["words"].long()
+        counts = torch.bincount(tensors["ends"].long(), minlength=len(self.base))
         self.first = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
         self.homophones = int(counts.max())
 
@@ -117,11 +117,11 @@ class Lexicon:
         _FILE.write(path, self._tensors, described)
 
     @classmethod
-    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> Lexicon:
+    def load(cls, path: Path | str) -> Lexicon:
         """Read a lexicon that `save` wrote."""
         described, tensors = _FILE.read(path)
         with _FILE.parts(path):
-            return cls(tensors, device, described.get("vocabulary", ""))
+            return cls(tensors, described.get("vocabulary", ""))
 
     def child(self, nodes: Tensor, units: Tensor) -> Tensor:
         """The child of each node by each unit, or NO_NODE."""
@@ -151,7 +151,7 @@ class Lexicon:
     @property
     def units(self) -> Tensor:
         """The unit that leads to each node; meaningless for the root and for unused indices."""
-        return torch.arange(len(self.base), device=self.base.device) - self.base[self.parent]
+        return torch.arange(len(self.base)) - self.base[self.parent]
 
 
 def _node_indices(children: list[dict[int, int]]) -> Work[tuple[list[int], list[int]]]:

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from streamer.engine.language.ngram_loops import TableArrays
+
 Integers = npt.NDArray[np.int64]
 
 _LOAD = 10  # average number of entries in a bucket, at most
@@ -68,30 +70,20 @@ class NgramTable:
         starts = torch.from_numpy(bounds[:-1].astype(np.int32))
         return cls(starts, packed, multiplier, key_bits, low_bits, value_bits, window), indices
 
-    def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """For each key: whether it is in the table, and its value, which is meaningless if it is not."""
-        _, differences = self._compared(keys)
-        return self._values(differences.amin(1))
-
-    def find_places(self, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same and the index of each key, which takes longer."""
-        starts, differences = self._compared(keys)
-        nearest, column = differences.min(1)
-        return *self._values(nearest), starts + column
-
-    def _compared(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the bucket of each key starts, and how its entries differ from the key."""
-        mixed = (keys * self.multiplier) & ((1 << self.key_bits) - 1)
-        starts = self.starts.index_select(0, mixed >> self.low_bits)
-        # Overlapping rows of the table, so a window is copied at once. That is much faster than entry by entry.
-        windows = self.entries.unfold(0, self.window, 1).index_select(0, starts)
-        tags = (mixed << self.value_bits).to(self.entries.dtype)
-        return starts, windows ^ tags.unsqueeze(1)
-
-    def _values(self, nearest: Tensor) -> tuple[Tensor, Tensor]:
-        # Where tags are equal only the bits of the value remain, which is the smallest possible difference.
-        values = nearest.long() - torch.iinfo(nearest.dtype).min
-        return values < (1 << self.value_bits), values
+    def arrays(self) -> TableArrays:
+        """What the compiled look-ups need. They read this table, not a copy."""
+        narrow = self.entries.dtype == torch.int32
+        return TableArrays(
+            starts=self.starts.numpy(),
+            entries=self.entries.numpy(),
+            size=len(self.entries) - self.window,
+            multiplier=self.multiplier,
+            key_mask=(1 << self.key_bits) - 1,
+            low_bits=self.low_bits,
+            value_bits=self.value_bits,
+            entry_mask=(1 << 32) - 1 if narrow else -1,
+            first_bit=1 << 31 if narrow else -(1 << 63),
+        )
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
         """The tensors to store in a file, by name."""

@@ -72,12 +72,10 @@ class Rescorer:
     def score(self, said: Sequence[SaidWord]) -> BothScores:
         """The scores of these words under both models."""
         self._read([context for context, _ in said])
-        device = self._language.unigrams.device
-        words = torch.tensor([self._known(word) for _, word in said], device=device)
-        contexts = torch.tensor([context.last_two for context, _ in said], device=device)
-        ngram = self._language.score(contexts, words)
+        words = torch.tensor([self._known(word) for _, word in said])
+        ngram = self._language.score(torch.tensor([context.last_two for context, _ in said]), words)
         memories = torch.stack([context.memory for context, _ in said if context.memory is not None])
-        neural = self._neural.score(memories, words) + self._shares[words]
+        neural = self._neural.score(memories, words.to(memories.device)).cpu() + self._shares[words]
         return BothScores(torch.where(words == OTHERS, ngram, neural), ngram)
 
     def gains(self, said: Sequence[SaidWord], share: float) -> list[float]:

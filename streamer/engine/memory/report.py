@@ -27,12 +27,12 @@ import_torch()  # as the process of an instance does, before anything here impor
 import torch
 
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.language.trie_tables import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
 from streamer.engine.memory.footprint import Footprint, footprint, reachable
 from streamer.engine.memory.process_memory import GpuMemory, resident, sizes
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.recogniser import Chunk, Recogniser
-from streamer.engine.search.trie_tables import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
 from streamer.engine.stream_options import StreamOptions
 from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 
@@ -127,11 +127,7 @@ def in_use(part: object) -> Footprint:
     """What a recogniser, or a part of one, takes while no stream has hotwords."""
     found = footprint(part)
     reserved = sum(tables.hotword_bytes for tables in _tables(part))
-    return found - (Footprint(own=reserved) if _on_cpu(part) else Footprint(device=reserved))
-
-
-def _on_cpu(part: object) -> bool:
-    return all(tables.table.device.type == "cpu" for tables in _tables(part))
+    return found - Footprint(own=reserved)
 
 
 def _tables(part: object) -> list[TrieTables]:
@@ -141,8 +137,7 @@ def _tables(part: object) -> list[TrieTables]:
 def hotwords_of(recogniser: Recogniser) -> dict[str, Any]:
     """The most that the hotwords of one stream take, and for how many streams there is room."""
     size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
-    most = sizes(size) if _on_cpu(recogniser) else sizes(0, size)
-    return {"stream": most, "streams": MOST_NODES // MOST_NODES_A_STREAM}
+    return {"stream": sizes(size), "streams": MOST_NODES // MOST_NODES_A_STREAM}
 
 
 if __name__ == "__main__":

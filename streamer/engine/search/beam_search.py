@@ -1,4 +1,4 @@
-"""The prefix beam search over the phones of a CTC head, with a lexicon and a word n-gram, for many slots at once.
+"""The prefix beam search over the phones of a CTC head, with a lexicon and a word n-gram, for all slots.
 
 A hypothesis is a word history and a node of the lexicon's trie. Its score is the natural log of the sum over its CTC
 paths and pronunciations, plus the weighted score of the language model and a bonus for every word.
@@ -7,10 +7,11 @@ paths and pronunciations, plus the weighted score of the language model and a bo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,8 +22,7 @@ from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.beam_expansion import BeamExpander
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.beam_tensors import BACK_POINTER, END_FRAME, HISTORY_HASH, START_FRAME, Beams
-from streamer.engine.search.hotwords.hotword_bonuses import HotwordBonuses
+from streamer.engine.search.beams import Beams
 from streamer.engine.search.hotwords.hotword_compiler import HotwordCompiler
 from streamer.engine.search.neural_rescoring import BeamStep, NeuralRescoring
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
@@ -50,32 +50,31 @@ class _Way(NamedTuple):
 
 
 class BeamSearch:
-    """Keeps a beam for every slot and advances those of a batch together, on the device of the emissions."""
+    """Keeps a beam for every slot."""
 
     def __init__(
         self, lexicon: Lexicon, language: LanguageModel, units: Sequence[str], slots: int,
-        options: BeamOptions | None = None, head: str = "phones", device: torch.device | str = "cpu",
-        letters: LetterToSound | None = None, rescorer: Rescorer | None = None, first: BeamSearch | None = None,
+        options: BeamOptions | None = None, head: str = "phones", letters: LetterToSound | None = None,
+        rescorer: Rescorer | None = None, first: BeamSearch | None = None,
     ) -> None:  # fmt: skip
         """`letters` pronounces hotwords that are not in the lexicon. Without it such hotwords are refused.
 
         `rescorer` scores the words that ended again, where a step ends. `first`: the search of the first pass, if this
-        is that of the second one. It prepares the hotwords for both. This one advances one slot at a time.
+        is that of the second one. It prepares the hotwords for both.
         """
         if BOUNDARY not in units:
             raise ValueError(f"the head {head!r} has no unit for the boundary between words")
         self.options = options or BeamOptions()
-        self._head, self._texts, self._device = head, language.words, device
+        self._head, self._texts = head, language.words
         self._rescoring = NeuralRescoring(rescorer, self.options, slots) if rescorer else None
         boundary, beam = list(units).index(BOUNDARY), self.options.beam
         self._compiler = HotwordCompiler(lexicon, language.words, language.unigrams, units, letters, self.options)
         shared = first._expander if first else None
         self._expander: BeamExpander = BeamExpander(
-            lexicon, language, self.options, boundary, len(units), slots, device, shared
+            lexicon, language, self.options, boundary, len(units), slots, shared
         )
-        self._beams = Beams.make(slots, beam, device)
+        self._beams = Beams(slots, beam, language.start)
         self._histories = [WordHistories(beam) for _ in range(slots)]
-        self._frames = [0] * slots
         self._agreement = [WordAgreement() for _ in range(slots)]
         self._settle_frames = [0] * slots
         # For each slot with hotwords: those words of them that the language model does not know.
@@ -99,26 +98,22 @@ class BeamSearch:
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
-        numbers = self._numbers(slots)
-        beams = self._beams.take(numbers)
-        self._expander.reset(beams)
-        self._beams.put(numbers, beams)
         for slot in slots:
+            self._beams.reset(slot)
             self._histories[slot] = WordHistories(self.options.beam)
             self._agreement[slot] = WordAgreement()
-            self._frames[slot] = 0
             if self._rescoring:
                 self._rescoring.reset(slot)
 
-    @torch.inference_mode()
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
-        found: dict[int, Hypothesis] = {}
-        log_probabilities = torch.as_tensor(emissions[self._head])
-        for rows in self._grouped(slots):
-            theirs = log_probabilities if len(rows) == len(slots) else log_probabilities[rows]
-            found |= zip(rows, self._advance([slots[row] for row in rows], theirs), strict=True)
-        return [found[row] for row in range(len(slots))]
+        log_probabilities = torch.as_tensor(emissions[self._head]).cpu()
+        steps = [self._read(slot, theirs) for slot, theirs in zip(slots, log_probabilities, strict=True)]
+        self._rescore(steps)
+        for slot in slots:
+            self._settle(slot)
+            self._agreement[slot].note(self._histories[slot].open, self._beams.hypotheses["total"][slot].tolist())
+        return [self._hypothesis(slot) for slot in slots]
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
         """The hypotheses if the segment ended here: whole words only, the last one with or without its boundary."""
@@ -193,18 +188,15 @@ class BeamSearch:
         Those that are at most `floor` times as likely as the likeliest are left out. With what `alternatives` asks for,
         these are nine of ten.
         """
-        numbers = self._numbers([slot])
-        with torch.inference_mode():
-            beams = self._beams.take(numbers)
-            bonuses = self._expander.bonuses(numbers) if slot in self._new_words else None
-            last = self._expander.last_words(beams, self.options.beam, bonuses)
-            worth, whole = (last.worth * beams.total.unsqueeze(2))[0], (last.whole * beams.total)[0]
-            untold = floor * torch.maximum(worth.max(), whole.max())
-            ended, (begun, homophone) = (whole > untold).nonzero()[:, 0], (worth > untold).nonzero().unbind(1)
-            times = beams.numbers[0, START_FRAME : END_FRAME + 1, begun]
-            columns = (
-                worth[begun, homophone], begun, last.words[0, begun, homophone], last.posteriors[0, begun], *times
-            )  # fmt: skip
+        rows = self._beams.hypotheses[slot]
+        last = self._expander.last_words(self._beams, slot, self.options.beam, sentence=True)
+        worth, whole = last.worth * rows["total"][:, None], last.whole * rows["total"]
+        untold = floor * max(worth.max(), whole.max())
+        [ended], (begun, homophone) = (whole > untold).nonzero(), (worth > untold).nonzero()
+        columns = (
+            worth[begun, homophone], begun, last.words[begun, homophone], last.posteriors[begun], rows["start"][begun],
+            rows["end"][begun],
+        )  # fmt: skip
         found = [_Way(value, row) for value, row in zip(whole[ended].tolist(), ended.tolist(), strict=True)]
         more = [_Way(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
         if self._rescoring:
@@ -215,106 +207,58 @@ class BeamSearch:
                 more[number] = more[number]._replace(worth=more[number].worth * math.exp(gain))
         return found + more
 
-    def _advance(self, slots: Sequence[int], log_probabilities: Tensor) -> list[Hypothesis]:
-        """Advance slots that all have hotwords, or all have none."""
-        numbers = self._numbers(slots)
-        beams = self._beams.take(numbers)
-        bonuses = self._expander.bonuses(numbers) if slots[0] in self._new_words else None
-        rescored = self._rescoring is not None
-        listed = self._expander.step(beams, log_probabilities, bonuses, rescored).cpu().numpy()
-        back = torch.where(beams.total > 0, beams.numbers[:, BACK_POINTER], NO_HISTORY).tolist()
-        read: dict[int, list[float]] = {}
+    def _read(self, slot: int, log_probabilities: Tensor) -> BeamStep:
+        """Read the frames of a slot."""
+        listed = self._expander.step(self._beams, slot, log_probabilities, self._rescoring is not None)
+        rows = self._beams.hypotheses[slot]
+        back: list[int] = np.where(rows["total"] > 0, rows["back"], NO_HISTORY).tolist()
 
-        def ended(number: int) -> list[float]:
+        read: dict[int, tuple[Any, ...]] = {}
+
+        def ended(number: int) -> tuple[Any, ...]:
             if number not in read:
-                read[number] = listed[number].tolist()
+                read[number] = listed[number].item()
             return read[number]
 
-        for row, slot in enumerate(slots):
+        def ended_word(number: int) -> EndedWord:
+            history, word, start, end, phones, probability = ended(number)
+            # The mean over its phones is computed here, because few of the words that end get here.
+            return history, self._word(slot, word, start, end, probability ** (1 / phones))
 
-            def ended_word(number: int, slot: int = slot) -> EndedWord:
-                history, word, start, end, probability, phones = ended(number)
-                # The mean over its phones is computed here, because few of the words that end get here.
-                return int(history), self._word(slot, int(word), int(start), int(end), probability ** (1 / phones))
+        self._histories[slot].follow(back, ended_word)
+        masses = (rows["total"] * self._expander.look_ahead[rows["node"]]).tolist()
+        return BeamStep(slot, back, rows["history"].tolist(), masses, lambda number: ended(number)[:2])
 
-            self._histories[slot].follow(back[row], ended_word)
-        self._rescore(slots, beams, back, lambda number: (int(ended(number)[0]), int(ended(number)[1])))
-        beams.numbers[:, BACK_POINTER] = torch.arange(self.options.beam, device=self._device)
-        totals = beams.total.tolist()
-        for row, slot in enumerate(slots):
-            self._frames[slot] += log_probabilities.shape[1]
-            self._settle(slot, row, beams)
-            self._agreement[slot].note(self._histories[slot].open, totals[row])
-        self._beams.put(numbers, beams)
-        nodes, starts, ends = beams.nodes[:, 0].tolist(), *beams.numbers[:, START_FRAME : END_FRAME + 1, 0].T.tolist()
-        last = self._last_words(beams, nodes, bonuses)
-        found = []
-        for row, slot in enumerate(slots):
-            history = self._histories[slot]
-            words, unfinished = history.words(0), None
-            if row in last:
-                number, posterior = last[row]
-                words += (self._word(slot, number, starts[row], ends[row], posterior),)
-            elif nodes[row] != ROOT:
-                unfinished = starts[row], ends[row]
-            found.append(Hypothesis(words, len(history.settled), unfinished))
-        return found
-
-    def _rescore(
-        self, slots: Sequence[int], beams: Beams, back: Sequence[Sequence[int]],
-        ended: Callable[[int], tuple[int, int]],
-    ) -> None:  # fmt: skip
+    def _rescore(self, steps: Sequence[BeamStep]) -> None:
         """Count what the neural language model says of the words that ended in this step."""
         if not self._rescoring:
             return
-        hashes, masses = beams.numbers[:, HISTORY_HASH].tolist(), self._expander.ranks(beams).tolist()
-        steps = [BeamStep(slot, back[row], hashes[row], masses[row], ended) for row, slot in enumerate(slots)]
-        changed = self._rescoring.follow(steps)
-        if not changed:
-            return
-        # The others stay as they are to the last bit, so nobody depends on the words of others.
-        rows = self._numbers(changed)
-        theirs = beams.take(rows)
-        gains = torch.tensor([self._rescoring.gains(slots[row]) for row in changed], dtype=torch.float64)
-        orders = self._expander.rescore(theirs, gains.to(self._device)).tolist()
-        beams.put(rows, theirs)
-        for row, order in zip(changed, orders, strict=True):
-            self._histories[slots[row]].reorder(order)
-            self._rescoring.reorder(slots[row], order)
+        # The other slots stay as they are to the last bit, so nobody depends on the words of others.
+        for slot in self._rescoring.follow(steps):
+            order = self._beams.rescore(slot, self._rescoring.gains(slot), self._expander.look_ahead)
+            self._histories[slot].reorder(order)
+            self._rescoring.reorder(slot, order)
 
-    def _last_words(
-        self, beams: Beams, nodes: Sequence[int], bonuses: HotwordBonuses | None
-    ) -> dict[int, tuple[int, float]]:
-        """By row, the likeliest word with which its best hypothesis could end, and the posterior of the word."""
-        if self._expander.ends_no_word(nodes):
-            return {}
-        last = self._expander.last_words(beams, 1, bonuses)
-        texts, worth, posteriors = (part[:, 0].tolist() for part in (last.words, last.worth, last.posteriors))
-        best = map(max, worth)
-        return {row: (texts[row][worth[row].index(value)], posteriors[row]) for row, value in enumerate(best) if value}
+    def _hypothesis(self, slot: int) -> Hypothesis:
+        """The best hypothesis of a slot, with the word that has begun, if there is one that it could be."""
+        best, history = self._beams.hypotheses[slot, 0], self._histories[slot]
+        words, running = history.words(0), (int(best["start"]), int(best["end"]))
+        if best["node"] == ROOT:
+            return Hypothesis(words, len(history.settled))
+        if self._expander.ends_no_word(best["node"]):
+            return Hypothesis(words, len(history.settled), running)
+        last = self._expander.last_words(self._beams, slot, 1, sentence=False)
+        number = int(last.words[0, last.worth[0].argmax()])
+        return Hypothesis((*words, self._word(slot, number, *running, float(last.posteriors[0]))), len(history.settled))
 
-    def _settle(self, slot: int, row: int, beams: Beams) -> None:
+    def _settle(self, slot: int) -> None:
         """Drop the hypotheses that disagree with the best one in words that ended long enough ago."""
         history, settle_frames = self._histories[slot], self._settle_frames[slot]
         if not settle_frames:
             return
-        old = sum(word.end <= self._frames[slot] - settle_frames for word in history.open[0])
-        apart = history.settle(old) if old else []
-        if apart:
-            dropped = torch.tensor(apart, device=self._device)
-            beams.mass[row, :, dropped] = 0.0
-            # Hypotheses without mass must not be merged with others.
-            beams.numbers[row, HISTORY_HASH, dropped] = dropped
-
-    def _grouped(self, slots: Sequence[int]) -> list[list[int]]:
-        """The rows of slots without hotwords, then of those with them.
-
-        Slots without hotwords are computed apart, so their results do not depend on other streams, not in the last bit.
-        """
-        groups: tuple[list[int], list[int]] = [], []
-        for row, slot in enumerate(slots):
-            groups[slot in self._new_words].append(row)
-        return [rows for rows in groups if rows]
+        old = sum(word.end <= self._beams.frames[slot] - settle_frames for word in history.open[0])
+        if old:
+            self._beams.drop(slot, history.settle(old))
 
     def _word(self, slot: int, number: int, start: int, end: int, posterior: float) -> HypothesisWord:
         return HypothesisWord(self._text(slot, number), start, end, min(posterior, 1.0))
@@ -322,6 +266,3 @@ class BeamSearch:
     def _text(self, slot: int, number: int) -> str:
         known = number < len(self._texts)
         return self._texts[number] if known else self._new_words[slot][number - len(self._texts)]
-
-    def _numbers(self, slots: Sequence[int]) -> Tensor:
-        return torch.tensor(list(slots), dtype=torch.int64, device=self._device)

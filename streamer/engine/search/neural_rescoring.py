@@ -62,10 +62,10 @@ class NeuralRescoring:
         return [history.gain for history in self._rows[slot]]
 
     def follow(self, steps: Sequence[BeamStep]) -> list[int]:
-        """Follow a step of the beams of some slots. Returns the numbers of those with words that were rescored."""
+        """Follow a step of the beams of some slots. Returns those with words that were rescored."""
         counted: dict[RescoredHistory, None] = {}  # in the order of their words
         changed = []
-        for number, step in enumerate(steps):
+        for step in steps:
             known = len(counted)
             rows = self._rows[step.slot] = self._followed(step)
             least = self._options.rescoring_floor * max(step.masses)
@@ -73,7 +73,7 @@ class NeuralRescoring:
                 if history.before and mass >= least and history not in counted:
                     counted |= dict.fromkeys(reversed(list(_waiting(history))))
             if len(counted) > known:
-                changed.append(number)
+                changed.append(step.slot)
         said = [(history.before.context, history.word) for history in counted if history.before]
         for history, gain in zip(counted, self._word_gains(said), strict=True):
             history.count(gain)

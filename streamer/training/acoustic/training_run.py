@@ -159,7 +159,7 @@ class Run:
         state = _checkpoint(path) if path.exists() else None
         alternatives = None
         if self.schedule.errors_from is not None:
-            alternatives = BeamAlternatives.load(asr_repository() / "streaming_asr" / "1", device)
+            alternatives = BeamAlternatives.load(asr_repository() / "streaming_asr" / "1")
         losses = HeadLosses(self.schedule, tables, self.phone_model.heads, alternatives)
         model = self._model(state).to(device)
         if self.dropout:

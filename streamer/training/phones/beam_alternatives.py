@@ -32,20 +32,20 @@ class BeamAlternatives:
 
     def __init__(
         self, lexicon: Lexicon, language: LanguageModel, options: BeamOptions, pronunciations: Pronunciations,
-        number: int, device: torch.device,
+        number: int,
     ) -> None:  # fmt: skip
         """`number`: the most alternatives of a row."""
-        self._search = BeamSearch(lexicon, language, units.PHONE_UNITS, MOST_ROWS, options, device=device)
+        self._search = BeamSearch(lexicon, language, units.PHONE_UNITS, MOST_ROWS, options)
         self._pronunciations = pronunciations
         self._number = number
 
     @classmethod
-    def load(cls, bundle: Path, device: torch.device, number: int = 4, beam: int = 64) -> BeamAlternatives:
+    def load(cls, bundle: Path, number: int = 4, beam: int = 64) -> BeamAlternatives:
         """Load the search of a bundle, with a narrower beam, because only the likeliest alternatives are needed."""
         options = replace(BeamOptions.load(bundle / SEARCH_FILE), beam=beam)
         pronunciations = Pronunciations(cmu_dictionary(), LetterToSound.load(bundle / LETTERS_FILE))
-        lexicon = Lexicon.load(bundle / LEXICON_FILE, device)
-        return cls(lexicon, LanguageModel.load(bundle / LANGUAGE_FILE, device), options, pronunciations, number, device)
+        lexicon = Lexicon.load(bundle / LEXICON_FILE)
+        return cls(lexicon, LanguageModel.load(bundle / LANGUAGE_FILE), options, pronunciations, number)
 
     def find(self, emissions: Tensor, lengths: Sequence[int]) -> list[list[Alternative]]:
         """Return the alternatives of each row, the likeliest first."""

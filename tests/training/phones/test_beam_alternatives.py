@@ -28,7 +28,7 @@ def test_rows_of_any_length_get_their_words_and_others() -> None:
     lexicon = Lexicon.build([(language.words.index(word), way) for word, way in spelled.items()], language.unigrams)
     letters = LetterToSound.load(asr_repository() / "streaming_asr" / "1" / "letters.safetensors")
     known = Pronunciations({word: [tuple(way.split())] for word, way in WAYS.items()}, letters)
-    source = BeamAlternatives(lexicon, language, BeamOptions(), known, 3, CPU)
+    source = BeamAlternatives(lexicon, language, BeamOptions(), known, 3)
     texts = ["a dog", "cats", "cat cats dog a"]
     spoken = [said(text).emissions for text in texts]
     lengths = [len(row) for row in spoken]

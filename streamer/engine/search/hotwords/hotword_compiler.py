@@ -15,7 +15,7 @@ from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, Lexicon
 from streamer.engine.language.pronouncer import Pronouncer, Ways
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.hotwords.hotword_bonuses import HotwordBonuses
+from streamer.engine.search.hotwords.hotword_bonuses import StreamBonuses
 from streamer.engine.search.search import Hotword
 from streamer.engine.work import Work, finish
 
@@ -33,7 +33,7 @@ class CompiledHotwords:
     trie: Lexicon
     words: Tensor  # the number of each word of the trie
     worth: Tensor  # the factor that each word contributes in advance
-    bonuses: HotwordBonuses
+    bonuses: StreamBonuses
     texts: tuple[str, ...]  # the new words
 
 
@@ -98,7 +98,7 @@ class HotwordCompiler:
             ((index, pronunciation) for index, number in enumerate(listed) for pronunciation in ways[number]), scores
         )
         yield
-        by_last_words = yield from HotwordBonuses.of((yield from self._by_last_words(bonuses, listed)))
+        by_last_words = yield from StreamBonuses.of((yield from self._by_last_words(bonuses, listed)))
         yield
         return CompiledHotwords(trie, torch.tensor(listed), scores.exp(), by_last_words, tuple(texts))
 

@@ -1,0 +1,376 @@
+"""The loops of the prefix beam search: they read a step of emissions and grow the hypotheses of a slot frame by frame.
+
+They are compiled (`compiled_loop.py`). The attributes of a hypothesis are the fields of `HYPOTHESIS`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.compiled.compiled_loop import compiled_loop, inlined_loop
+from streamer.engine.language.language_model import SENTENCE_END
+from streamer.engine.language.lexicon import ROOT
+from streamer.engine.language.ngram_loops import LanguageArrays, score
+from streamer.engine.language.trie_tables import BASE, DEPTH, DOUBLED, FIRST_WORD, PARENT, UNIT, WORD_COUNT, TrieArrays
+from streamer.engine.search.beams import HYPOTHESIS, Records
+from streamer.engine.search.hotwords.bonus_loops import BonusArrays, extend_hash, gain_of, is_own, lent_after
+from streamer.engine.search.row_loops import NOBODY, best_of, find, index_for, put
+from streamer.engine.search.search import BLANK
+
+_SMALLEST, _SMALL = 1e-250, 1e-100  # masses are scaled before they are smaller
+
+
+class Rules(NamedTuple):
+    """The thresholds and weights of `BeamOptions`, as the loops need them."""
+
+    tokens: int
+    endings: int
+    homophones: int
+    boundary: int  # the unit between words
+    language_weight: float
+    word_bonus: float
+    end_weight: float
+    blank_penalty: float
+    blank_ceiling: float
+    boundary_floor: float
+    hotword_floor: float
+
+
+class Tables(NamedTuple):
+    """What all streams share, and the hotwords of each slot."""
+
+    trie: TrieArrays
+    language: LanguageArrays
+    bonuses: BonusArrays
+
+
+_CANDIDATE = np.dtype(
+    [
+        ("total", np.float64),
+        ("in_blank", np.float64),
+        ("node", np.int32),
+        ("source", np.int32),  # the hypothesis whose words it has
+        ("grew", np.bool_),  # by a phone
+    ],
+    align=True,
+)
+"""What a hypothesis may become in a frame."""
+
+
+class _Step(NamedTuple):
+    """What stays the same while a step is read, and where its words are written."""
+
+    tables: Tables
+    rules: Rules
+    slot: int
+    former: NDArray[np.int64]  # finds the histories that were rescored before the step
+    gains: NDArray[np.float64]  # of each of them
+    candidates: Records
+    ranks: NDArray[np.float64]  # of each candidate: its mass, times the look-ahead of its node
+    ended: Records
+
+
+@inlined_loop
+def word_worth(tables: Tables, rules: Rules, slot: int, hypothesis: Any, word: int) -> float:
+    """The factor by which a word that ends here multiplies the mass of the hypothesis."""
+    language, bonuses = tables.language, tables.bonuses
+    older, last = hypothesis.older, hypothesis.last
+    if bonuses.roots[slot] == 0:
+        return math.exp(score(language, older, last, word) * rules.language_weight + rules.word_bonus)
+    # The stream's own trie has all pronunciations of a hotword, so those in the lexicon would count twice.
+    if hypothesis.node < tables.trie.shared and is_own(bonuses, slot, word):
+        return 0.0
+    # In a context an unknown word is word 0 of the language model. As a word it gets a score of its own.
+    if word < language.words:
+        chance = score(language, older if older < language.words else 0, last if last < language.words else 0, word)
+    else:
+        chance = rules.hotword_floor
+    bonus = gain_of(bonuses, slot, older, last, word)
+    return math.exp(chance * rules.language_weight + rules.word_bonus + bonus)
+
+
+@inlined_loop
+def end_worth(tables: Tables, rules: Rules, slot: int, older: int, last: int, sentence: bool) -> float:
+    """The factor for the end after these words. `sentence`: how well a sentence ends there counts."""
+    words, log_worth = tables.language.words, 0.0
+    if sentence and rules.end_weight:
+        known = older if older < words else 0, last if last < words else 0
+        log_worth += score(tables.language, known[0], known[1], SENTENCE_END) * rules.end_weight
+    if tables.bonuses.roots[slot]:  # nothing follows, so take back what was lent for unfinished phrases
+        log_worth -= lent_after(tables.bonuses, slot, older, last)
+    return math.exp(log_worth)
+
+
+@compiled_loop
+def last_words(
+    tables: Tables, rules: Rules, slot: int, rows: Any, sentence: bool, words: NDArray[np.int64],
+    worth: NDArray[np.float64], posteriors: NDArray[np.float64], whole: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """The words with which these hypotheses could end, if the segment ended here.
+
+    Written: the words [rows, homophones] and their worth, 0 where there is none; the mean over the phones of each; and
+    for each row the worth of ending with no further word, 0 in the middle of a word.
+    """
+    trie = tables.trie
+    for row in range(len(rows)):
+        one = rows[row]
+        if one.total <= 0:
+            continue
+        if one.node == ROOT:
+            whole[row] = end_worth(tables, rules, slot, one.older, one.last, sentence)
+        place = trie.table[one.node, FIRST_WORD]
+        for number in range(trie.table[one.node, WORD_COUNT]):
+            word = trie.words[place + number]
+            words[row, number] = word
+            worth[row, number] = word_worth(tables, rules, slot, one, word)
+            worth[row, number] *= end_worth(tables, rules, slot, one.last, word, sentence)
+        if one.start_mass > 0:
+            posteriors[row] = (one.total / one.start_mass) ** (1 / max(1, trie.table[one.node, DEPTH]))
+
+
+@inlined_loop
+def _add(
+    found: Any, ranks: NDArray[np.float64], number: int, ahead: NDArray[np.float32], node: int, total: float,
+    in_blank: float, source: int, grew: bool,
+) -> int:  # fmt: skip
+    """Add a candidate, unless it is impossible. Returns how many there are."""
+    ranks[number] = total * ahead[node]
+    if ranks[number] <= 0:
+        return number
+    one = found[number]
+    one.total, one.in_blank, one.node, one.source, one.grew = total, in_blank, node, source, grew
+    return number + 1
+
+
+@compiled_loop
+def _likeliest(probabilities: NDArray[np.float64], rules: Rules) -> NDArray[np.int64]:
+    """The likeliest phones of a frame."""
+    phones = probabilities.copy()
+    phones[BLANK], phones[rules.boundary] = -1.0, -1.0
+    return best_of(phones, min(rules.tokens, len(phones) - 2))
+
+
+@compiled_loop
+def _end_words(
+    step: _Step, now: Any, alive: int, probability: float, index: NDArray[np.int64], inflow: NDArray[np.float64],
+    origin: NDArray[np.int64], count: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Let the likeliest words end, with this probability of a boundary. Equal ones are merged.
+
+    What they become at the root is written behind the beam, and flows into hypotheses that wait there already. Returns
+    how many were written, and how many words have ended in the step.
+    """
+    tables, rules, former, gains, beam = step.tables, step.rules, step.former, step.gains, len(inflow)
+    table, likely, words = tables.trie.table, tables.trie.likely, tables.trie.words
+    guesses = np.empty(alive * rules.homophones)
+    rows, places = np.empty(len(guesses), np.int64), np.empty(len(guesses), np.int64)
+    number = 0
+    for row in range(alive):
+        node = now[row].node
+        for place in range(table[node, WORD_COUNT]):
+            rows[number], places[number] = row, table[node, FIRST_WORD] + place
+            guesses[number] = now[row].total * likely[places[number]]
+            number += 1
+    written = 0
+    for guess in best_of(guesses[:number], rules.endings):
+        one, word = now[rows[guess]], words[places[guess]]
+        mass = one.total * probability * word_worth(tables, rules, step.slot, one, word)
+        history, gain = extend_hash(one.history, word), one.gain
+        known = find(former, history, 0)
+        if known != NOBODY:  # the words of the beam before the step were rescored, and this history is one of them
+            gain = gains[known]
+            mass *= math.exp(gain - one.gain)
+        if mass <= 0:
+            continue
+        there = find(index, history, ROOT)
+        if there >= beam:
+            now[there].total += mass
+            continue
+        if there != NOBODY:
+            inflow[there] += mass
+            if origin[there] != there:
+                continue
+            origin[there] = beam + written
+        new = now[beam + written]
+        new.history, new.node, new.older, new.last, new.back = history, ROOT, one.last, word, beam + count
+        new.start, new.end, new.start_mass, new.gain, new.in_blank = 0, 0, 0.0, gain, 0.0
+        new.total = 0.0 if there != NOBODY else mass
+        if there == NOBODY:
+            put(index, beam + written, history, ROOT)
+        record = step.ended[count]
+        record.before, record.word, record.start, record.end = one.back, word, one.start, one.end
+        record.phones, record.probability = table[one.node, DEPTH], one.total / one.start_mass
+        written, count = written + 1, count + 1
+    return written, count
+
+
+@compiled_loop
+def _grow(
+    step: _Step, now: Any, alive: int, then: Any, frame: int, probabilities: NDArray[np.float64], count: int
+) -> tuple[int, int]:
+    """Read a frame. Returns how many hypotheses live on, and how many words have ended in the step."""
+    trie, rules, root = step.tables.trie, step.rules, step.tables.bonuses.roots[step.slot]
+    table, parents, ahead, found, ranks = trie.table, trie.parents, trie.ahead, step.candidates, step.ranks
+    beam = len(step.gains)
+    index = index_for(len(now))
+    for row in range(alive):
+        one = now[row]
+        if one.node == ROOT:
+            one.start, one.start_mass = frame, one.total
+        put(index, row, one.history, one.node)
+
+    # If the parent of a hypothesis is in the beam too, what it grows by this unit flows into the hypothesis. After
+    # the same phone only paths that end in a blank do: the others merely prolong the phone of the parent.
+    inflow, origin = np.zeros(beam), np.arange(beam)
+    flowed, flowed_own = np.zeros(beam, np.int64), np.zeros(beam, np.int64)  # the units that flowed, as bits
+    for row in range(alive):
+        one = now[row]
+        if one.node == ROOT:
+            continue
+        parent, unit = table[one.node, PARENT], table[one.node, UNIT]
+        source = find(index, one.history, parent)
+        if source == NOBODY:
+            continue
+        mass = now[source].in_blank if table[one.node, DOUBLED] else now[source].total
+        inflow[row], origin[row] = mass * probabilities[unit], source
+        if parent == ROOT and one.node >= trie.shared:
+            flowed_own[source] |= 1 << unit
+        else:
+            flowed[source] |= 1 << unit
+
+    written = 0
+    ending = probabilities[rules.boundary] >= rules.boundary_floor
+    if ending:
+        boundary = probabilities[rules.boundary]
+        written, count = _end_words(step, now, alive, boundary, index, inflow, origin, count)
+
+    number = 0
+    likely = _likeliest(probabilities, rules)
+    for row in range(alive):
+        one = now[row]
+        unit = table[one.node, UNIT]
+        in_blank = one.total * probabilities[BLANK]
+        stay = in_blank + (one.total - one.in_blank) * probabilities[unit]
+        # The frames of the running word are those of the larger part.
+        source = origin[row] if inflow[row] > stay else row
+        number = _add(found, ranks, number, ahead, one.node, stay + inflow[row], in_blank, source, source != row)
+        base = table[one.node, BASE]
+        for phone in likely:
+            if parents[base + phone] == one.node and not (flowed[row] >> phone) & 1:
+                mass = one.in_blank if phone == unit else one.total
+                number = _add(found, ranks, number, ahead, base + phone, mass * probabilities[phone], 0.0, row, True)
+            # From the root a hypothesis may also grow into the stream's own trie.
+            if root and one.node == ROOT and parents[root + phone] == ROOT and not (flowed_own[row] >> phone) & 1:
+                number = _add(
+                    found, ranks, number, ahead, root + phone, one.total * probabilities[phone], 0.0, row, True
+                )
+    for row in range(beam, beam + written):
+        number = _add(found, ranks, number, ahead, ROOT, now[row].total, 0.0, row, False)
+    return _keep(now, then, found, best_of(ranks[:number], beam), beam, frame, ending), count
+
+
+@compiled_loop
+def _keep(now: Any, then: Any, found: Any, best: NDArray[np.int64], beam: int, frame: int, ending: bool) -> int:
+    """Keep the best candidates. Returns how many there are."""
+    # Two hypotheses at the same node with the same last two words have the same future, so the worse one hardly ever
+    # wins. If the beam is full, its place is freed for others. Most of these arise where words end.
+    crowded = ending and len(best) == beam
+    futures = index_for(beam if crowded else 1)
+    alive = 0
+    for candidate in best:
+        chosen, one = found[candidate], then[alive]
+        then[alive] = now[chosen.source]
+        one.node, one.total, one.in_blank = chosen.node, chosen.total, chosen.in_blank
+        if chosen.grew:
+            one.end = frame + 1
+        if crowded:
+            context = (np.int64(one.older) << 32) | np.int64(one.last)
+            first = find(futures, context, one.node)
+            if first == NOBODY:
+                put(futures, alive, context, one.node)
+            elif then[first].total >= one.total and then[first].in_blank >= one.in_blank:
+                continue
+        alive += 1
+    return alive
+
+
+@compiled_loop
+def _let_all_end_in_blank(rows: Any, alive: int) -> None:
+    """What skipped frames do: they are left out because in them nothing but a blank is likely."""
+    for row in range(alive):
+        rows[row].in_blank = rows[row].total
+
+
+@compiled_loop
+def _scale_down(rows: Any, alive: int) -> float:
+    """Let the greatest mass be one. Returns the natural log of what it was."""
+    peak = _SMALLEST
+    for row in range(alive):
+        peak = max(peak, rows[row].total)
+    for row in range(alive):
+        one = rows[row]
+        one.total, one.in_blank, one.start_mass = one.total / peak, one.in_blank / peak, one.start_mass / peak
+    return math.log(peak)
+
+
+@compiled_loop
+def _load(rows: Any, now: Any, former: NDArray[np.int64], gains: NDArray[np.float64], rescored: bool) -> int:
+    """Copy the living rows of a beam, with their places, and their histories and gains if they were rescored."""
+    alive = 0
+    for row in range(len(rows)):
+        if rows[row].total > 0:
+            now[alive] = rows[row]
+            now[alive].back = row
+            if rescored:
+                put(former, alive, rows[row].history, 0)
+                gains[alive] = rows[row].gain
+            alive += 1
+    return alive
+
+
+@compiled_loop
+def read_step(
+    tables: Tables, rules: Rules, slot: int, rows: Any, log_probabilities: NDArray[np.float32], before: int,
+    rescored: bool, ended: Any,
+) -> tuple[int, float]:  # fmt: skip
+    """Read a step of a slot [frames, units] into the rows of its beam, and write the words that ended in it.
+
+    `before`: the frames of the segment before it. `rescored`: the words of the beam were rescored where the steps
+    before this one ended. Returns how many words ended, and the natural log of what the masses were divided by.
+    """
+    beam = len(rows)
+    now, then = np.empty(beam + rules.endings, HYPOTHESIS), np.empty(beam + rules.endings, HYPOTHESIS)
+    former, gains = index_for(beam), np.zeros(beam)
+    alive = _load(rows, now, former, gains, rescored)
+    candidates = np.empty(beam * (2 * rules.tokens + 1) + rules.endings, _CANDIDATE)
+    step = _Step(tables, rules, slot, former, gains, candidates, np.empty(len(candidates)), ended)
+    probabilities = np.empty(log_probabilities.shape[1])
+    count, scale, skipped = np.int64(0), 0.0, False  # a plain 0 is a type of its own: all would be compiled twice
+    for number in range(len(log_probabilities)):
+        blank = log_probabilities[number, BLANK]
+        if math.exp(blank) >= rules.blank_ceiling:
+            scale, skipped = scale + blank - rules.blank_penalty, True
+            continue
+        if skipped:
+            _let_all_end_in_blank(now, alive)
+        skipped = False
+        for unit in range(len(probabilities)):
+            probabilities[unit] = math.exp(np.float64(log_probabilities[number, unit]))
+        probabilities[BLANK] = math.exp(blank - rules.blank_penalty)
+        alive, count = _grow(step, now, alive, then, before + number, probabilities, count)
+        now, then = then, now
+        if alive and now[0].total < _SMALL:
+            scale += _scale_down(now, alive)
+    if skipped:
+        _let_all_end_in_blank(now, alive)
+    scale += _scale_down(now, alive)
+    for row in range(beam):
+        if row < alive:
+            rows[row] = now[row]
+        else:
+            rows[row].total, rows[row].in_blank, rows[row].node = 0.0, 0.0, ROOT
+    return count, scale

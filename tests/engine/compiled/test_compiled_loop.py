@@ -1,0 +1,69 @@
+"""Where compiled loops are kept, and that they are found again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.engine.compiled.compiled_loop import folder_for_loops
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module with loops; the user's cache is beside it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "engine"
+    (folder / "search").mkdir(parents=True)
+    (folder / "search" / "some_loops.py").write_text("LIMIT = 1\n")
+    return folder
+
+
+def test_a_change_of_any_loop_is_another_folder(engine: Path) -> None:
+    """What was compiled before does not fit any more, and goes. Other modules do not count."""
+    first = folder_for_loops(engine)
+    assert first is not None
+    assert first.parent == engine / "__pycache__"
+    (engine / "search" / "other.py").write_text("LIMIT = 2\n")
+    assert folder_for_loops(engine) == first
+    (engine / "search" / "some_loops.py").write_text("LIMIT = 2\n")
+    second = folder_for_loops(engine)
+    assert second is not None
+    assert second != first
+    assert list(second.parent.iterdir()) == [second]
+
+
+def test_what_cannot_be_written_is_copied(engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image has its loops compiled, and the container cannot write there."""
+    beside = folder_for_loops(engine)
+    assert beside is not None
+    (beside / "loop.nbc").write_bytes(b"compiled")
+    # Permissions do not stop the superuser, who runs these tests in a container.
+    monkeypatch.setattr(os, "access", lambda path, mode: beside not in (path, *Path(path).parents))
+    kept = folder_for_loops(engine)
+    assert kept == tmp_path / "cache" / "streamer" / beside.name
+    assert (kept / "loop.nbc").read_bytes() == b"compiled"
+    (kept / "loop.nbc").write_bytes(b"compiled here")
+    assert folder_for_loops(engine) == kept
+    assert (kept / "loop.nbc").read_bytes() == b"compiled here"
+
+
+def test_nothing_is_kept_where_nothing_can_be_written(engine: Path, tmp_path: Path) -> None:
+    """Then each start compiles."""
+    (engine / "__pycache__").write_text("no folder")
+    (tmp_path / "cache").write_text("no folder")
+    assert folder_for_loops(engine) is None
+
+
+def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
+    """All that the search needs is kept by the command that compiles it."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "streamer.engine.compiled"]
+    subprocess.run(command, env=environment, check=True)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")}
+    assert len(kept) > 20
+    subprocess.run(command, env=environment, check=True)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")} == kept
