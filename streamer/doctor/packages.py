@@ -24,7 +24,7 @@ _TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
 PARTS: Final = {
     "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
     "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
-    "engine": ("safetensors", "onnxruntime", "kaldi-native-fbank", "torch", "torchaudio"),
+    "engine": ("safetensors", "onnxruntime", "numba", "kaldi-native-fbank", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }

@@ -184,6 +184,7 @@ class DeepgramLive(Dialect):
             partials=options.interim_results,
             partial_words=options.interim_results,
             speech=options.vad_events,
+            second_pass=True,  # these clients hear of no word that is stable before its final
             endpoint={} if after_ms is None else {"after_text_ms": after_ms},
         )
         total = channels if options.multichannel else 1

@@ -94,12 +94,13 @@ def test_the_options_of_the_session() -> None:
         sample_rate=16_000,
         partial_words=True,
         written=True,
+        second_pass=True,
         endpoint=Endpoint(after_text_ms=400),
         hotwords=started(livekit).hotwords,
     )
     assert [hotword.text for hotword in started(livekit).hotwords] == ["Ada"]
     pipecat = dialect(("diarize", "false"), ("multichannel", "false"), ("endpointing", "false"))
-    assert started(pipecat) == Start(partials=False, speech=False)
+    assert started(pipecat) == Start(partials=False, speech=False, second_pass=True)
 
 
 def test_words_without_marks() -> None:
