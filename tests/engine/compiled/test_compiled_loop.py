@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 
 from streamer.engine.compiled.compiled_loop import folder_for_loops
+from tests.project import ROOT
+
+
+def test_modules_with_loops_are_named_so() -> None:
+    """The text of modules with other names would not count for what is kept."""
+    uses = {path.name for path in (ROOT / "streamer").rglob("*.py") if "import compiled_loop" in path.read_text()}
+    assert len(uses) > 3
+    assert all(name.endswith("_loops.py") for name in uses)
 
 
 @pytest.fixture
