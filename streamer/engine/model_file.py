@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -28,12 +27,12 @@ class ModelFileKind:
     format: int | str
     maker: str  # the script that makes such a file
 
-    def read(self, path: Path | str, device: torch.device | str = "cpu") -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The description and the tensors. On the CPU they are memory-mapped, so that all processes share them."""
+    def read(self, path: Path | str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The description and the tensors, which are memory-mapped, so that all processes share them."""
         if not Path(path).is_file():
             raise ModelFileError(f"{path} is missing: make it with scripts/train/{self.maker}")
         try:
-            with safe_open(path, framework="pt", device=str(device)) as file:
+            with safe_open(path, framework="pt") as file:
                 described = json.loads((file.metadata() or {}).get(self.key, "{}"))
                 if described.get("format") != self.format:
                     raise ModelFileError(f"{path} is not a {self.kind} of the format {self.format}")
