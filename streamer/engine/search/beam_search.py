@@ -212,7 +212,6 @@ class BeamSearch:
         listed = self._expander.step(self._beams, slot, log_probabilities, self._rescoring is not None)
         rows = self._beams.hypotheses[slot]
         back: list[int] = np.where(rows["total"] > 0, rows["back"], NO_HISTORY).tolist()
-
         read: dict[int, tuple[Any, ...]] = {}
 
         def ended(number: int) -> tuple[Any, ...]:
@@ -248,6 +247,8 @@ class BeamSearch:
         if self._expander.ends_no_word(best["node"]):
             return Hypothesis(words, len(history.settled), running)
         last = self._expander.last_words(self._beams, slot, 1, sentence=False)
+        if not last.worth.any():  # a hotword, which counts in the stream's own trie alone
+            return Hypothesis(words, len(history.settled), running)
         number = int(last.words[0, last.worth[0].argmax()])
         return Hypothesis((*words, self._word(slot, number, *running, float(last.posteriors[0]))), len(history.settled))
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.language.trie_tables import TrieTables
+from streamer.engine.language.trie_tables import WORD_COUNT, TrieTables
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.hotwords.hotword_compiler import words_of
@@ -133,6 +133,23 @@ def test_the_same_in_any_steps() -> None:
         found = advance(split, [0], log_probs[:, start : start + size])
         start += size
     assert [texts(found[0]), split.ranking(0)[0][1]] == [texts(wanted[0]), pytest.approx(whole.ranking(0)[0][1])]
+
+
+def test_a_hotword_is_not_shown_where_it_does_not_count() -> None:
+    """If only a hotword ends in the lexicon's trie, the word is still running: it counts in the stream's own trie."""
+    tongue = Tongue(3)
+    beam = search(tongue, NARROW)
+    finish(beam.prepare(0, [Hotword(word) for word in tongue.pronunciations], 0))
+    beam.reset([0])
+    nodes, best = beam._expander._nodes.arrays, beam._beams.hypotheses[0, :1]
+    best["start"], best["end"], best["start_mass"] = 2, 5, 1.0
+    [ends] = nodes.table[: nodes.shared, WORD_COUNT].nonzero()
+    for node in ends:
+        best["node"] = node
+        assert beam._hypothesis(0) == Hypothesis((), 0, (2, 5))
+    beam.release(0)
+    assert all(word.text in tongue.pronunciations for word in beam._hypothesis(0).words)
+    assert beam._hypothesis(0).words
 
 
 def test_streams_without_hotwords_do_not_change() -> None:
