@@ -196,7 +196,7 @@ TESTS_ACROSS_MODULES = {
     "tests/test_light_client.py",
     "tests/test_long_session.py",
     "tests/test_repository.py",
-    "tests/asr_repo/test_preparation.py",
+    "tests/asr_repo/test_waiting.py",
     "tests/asr_repo/test_stream_options.py",
     "tests/test_tour.py",
     "tests/test_wheel.py",

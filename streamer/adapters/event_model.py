@@ -22,8 +22,10 @@ from streamer.adapters.requests import END, START, array, options_of
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Final, Heard, StreamEvent, as_json
 from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.engine.work.waiting import Wait
 
 SWEEP_S = 1.0  # between checks for streams that get no audio any more
+MOST_OWED_S = 0.05  # a step waits no longer for the second passes of others, but for the part that has begun
 SWITCH_S = 0.0005  # the time after which a computing thread gives up the interpreter: no more than a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
@@ -62,10 +64,10 @@ class EventModel(ABC):
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
         self._metrics = InstanceMetrics(self._instance)
         self._precedence = Precedence()
-        # The requests of streams that are being prepared: the first of each is its START.
+        # The requests of streams that wait: the first of each is its START, or has the rest of a chunk.
         self._held: HeldRequests[_Asked] = HeldRequests(self._recogniser.model.sample_rate)
-        self._slices = 0  # of preparation since the last step
-        self._work = threading.Event()  # set if there is something to prepare, or if a held request is due
+        self._owed_s = 0.0  # the time for second passes that is due after the steps so far
+        self._work = threading.Event()  # set if a stream waits, or if a held request is due
         self._stopping = threading.Event()
         self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
         gc.freeze()  # exempts what is loaded now: collecting it would delay all streams by a tenth of a second
@@ -73,15 +75,15 @@ class EventModel(ABC):
         self._between_steps.start()
 
     def execute(self, requests: list[Any]) -> None:
-        """Answer every request with one message: its events or its error. The answer to START may come later."""
+        """Answer every request with one message: its events or its error. If its stream waits, that is later."""
         self._metrics.in_flight(self._held.requests + len(requests))
         with self._precedence.step():
             self._metrics.begin(requests)
+            since = time.perf_counter()
             self._answer(requests)
             self._metrics.in_flight(self._held.requests)
-            if not self._slices:  # there is no time between steps
-                self._prepare()
-            self._slices = 0
+            self._owed_s = min(MOST_OWED_S, self._owed_s + time.perf_counter() - since)
+            self._work_for_waiting(self._owed_s)  # there may be no time between steps
 
     def finalize(self) -> None:
         """Release the streams and the model. Triton sends no more requests."""
@@ -96,7 +98,10 @@ class EventModel(ABC):
     def _answer(self, arrived: Sequence[Any]) -> None:
         """Compute the requests that have arrived, after the held ones that can be computed now."""
         fresh = [_Asked(request) for request in arrived if not self._hold(request)]
-        now = self._held.due(self._recogniser.preparing) + fresh
+        self._compute(self._held.due(self._recogniser.waits_for) + fresh)
+
+    def _compute(self, now: Sequence[_Asked]) -> None:
+        """Compute these requests as one batch. Those whose streams have to wait are held."""
         chunks: dict[int, Chunk] = {}
         for index, asked in enumerate(now):
             try:
@@ -104,9 +109,8 @@ class EventModel(ABC):
             except Exception as error:
                 self._fail(asked.request, error)
                 continue
-            if self._recogniser.preparing(chunk.stream):
-                self._held.put_back(chunk.stream, _Asked(asked.request, chunk))
-                self._work.set()
+            if self._recogniser.waits_for(chunk.stream) is Wait.PREPARATION:
+                self._wait(asked.request, chunk)
             else:
                 chunks[index] = chunk
         if not chunks:
@@ -114,8 +118,12 @@ class EventModel(ABC):
         owed = {index: now[index].request for index in chunks}
         places = list(chunks)
         try:
-            for place, answer in self._recogniser.step(list(chunks.values())):
-                self._reply(owed.pop(places[place]), answer)
+            for place, answer in self._recogniser.step_without_waiting(list(chunks.values())):
+                request = owed.pop(places[place])
+                if isinstance(answer, Chunk):
+                    self._wait(request, answer)
+                else:
+                    self._reply(request, answer)
         except Exception as error:  # an error in our code: every request without an answer still gets one
             for request in owed.values():
                 self._fail(request, error)
@@ -124,22 +132,40 @@ class EventModel(ABC):
         self._metrics.audio(samples / self._recogniser.model.sample_rate)
         self._report()
 
-    def _hold(self, request: Any) -> bool:
-        """Hold a request if others of its stream wait, or refuse it if too many do. False if it can be computed now."""
-        stream = request.correlation_id()
-        if stream not in self._held:
-            return False
-        try:
-            self._held.hold(stream, _Asked(request), self.samples(request))
-        except StreamError as error:
-            self._fail(request, error)
-        return True
+    def _wait(self, request: Any, chunk: Chunk) -> None:
+        """Hold a request until its stream waits no longer, and compute this chunk then."""
+        self._held.put_back(chunk.stream, _Asked(request, chunk))
+        self._work.set()
 
-    def _prepare(self) -> None:
-        """Prepare streams for a slice of time. The requests of those that become ready are due."""
-        for stream, error in self._recogniser.prepare():
+    def _hold(self, request: Any) -> bool:
+        """Hold a request if others of its stream wait. False if it can be computed now.
+
+        If too many wait, it is refused if the stream is being prepared. Otherwise the others are computed first: the
+        client does not know of second passes, and may send a recording as fast as it can.
+        """
+        stream = request.correlation_id()
+        while stream in self._held:
+            try:
+                self._held.hold(stream, _Asked(request), self.samples(request))
+            except StreamError as error:
+                if self._recogniser.waits_for(stream) is not Wait.PREPARATION:
+                    self._compute([self._held.take(stream)])
+                    continue
+                self._fail(request, error)
+            return True
+        return False
+
+    def _work_for_waiting(self, second_passes_s: float = 0.0) -> None:
+        """Work for waiting streams, for a slice of time. The requests of those that wait no longer are due.
+
+        Second passes are owed as much time as the steps take: else there would be ever smaller batches of steps, which
+        take more time, and ever less for second passes.
+        """
+        since = time.perf_counter()
+        for stream, error in self._recogniser.work(second_passes_s):
             if error is not None:
                 self._fail(self._held.take(stream).request, error)
+        self._owed_s = max(0.0, self._owed_s - (time.perf_counter() - since))
 
     def _work_between_steps(self) -> None:
         swept_at = time.monotonic()
@@ -147,8 +173,7 @@ class EventModel(ABC):
             self._work.wait(SWEEP_S)
             try:
                 with self._precedence.other():
-                    self._slices += 1
-                    self._prepare()
+                    self._work_for_waiting()
                     self._answer(())
                     if not self._held:
                         self._work.clear()
@@ -225,7 +250,7 @@ class EventModel(ABC):
 
 
 class _Asked(NamedTuple):
-    """A request, and its chunk if its stream is open already."""
+    """A request, and what is to be computed for it if its stream is open already."""
 
     request: Any
     chunk: Chunk | None = None

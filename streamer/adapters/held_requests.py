@@ -1,4 +1,4 @@
-"""Holds the requests that arrive for a stream before it is prepared: in order, within bounds."""
+"""Holds the requests of streams that wait: in order, within bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Request = TypeVar("Request")
 
 
 class HeldRequests(Generic[Request]):
-    """The requests of streams that are being prepared, or that still have older requests to be computed."""
+    """The requests of streams that wait, or that still have older requests to be computed."""
 
     def __init__(self, sample_rate: int) -> None:
         self._most_samples = LONGEST_CHUNK_S * sample_rate
@@ -51,9 +51,9 @@ class HeldRequests(Generic[Request]):
             del self._held[stream]
         return request
 
-    def due(self, preparing: Callable[[int], bool]) -> list[Request]:
-        """Remove and return the first request of each stream that is not being prepared: they fit into one batch."""
-        return [self.take(stream) for stream in list(self._held) if not preparing(stream)]
+    def due(self, waits: Callable[[int], object]) -> list[Request]:
+        """Remove and return the first request of each stream that does not wait: they fit into one batch."""
+        return [self.take(stream) for stream in list(self._held) if not waits(stream)]
 
     def clear(self) -> list[Request]:
         """Remove and return all requests, when the model is unloaded."""

@@ -94,7 +94,7 @@ class Finding:
         """Return the number of sessions, or None for as many as there are slots, if measuring fails."""
         from streamer.audio.audio_file import read_audio
         from streamer.audio.recording_check import AudioError
-        from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure
+        from streamer.bridge.upstreams.capacity import SHARE, STEP_S, WHOLE_SHARE, measure
         from streamer.triton.link import LinkError
 
         where, known = self._capacities.path, self._circumstances
@@ -108,8 +108,9 @@ class Finding:
             logs.say(f"the measurement failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None
         more = "; more slots (--slots) may allow more" if found.limited else ""
-        told = f"{counted(found.sessions, 'session')} at a time: a step of all takes {found.step_s:.2f} s, and may take"
-        logs.say(f"{told} {SHARE * STEP_S:.2f} s{more}")
+        steps = f"a step of all takes {found.step_s:.2f} s, and may take {SHARE * STEP_S:.2f} s"
+        whole = f"with second passes {found.whole_s:.2f} of {WHOLE_SHARE * STEP_S:.2f} s"
+        logs.say(f"{counted(found.sessions, 'session')} at a time: {steps}; {whole}{more}")
         if known is not None and not self._capacities.put(known, found.sessions):
             logs.say(f"{where} cannot be written: it will be measured again", logging.WARNING)
         return found.sessions

@@ -6,15 +6,15 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.handling import StepHandling
 from streamer.engine.models.acoustics import Acoustics, Detector, ModelAcoustics
 from streamer.engine.models.streaming_model import Emissions, Multilingual, StreamingModel
 from streamer.engine.open_streams import OpenStreams
-from streamer.engine.preparation import Preparations
 from streamer.engine.search.search import Hypothesis, Search
 from streamer.engine.search.slot_search import SlotSearch
 from streamer.engine.segment_audio import TimeScale
@@ -24,10 +24,11 @@ from streamer.engine.stream_events import StreamError, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
-from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
+from streamer.engine.text.sentence_marks import SentenceMarks
 from streamer.engine.turn.turn_rule import TurnRule
 from streamer.engine.turn.turn_watch import TurnWatch
-from streamer.engine.work import NotNow, Work
+from streamer.engine.work.parts import NotNow, Work
+from streamer.engine.work.waiting import Wait, WaitingWork
 from streamer.limits import LANGUAGE
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
 
-T = TypeVar("T")
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
 _CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
@@ -46,15 +46,23 @@ class Chunk:
     """Audio of one stream (int16, any length). `flush` makes everything final; `end` also closes the stream.
 
     A recogniser with acoustics of its own takes what their supply takes. Its length counts samples, too.
+    `rest`: of one whose stream had to wait for a second pass.
     """
 
     stream: int
     samples: NDArray[np.int16] | Sized
     flush: bool = False
     end: bool = False
+    rest: bool = False
+
+    @property
+    def left(self) -> Chunk:
+        """The rest of this one, when its stream has the samples."""
+        return Chunk(self.stream, np.zeros(0, dtype=np.int16), end=self.end, rest=True)
 
 
 Answer = tuple[int, list[StreamEvent] | StreamError]
+AnswerOrRest = Answer | tuple[int, Chunk]
 
 
 class Recogniser:
@@ -90,7 +98,8 @@ class Recogniser:
         self._punctuation = punctuation
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         self._streams: OpenStreams[Stream] = OpenStreams(slots, idle_limit_s, clock, self._release)
-        self._preparations = Preparations()
+        self._waiting = WaitingWork()
+        self._handling = StepHandling(self._waiting, punctuation, self._start_afresh)
 
     @property
     def live(self) -> int:
@@ -105,7 +114,7 @@ class Recogniser:
     def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
         """Open a stream under this number. If one is open already, it is closed first.
 
-        Without `at_once`, options that take long to prepare are left to `prepare`.
+        Without `at_once`, options that take long to prepare are left to `work`.
         """
         self.close(stream)
         self.expire()
@@ -122,19 +131,19 @@ class Recogniser:
 
         def make(lease: SlotLease, now: float) -> Stream:
             return Stream(
-                lease, options, self._results(options), self._time_scale, supply, last_used=now,
+                stream, lease, options, self._results(options), self._time_scale, supply, last_used=now,
                 watch=self._watch(options), detects=detects,
             )  # fmt: skip
 
         slot = self._streams.open(stream, make).lease.slot
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
-        self._preparations.add(stream, self._preparation(slot, options), options.caller, estimate_s)
+        self._waiting.add(stream, Wait.PREPARATION, self._preparation(slot, options), options.caller, estimate_s)
         if at_once or not options.hotwords:
-            self._prepare_at_once(stream)
+            self.hurry(stream)
 
-    def preparing(self, stream: int) -> bool:
-        """Whether a stream is open, but cannot be computed yet."""
-        return stream in self._preparations
+    def waits_for(self, stream: int) -> Wait | None:
+        """What an open stream waits for before it can be computed; None if nothing."""
+        return self._waiting.find(stream)
 
     def piece_ms(self, stream: int) -> int | None:
         """How long the pieces are in which speech is detected in a stream; None if it is detected in steps alone."""
@@ -149,19 +158,26 @@ class Recogniser:
     @property
     def unprepared(self) -> int:
         """How many streams are being prepared."""
-        return len(self._preparations)
+        return self._waiting.count(Wait.PREPARATION)
 
-    def prepare(self) -> list[tuple[int, StreamError | None]]:
-        """Prepare for a slice of time. Returns the streams that became ready, and those that had to be closed."""
+    def work(self, second_passes_s: float = 0.0) -> list[tuple[int, StreamError | None]]:
+        """Work for a slice, at second passes for this long. Returns the streams that wait no longer, or failed."""
         ended: list[tuple[int, StreamError | None]] = []
-        for stream, error in self._preparations.advance():
+        for stream, error in self._waiting.advance(second_passes_s):
             if error is None:
                 self._streams.use(stream)
-                ended.append((stream, None))
             else:
                 self.close(stream)
-                ended.append((stream, _stream_error(error)))
+            ended.append((stream, None if error is None else _stream_error(error)))
         return ended
+
+    def hurry(self, stream: int) -> None:
+        """Do at once what this stream waits for, if it waits. StreamError if that fails: then it is closed."""
+        try:
+            self._waiting.finish(stream)
+        except Exception as error:
+            self.close(stream)
+            raise _stream_error(error) from error
 
     def close(self, stream: int) -> None:
         """Close a stream and free its slot. A number that is not open has no effect."""
@@ -169,10 +185,25 @@ class Recogniser:
 
     def expire(self) -> list[int]:
         """Close the streams that got no request for longer than the idle limit. Returns their numbers."""
-        return self._streams.expire(self._preparations)
+        return self._streams.expire(self._waiting)
 
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
         """Compute a batch. Yields (index of the chunk, its events or its error), each as soon as it is complete."""
+        left = list(enumerate(chunks))
+        while left:
+            places, left = [place for place, _ in left], []
+            for index, answer in self.step_without_waiting(chunks):
+                if isinstance(answer, Chunk):
+                    left.append((places[index], answer))  # what it waits for is done when it is given again
+                else:
+                    yield places[index], answer
+            chunks = [chunk for _, chunk in left]
+
+    def step_without_waiting(self, chunks: Sequence[Chunk]) -> Iterator[AnswerOrRest]:
+        """The same, but a stream that has to wait for a second pass leaves that to `work`.
+
+        Instead of an answer, it yields the rest of its chunk, which must be given when the stream waits no longer.
+        """
         running: dict[int, Stream] = {}
         for index, chunk in enumerate(chunks):
             try:
@@ -180,6 +211,9 @@ class Recogniser:
             except StreamError as error:
                 yield index, error
         while running:
+            for index in [index for index in running if self.waits_for(chunks[index].stream)]:
+                del running[index]
+                yield index, chunks[index].left
             failed = self._hear(running)
             glances = self._glances(running) if not failed else {}
             failed += self._glance(glances)
@@ -244,10 +278,9 @@ class Recogniser:
         try:
             # Each is computed alone, so that it has the same bits in any company.
             found = {index: self._acoustics.glance(one.lease.slot, part) for index, (one, part) in glances.items()}
-            ended = self._marked(
-                {index: stream.glanced(found[index], self._search_of(stream)) for index, (stream, _) in glances.items()}
+            self._handling.run(
+                (one, one.glanced(found[index], self._search_of(one))) for index, (one, _) in glances.items()
             )
-            self._start_afresh([glances[index][0].lease.slot for index, over in ended.items() if over])
         except Exception as error:
             failure = StreamError("failed", f"the model could not detect the end of a turn: {error}")
             return [(index, failure) for index in glances]
@@ -259,9 +292,10 @@ class Recogniser:
             raise StreamError("busy_stream", "a batch can contain only one chunk of each stream")
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
             raise StreamError("too_long", f"a request must have at most {LONGEST_CHUNK_S} s of audio")
-        self._prepare_at_once(chunk.stream)
+        self.hurry(chunk.stream)
         stream.supply.append(chunk.samples)
-        stream.flushing = chunk.flush or chunk.end
+        if not chunk.rest:
+            stream.flushing = chunk.flush or chunk.end
         return stream
 
     def _check_language(self, language: str) -> None:
@@ -277,7 +311,7 @@ class Recogniser:
             raise StreamError("bad_options", f"this model has no language {language!r}; it has {known}")
 
     def _release(self, number: int, stream: Stream) -> None:
-        self._preparations.drop(number)
+        self._waiting.drop(number)
         self.searches[stream.options.search].release(stream.lease.slot)
 
     def _results(self, options: StreamOptions) -> ResultBuilder:
@@ -303,39 +337,13 @@ class Recogniser:
         self._acoustics.begin([slot], options.language)
         self._start_afresh([slot])
 
-    def _prepare_at_once(self, stream: int) -> None:
-        try:
-            self._preparations.finish(stream)
-        except Exception as error:
-            self.close(stream)
-            raise _stream_error(error) from error
-
     def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> None:
         slots = [stream.lease.slot for stream in streams]
         emissions, activity = self._acoustics.compute(slots, steps, [stream.speaking for stream in streams])
-        read = {
-            stream.lease.slot: stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream))
+        self._handling.run(
+            (stream, stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)))
             for stream, hypothesis in self._searched(streams, emissions)
-        }
-        self._start_afresh([slot for slot, ended in self._marked(read).items() if ended])
-
-    def _marked(self, asking: Mapping[int, Asking[T]]) -> dict[int, T]:
-        """Finish this work of several streams. The punctuation model is called once for all of them."""
-        done: dict[int, T] = {}
-        waiting: list[tuple[int, Asking[T], Sequence[Window]]] = []
-        for key, work in asking.items():
-            try:
-                waiting.append((key, work, next(work)))
-            except StopIteration as end:
-                done[key] = end.value
-        if waiting and self._punctuation is not None:
-            answers = iter(self._punctuation.read([window for _, _, windows in waiting for window in windows]))
-            for key, work, windows in waiting:
-                try:
-                    work.send([next(answers) for _ in windows])
-                except StopIteration as end:
-                    done[key] = end.value
-        return done
+        )
 
     def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
         """The hypotheses of these streams, each from the search that it chose."""
@@ -353,22 +361,22 @@ class Recogniser:
         first = self.searches[name]
         return SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics)
 
-    def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[Answer]:
+    def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[AnswerOrRest]:
         """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
         valid = {index: stream for index, stream in finished.items() if self._streams.holds(stream)}
-        concluded = self._marked(
-            {
-                index: stream.conclude(self._search_of(stream))
-                for index, stream in valid.items()
-                if stream.flushing and stream.supply.again is None
-            }
+        self._handling.run(
+            (stream, stream.conclude(self._search_of(stream)))
+            for stream in valid.values()
+            if stream.flushing and stream.supply.again is None
         )
-        self._start_afresh([valid[index].lease.slot for index, begun in concluded.items() if begun])
-        for index in valid:
+        waiting = {index for index in valid if self.waits_for(chunks[index].stream)}
+        for index in valid.keys() - waiting:
             if chunks[index].end:
                 self.close(chunks[index].stream)
         for index, stream in finished.items():
-            if index in valid:
+            if index in waiting:
+                yield index, chunks[index].left
+            elif index in valid:
                 yield index, stream.take_events(ended=chunks[index].end)
             else:
                 yield index, StreamError("unknown_stream", "the stream was closed while its audio was computed")
@@ -381,7 +389,9 @@ class Recogniser:
 
 
 def _stream_error(error: Exception) -> StreamError:
-    """Why a stream could not be prepared."""
+    """Why what a stream waits for could not be done."""
+    if isinstance(error, StreamError):
+        return error
     if isinstance(error, NotNow):
         return StreamError("full", str(error))
     if isinstance(error, ValueError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from streamer.engine.endpointing import SegmentEnd, paused
+from streamer.engine.handling import Handling, Reread
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.speech_watch import SpeechChange, SpeechWatch
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
@@ -16,8 +17,8 @@ from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
-from streamer.engine.text.sentence_marks import Asking
 from streamer.engine.turn.turn_watch import TurnState, TurnWatch, frames_to_end
+from streamer.engine.work.parts import Work
 from streamer.limits import WHOLE_MS
 
 # What the client makes final ends like what is followed by a long pause.
@@ -35,7 +36,7 @@ class SegmentSearch(Protocol):
     def alternatives(self, number: int) -> list[LikelyWords]:
         """The likeliest hypotheses if the segment ended here."""
 
-    def again(self, segment: Any) -> tuple[Hypothesis, SegmentSearch]:
+    def again(self, segment: Any) -> Work[tuple[Hypothesis, SegmentSearch]]:
         """The hypothesis of a second pass over this segment, and whom to ask for more."""
 
 
@@ -46,6 +47,7 @@ class Stream:
     It is the recogniser's side of a `streamer.bridge.session.stream.Stream`: one channel of a session.
     """
 
+    number: int
     lease: SlotLease
     options: StreamOptions
     results: ResultBuilder
@@ -107,7 +109,7 @@ class Stream:
         """The beginning of the next step, if the turn would end in it. None if it has not arrived."""
         return self.supply.next_glance()
 
-    def glanced(self, probabilities: Sequence[float], search: SegmentSearch) -> Asking[bool]:
+    def glanced(self, probabilities: Sequence[float], search: SegmentSearch) -> Handling[bool]:
         """Handle what was detected in the beginning of a step. True if the segment ended, as in `read`.
 
         It ends if the speaker was silent there. Otherwise nothing is known until the step is complete.
@@ -121,7 +123,7 @@ class Stream:
         yield from self._end_in(ending, frames, self._found, search)
         return True
 
-    def read(self, found: Hypothesis, activity: ActivityReading | None, search: SegmentSearch) -> Asking[bool]:
+    def read(self, found: Hypothesis, activity: ActivityReading | None, search: SegmentSearch) -> Handling[bool]:
         """Handle the results of a step. True if the segment ended, so the model must start afresh.
 
         `activity` is what is known after the step, None if the model does not report it.
@@ -159,13 +161,13 @@ class Stream:
         yield from self._end_in(ending, frames, found, search)
         return True
 
-    def conclude(self, search: SegmentSearch) -> Asking[bool]:
+    def conclude(self, search: SegmentSearch) -> Handling[bool]:
         """Make everything final and answer the flush: all audio is computed. True if the model must start afresh."""
         self.flushing = False
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        _, words, search = self._read_again(NO_WORDS, words, search)
+        _, words, search = yield from self._read_again(NO_WORDS, words, search)
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
         yield from self._end_segment(self.supply.received, words, None, search, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
@@ -236,11 +238,11 @@ class Stream:
     def _sample(self, frame: int) -> int:
         return self.supply.base + frame * self.time_scale.frame_samples
 
-    def _end_in(self, ending: SegmentEnd, frames: int, found: Hypothesis, search: SegmentSearch) -> Asking[None]:
+    def _end_in(self, ending: SegmentEnd, frames: int, found: Hypothesis, search: SegmentSearch) -> Handling[None]:
         """End the segment as the rule says after so many frames."""
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
         last = search.finish().words if found.words or found.running else ()
-        found, last, search = self._read_again(found, last, search)
+        found, last, search = yield from self._read_again(found, last, search)
         words = last if ending.silence else _shared(found.words, last)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
@@ -250,14 +252,15 @@ class Stream:
 
     def _read_again(
         self, found: Hypothesis, words: tuple[HypothesisWord, ...], search: SegmentSearch
-    ) -> tuple[Hypothesis, tuple[HypothesisWord, ...], SegmentSearch]:
+    ) -> Handling[tuple[Hypothesis, tuple[HypothesisWord, ...], SegmentSearch]]:
         """What is known of the segment after the second pass, if there is one for this stream.
 
         A segment without words is not worth it. And words that were shown do not go without a final.
         """
         if not (words and self.options.second_pass):
             return found, words, search
-        again, second = search.again(self.supply.segment())
+        seconds = self.supply.computed / self.time_scale.sample_rate
+        again, second = yield Reread(seconds, search.again(self.supply.segment()))
         more = second.finish().words
         return (again, more, second) if more else (found, words, search)
 
@@ -271,7 +274,7 @@ class Stream:
         heard_ms: int | None,
         pause: bool = False,
         frames: int | None = None,
-    ) -> Asking[None]:
+    ) -> Handling[None]:
         """Make the words before `frame` final, and begin a new segment at the sample `cut`.
 
         `heard_ms`: the speaker paused, and is silent until then; None if the segment has its greatest length.

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from streamer.engine.preparation import SLICE_S, Preparations
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hotword, Hypothesis, Search
 from streamer.engine.segment_audio import SegmentAudio
 from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.work.waiting import SLICE_S, WaitingWork
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import FRAME, UNITS, say
 from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text
@@ -182,11 +182,11 @@ def test_a_stream_is_prepared_beside_others() -> None:
     options = StreamOptions(hotwords=hotwords)
     wanted = hear(lexicon_recogniser(words), [audio], options)
     recogniser, slices = lexicon_recogniser(words), 0
-    recogniser._preparations = Preparations(itertools.count(0.0, SLICE_S / 3).__next__)  # a part or two a slice
+    recogniser._waiting = WaitingWork(itertools.count(0.0, SLICE_S / 3).__next__)  # a part or two a slice
     recogniser.open(2)
     recogniser.open(1, options, at_once=False)
-    while recogniser.preparing(1):
-        assert recogniser.prepare() in ([], [(1, None)])
+    while recogniser.waits_for(1):
+        assert recogniser.work() in ([], [(1, None)])
         one(recogniser, Chunk(2, audio[slices * 160 : slices * 160 + 160]))
         slices += 1
     assert slices > 5
@@ -205,7 +205,7 @@ def test_a_stream_that_is_being_prepared_can_be_closed_or_fed() -> None:
     assert "cab" in text(one(recogniser, Chunk(1, say("cab"), end=True)))
     assert (recogniser.unprepared, recogniser.live) == (0, 0)
     recogniser.open(1, StreamOptions(hotwords=(Hotword("xyz"),)), at_once=False)
-    while not (ended := recogniser.prepare()):
+    while not (ended := recogniser.work()):
         pass
     assert [(stream, error and error.code) for stream, error in ended] == [(1, "bad_options")]
     assert recogniser.live == 0

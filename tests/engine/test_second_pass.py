@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.models.streaming_model import Emissions, ModelState
-from streamer.engine.recogniser import Recogniser
+from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Search
 from streamer.engine.segment_audio import SegmentAudio, TimeScale
-from streamer.engine.stream_events import Final, Partial, StreamEvent
+from streamer.engine.stream_events import Final, Heard, Partial, StreamError, StreamEvent
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
+from streamer.engine.work.waiting import Wait
 from streamer.limits import WHOLE_MS
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
-from tests.engine.exact_streams import hear, lexicon_search, text
+from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text
 
 TWICE = StreamOptions(second_pass=True)
 G, H = UNITS.index("g"), UNITS.index("h")
@@ -165,6 +169,98 @@ def test_a_model_that_cannot_do_it_goes_without() -> None:
     once, asked = (hear(make(OnePassModel()), SPOKEN, options) for options in (StreamOptions(), TWICE))
     assert asked == once
     assert any(event.stable for event in partials(asked))
+
+
+def served(
+    recogniser: Recogniser, feeds: Sequence[tuple[Sequence[NDArray[np.int16]], StreamOptions]], dice: random.Random
+) -> tuple[list[list[StreamEvent]], int]:
+    """The events of streams that are fed at random, and how often one was fed while another waited.
+
+    As in the service, a second pass is read part by part between steps, and the chunks of its stream wait.
+    """
+    due = [
+        [*(Chunk(stream, piece) for piece in pieces), Chunk(stream, NOTHING, end=True)]
+        for stream, (pieces, _) in enumerate(feeds)
+    ]
+    events: list[list[StreamEvent]] = [[] for _ in feeds]
+    beside = 0
+    for stream, (_, options) in enumerate(feeds):
+        recogniser.open(stream, options)
+    while any(due):
+        waiting = [stream for stream in range(len(feeds)) if recogniser.waits_for(stream)]
+        able = [stream for stream, chunks in enumerate(due) if chunks and stream not in waiting]
+        if waiting and (not able or dice.random() < 0.5):
+            assert all(error is None for _, error in recogniser.work())
+            continue
+        beside += bool(waiting)
+        chunks = [due[stream].pop(0) for stream in dice.sample(able, dice.randint(1, len(able)))]
+        for index, answer in recogniser.step_without_waiting(chunks):
+            assert not isinstance(answer, StreamError), answer
+            if isinstance(answer, Chunk):
+                due[answer.stream].insert(0, answer)
+            else:
+                events[chunks[index].stream] += [event for event in answer if not isinstance(event, Heard)]
+    return events, beside
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_others_are_computed_while_a_segment_is_read_again(seed: int) -> None:
+    """Between any parts of second passes, in any order. Every stream has the events that it has alone."""
+    dice = random.Random(seed)
+    wishes = [
+        TWICE,
+        TWICE,
+        StreamOptions(),
+        StreamOptions(second_pass=True, endpoint=EndpointRule(silence=False, longest_ms=6000)),
+    ]
+    feeds = [(pieces(talk(10 * seed + number, words=12)[1], dice), options) for number, options in enumerate(wishes)]
+    alone = [hear(make(HastyModel()), *feed) for feed in feeds]
+    together, beside = served(make(HastyModel()), feeds, dice)
+    assert together == alone
+    assert beside > 3
+
+
+def until_it_waits(recogniser: Recogniser, stream: int, chunk: NDArray[np.int16]) -> Chunk:
+    """Feed a stream. Returns the rest of the chunk, for which a second pass is due."""
+    recogniser.open(stream, TWICE)
+    [(_, rest)] = recogniser.step_without_waiting([Chunk(stream, chunk)])
+    assert isinstance(rest, Chunk)
+    assert recogniser.waits_for(stream) is Wait.SECOND_PASS
+    return rest
+
+
+def test_a_stream_that_waits_can_be_closed_or_fed() -> None:
+    """Closed, it costs no more work and leaves nothing in its slot; fed, it waits no longer and loses nothing."""
+    recogniser, spoken = make(HastyModel()), np.concatenate([*SPOKEN, silence(1500)])
+    until_it_waits(recogniser, 1, spoken)
+    recogniser.close(1)
+    assert (recogniser.waits_for(1), recogniser.live, recogniser.work()) == (None, 0, [])
+    rest = until_it_waits(recogniser, 2, spoken)
+    events = one(recogniser, rest) + one(recogniser, Chunk(2, NOTHING, end=True))
+    assert [event for event in events if not isinstance(event, Heard)] == hear(make(HastyModel()), [spoken], TWICE)
+
+
+class BrittleModel(HastyModel):
+    """Cannot read a segment that begins with silence."""
+
+    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+        if not samples[0]:
+            raise RuntimeError("no memory")
+        return super().whole(samples)
+
+
+def test_a_second_pass_that_fails_ends_its_stream_alone() -> None:
+    """The others of the batch have their words."""
+    recogniser = make(BrittleModel())
+    for stream in (1, 2):
+        recogniser.open(stream, TWICE)
+    chunks = [Chunk(1, np.concatenate([silence(400), say("bag")]), end=True), Chunk(2, say("bag"), end=True)]
+    answers = dict(recogniser.step(chunks))
+    assert isinstance(answers[0], StreamError)
+    assert str(answers[0]) == "failed: a segment could not be read again: no memory"
+    assert isinstance(answers[1], list)
+    assert text(answers[1]) == "bag"
+    assert recogniser.live == 0
 
 
 def test_the_segment_has_all_steps_and_the_tail() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from streamer.engine.model_file import ModelFileKind
-from streamer.engine.work import Work, finish
+from streamer.engine.work.parts import Work, finish
 
 ROOT = 0
 NO_NODE = -1

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 GUESSES = 3  # pronunciations kept for each word
 MOST_WORDS = 20_000  # remembered for all callers together

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
-from streamer.engine.work import NotNow, Work, finish
+from streamer.engine.work.parts import NotNow, Work, finish
 
 # Columns of the table of nodes. DOUBLED: whether the parent has the same unit.
 BASE, PARENT, UNIT, DOUBLED, FIRST_WORD, WORD_COUNT, DEPTH = range(7)

@@ -18,7 +18,7 @@ from streamer.engine.search.beams import ENDED_WORD, Beams, Records
 from streamer.engine.search.hotwords.hotword_bonuses import HotwordBonuses
 from streamer.engine.search.hotwords.hotword_compiler import CompiledHotwords
 from streamer.engine.search.search import BLANK
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 # Of words with the same pronunciation only the likeliest are considered.
 MOST_HOMOPHONES = 8

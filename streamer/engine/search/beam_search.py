@@ -28,7 +28,7 @@ from streamer.engine.search.neural_rescoring import BeamStep, NeuralRescoring
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.search.word_agreement import AgreementShares, WordAgreement
 from streamer.engine.search.word_histories import NO_HISTORY, EndedWord, WordHistories
-from streamer.engine.work import Work, finish
+from streamer.engine.work.parts import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word

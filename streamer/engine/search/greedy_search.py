@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.search import BLANK, Hotword, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 SPACE = " "
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streamer.engine.models.streaming_model import Emissions
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 from streamer.limits import HOTWORD_WEIGHT
 
 BLANK = 0

@@ -8,7 +8,7 @@ from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.search.transducer_beam import Candidate, TransducerBeamSearch
 from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
 from streamer.engine.search.search import Hotword
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 _NONE = float("inf")
 

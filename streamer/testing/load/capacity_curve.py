@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 
-from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Capacity, measure
+from streamer.bridge.upstreams.capacity import SHARE, STEP_S, WHOLE_SHARE, Capacity, measure
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.limits import DEFAULT_MODEL
@@ -37,7 +37,9 @@ def step_table(found: Capacity) -> str:
         part = level.step_s / STEP_S
         answers = f"{level.quantile(0.5):.3f} | {level.quantile(0.99):.3f}"
         lines.append(f"| {level.sessions} | {level.step_s:.3f} | {part:.0%} | {answers} |")
-    return "\n".join(lines) + f"\n\nA step of {STEP_S:g} s may take {SHARE:.0%} of its time."
+    again = f"Second passes take {found.second_pass_s:.4f} s more for a step of each session."
+    shares = f"A step of {STEP_S:g} s may take {SHARE:.0%} of its time, and {WHOLE_SHARE:.0%} with second passes."
+    return "\n".join([*lines, "", again, shares])
 
 
 async def live(url: str, audio: bytes, number: int, seconds: float) -> tuple[Period, Counter[str]]:

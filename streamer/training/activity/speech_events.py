@@ -19,7 +19,7 @@ from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
 from streamer.engine.segment_audio import piece_samples
 from streamer.engine.stream_events import Speech
 from streamer.engine.stream_options import StreamOptions
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 

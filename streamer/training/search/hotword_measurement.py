@@ -25,7 +25,7 @@ from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hotword
-from streamer.engine.work import finish
+from streamer.engine.work.parts import finish
 from streamer.evaluate.measures.word_errors import pair_words
 from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import HEAD, EmittedUtterance

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from streamer.bridge.upstreams import capacity
-from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Level, measure
+from streamer.bridge.upstreams.capacity import SHARE, STEP_S, WHOLE_SHARE, Capacity, Level, measure
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.triton.server import TritonServer
 from tests.bridge.upstreams.opened_models import opened
@@ -26,15 +26,16 @@ async def pool(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
 
 
 async def test_it_is_found(pool: UpstreamPool, triton: TritonServer) -> None:
-    """More and more sessions are tried, up to their share of the time; the result was tried and needed less."""
+    """More and more sessions are tried, up to their share of the time; so many need less, also with second passes."""
     told: list[Level] = []
     asked, executed = await figures(triton)
     found = await measure(pool, pcm("quilter.ogg"), told.append)
     asked_after, executed_after = await figures(triton)
     assert sorted(level.sessions for level in told) == [level.sessions for level in found.levels]
-    by_number = {level.sessions: level for level in found.levels}
     assert 1 <= found.sessions <= pool.most
-    assert found.sessions == 1 or by_number[found.sessions].step_s == found.step_s <= SHARE * STEP_S
+    assert found.sessions == 1 or found.step_s <= SHARE * STEP_S
+    assert found.sessions == 1 or found.whole_s <= WHOLE_SHARE * STEP_S
+    assert found.step_s >= max(level.step_s for level in found.levels if level.sessions <= found.sessions)
     assert found.limited == (found.sessions == pool.most)
     assert all(level.quantile(0.5) <= level.quantile(0.99) for level in found.levels)
     if found.levels[-1].sessions > 1:  # they are computed together
@@ -58,9 +59,29 @@ async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: py
     assert (found.sessions, [level.sessions for level in found.levels]) == (1, [1])
     assert not found.limited
     monkeypatch.setattr(capacity, "SHARE", 1000.0)
+    monkeypatch.setattr(capacity, "WHOLE_SHARE", 1000.0)
     found = await measure(pool, pcm("quilter.ogg"))
     assert found.sessions == pool.most
     assert found.limited
+
+
+async def test_second_passes_may_take_a_share_as_well(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If they take more, there are fewer sessions than steps alone would allow."""
+    monkeypatch.setattr(capacity, "LEVEL_S", 0.0)
+    monkeypatch.setattr(capacity, "FEWEST_ROUNDS", 1)
+    monkeypatch.setattr(capacity, "SHARE", 1000.0)
+    monkeypatch.setattr(capacity, "WHOLE_SHARE", 0.00001)
+    found = await measure(pool, pcm("quilter.ogg"))
+    assert found.sessions == 1 < found.levels[-1].sessions
+    assert not found.limited
+
+
+def test_a_step_of_any_number_is_estimated() -> None:
+    """Between two numbers that were measured, in proportion; beyond them, as the nearest."""
+    levels = [Level(4, 0.04, [0.04]), Level(8, 0.06, [0.06])]
+    found = [Capacity(sessions, levels, 0.01) for sessions in (1, 4, 6, 8)]
+    assert [each.step_s for each in found] == pytest.approx([0.04, 0.04, 0.05, 0.06])
+    assert [each.whole_s for each in found] == pytest.approx([0.05, 0.08, 0.11, 0.14])
 
 
 async def test_it_ends_in_time(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from streamer.engine.language.letter_to_sound import BEAM, LetterToSound
 from streamer.engine.language.pronouncer import CallerMemories, Pronouncer, Ways
-from streamer.engine.work import Work, finish
+from streamer.engine.work.parts import Work, finish
 from tests.engine.tiny_language import spelling
 
 WORDS = ["".join(way) for way in itertools.product("abc", repeat=4)]

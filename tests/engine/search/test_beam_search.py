@@ -15,7 +15,7 @@ from torch import Tensor
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hypothesis
-from streamer.engine.work import finish
+from streamer.engine.work.parts import finish
 from tests.engine.tiny_language import BLANK, BOUNDARY, UNITS, WIDE, Tongue, emissions, enumerated
 
 NARROW = BeamOptions(beam=8, tokens=3, endings=8, language_weight=0.7, word_bonus=0.3)

@@ -8,7 +8,7 @@ import torch
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hotword
-from streamer.engine.work import finish
+from streamer.engine.work.parts import finish
 from streamer.testing.exact_speech import UNITS
 
 

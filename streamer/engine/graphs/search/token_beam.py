@@ -18,7 +18,7 @@ from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 HOTWORD_BONUS = 1.5
 """Natural log, for each token of a hotword of weight 1: what sherpa-onnx gives by default."""

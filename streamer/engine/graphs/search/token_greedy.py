@@ -10,7 +10,7 @@ from typing import ClassVar
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 
 @dataclass

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.search.hotwords.bonus_loops import BonusArrays, extend_hash
-from streamer.engine.work import Work
+from streamer.engine.work.parts import Work
 
 _LAST_KEY = 2**63 - 1
 _ENTRIES_A_PART = 256  # of the work: some tenths of a millisecond

@@ -17,7 +17,7 @@ from streamer.engine.language.pronouncer import Pronouncer, Ways
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.hotwords.hotword_bonuses import StreamBonuses
 from streamer.engine.search.search import Hotword
-from streamer.engine.work import Work, finish
+from streamer.engine.work.parts import Work, finish
 
 MOST_HOTWORDS, MOST_WORDS, MOST_CHARACTERS = 200, 6, 60
 _HOTWORDS_A_PART = 4  # of the work: some tenths of a millisecond

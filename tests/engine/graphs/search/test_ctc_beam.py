@@ -16,7 +16,7 @@ from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.search.ctc_beam import CtcBeamSearch
 from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
 from streamer.engine.search.search import Hotword, Hypothesis
-from streamer.engine.work import finish
+from streamer.engine.work.parts import finish
 
 TOKENS = ("<blk>", "▁a", "b", "▁c")
 Frames = np.ndarray[tuple[int, ...], np.dtype[np.float32]]

@@ -17,7 +17,7 @@ from streamer.engine.graphs.search.transducer_beam import TransducerBeamSearch
 from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.search.search import Hotword
-from streamer.engine.work import finish
+from streamer.engine.work.parts import finish
 from streamer.graphs.model_folder import read_model_folder
 from streamer.graphs.transducer import ContextTransducer
 from streamer.testing.graphs.exact_icefall import JOINED, TOKENS

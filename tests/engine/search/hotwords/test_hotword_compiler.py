@@ -20,7 +20,7 @@ from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.hotwords.hotword_compiler import words_of
 from streamer.engine.search.search import Hotword, Hypothesis
-from streamer.engine.work import NotNow, finish
+from streamer.engine.work.parts import NotNow, finish
 from tests.engine.tiny_language import BOUNDARY, UNITS, Tongue, emissions, forward, spelling
 from tests.project import BUNDLE
 

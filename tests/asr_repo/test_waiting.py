@@ -1,17 +1,23 @@
-"""Streams that take long to prepare, in the real Triton with the shipped model, do not delay other streams."""
+"""Streams that wait, in the real Triton with the shipped model: they do not delay other streams, and lose nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from string import ascii_lowercase
+from typing import Any
 
+import numpy as np
 import pytest
+from tritonclient.grpc import InferenceServerClient, InferInput
 
+from streamer.adapters.held_requests import MOST_REQUESTS
+from streamer.triton import MODEL
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
-from tests.asr_repo.model_client import STEP, plain, recognise, said, text
+from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.samples import pcm
 
 
@@ -87,3 +93,45 @@ async def test_small_lists_do_not_wait_for_those_of_another_caller(link: Link) -
     assert [events[0].type for events in await asyncio.gather(*opening)] == ["opened"] * 4
     for sequence in (modest, *greedy):
         await sequence.send(b"", end=True)
+
+
+async def test_others_are_answered_while_a_segment_is_read_again(link: Link) -> None:
+    """Steps sent after the end of a long segment are answered before its final."""
+    audio = pcm("talk.flac")
+    other, long = link.sequence(), link.sequence({"second_pass": True, "endpoint": "off"})
+    for start in range(0, len(audio) - STEP, STEP):
+        await long.send(audio[start : start + STEP])
+    await other.send(audio[:STEP])
+    ending = asyncio.create_task(long.send(b"", end=True))
+    await asyncio.sleep(0)
+    for start in range(STEP, 4 * STEP, STEP):
+        assert (await other.send(audio[start : start + STEP]))[-1].type == "heard"
+        assert not ending.done()
+    assert "final" in [event.type for event in await ending]
+    await other.send(b"", end=True)
+
+
+async def test_a_recording_may_be_sent_without_waiting_for_answers(link: Link, triton: TritonServer) -> None:
+    """Far more requests than are held for a stream: none is refused, and the events are the same."""
+    audio = pcm("talk.flac")
+    chunks = [audio[start : start + STEP // 8] for start in range(0, len(audio), STEP // 8)]
+    assert len(chunks) > 8 * MOST_REQUESTS
+    hasty = await asyncio.to_thread(sent_at_once, triton.grpc_address, chunks, {"second_pass": True})
+    assert said(hasty) == said(await recognise(link, audio, second_pass=True))
+
+
+def sent_at_once(address: str, chunks: Sequence[bytes], options: dict[str, Any]) -> Events:
+    """Send all of these chunks without waiting for an answer. Returns all events."""
+    answers: list[Any] = []
+    with InferenceServerClient(address) as client:
+        client.start_stream(lambda result, error: answers.append(error or result.as_numpy("EVENTS")[0]))
+        for number, chunk in enumerate(chunks):
+            audio = InferInput("AUDIO", [1, len(chunk) // 2], "INT16")
+            audio.set_data_from_numpy(np.frombuffer(chunk, np.int16)[None])
+            given = InferInput("OPTIONS", [1, 1], "BYTES")
+            text = json.dumps({} if number else options)
+            given.set_data_from_numpy(np.array([[text.encode()]], dtype=np.object_))
+            place = {"sequence_start": not number, "sequence_end": number == len(chunks) - 1}
+            client.async_stream_infer(MODEL, [audio, given], sequence_id=7, **place)
+        client.stop_stream()
+    return [json.loads(event) for events in answers for event in events]

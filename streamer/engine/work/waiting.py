@@ -1,0 +1,139 @@
+"""The work for which streams wait: done slice by slice between the steps of others.
+
+A stream waits until its options are prepared, before its first audio can be computed; and for the second pass of each
+segment. Callers have equal shares of the time. The work that would be done first if all callers were served in parallel
+is done first (fair queueing). So a short list of hotwords or a short segment does not wait for the long ones of other
+callers, however many there are. Long ones are done one after another, because in parallel all of them would be late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from streamer.engine.work.parts import NotNow, Work, finish
+
+# A step of other streams waits for two slices at most: one that had begun, and one after the previous step. A part of a
+# second pass takes longer, some milliseconds: it is a slice by itself.
+SLICE_S = 0.0005
+# Shorter than the time after which Triton drops an idle sequence, and than the time for which the bridge waits.
+PREPARATION_LIMIT_S = 10.0
+
+Done = tuple[int, Exception | None]
+"""A stream that does not wait any more, and why its work failed if it did."""
+
+
+class Wait(Enum):
+    """What a stream waits for."""
+
+    PREPARATION = auto()
+    SECOND_PASS = auto()
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    stream: int
+    wait: Wait
+    caller: str
+    work: Work[None]
+    begun_at: float
+    order: tuple[float, int]  # when it would be done, in shared time, and the number of the work
+
+
+class WaitingWork:
+    """The streams that wait, and the work of each."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._now = clock
+        self._waiting: dict[int, _Waiting] = {}  # by stream
+        self._callers: Counter[str] = Counter()  # the number of waiting streams of each caller
+        # Shared time is the work that each caller would have received if all were served in parallel.
+        self._shared_s = 0.0
+        self._promised_s: dict[str, float] = {}  # the shared time at which all work of a caller would be done
+        self._added = 0
+
+    def __contains__(self, stream: object) -> bool:
+        return stream in self._waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def find(self, stream: int) -> Wait | None:
+        """What this stream waits for; None if it does not wait."""
+        found = self._waiting.get(stream)
+        return None if found is None else found.wait
+
+    def count(self, wait: Wait) -> int:
+        """How many streams wait for this."""
+        return sum(each.wait == wait for each in self._waiting.values())
+
+    def add(self, stream: int, wait: Wait, work: Work[None], caller: str, estimate_s: float) -> None:
+        """Let this stream wait until this work is done, which will take about `estimate_s`."""
+        done_s = max(self._shared_s, self._promised_s.get(caller, 0.0)) + estimate_s
+        self._promised_s[caller] = done_s
+        self._added += 1
+        self._callers[caller] += 1
+        self._waiting[stream] = _Waiting(stream, wait, caller, work, self._now(), (done_s, self._added))
+
+    def drop(self, stream: int) -> None:
+        """Cancel the work for a stream that is not needed any more."""
+        if (waiting := self._take(stream)) is not None:
+            waiting.work.close()
+
+    def finish(self, stream: int) -> None:
+        """Do the work for this stream now, before all other. Raises its errors. A stream that does not wait stays."""
+        if (waiting := self._take(stream)) is not None:
+            finish(waiting.work)
+
+    def advance(self, second_passes_s: float = 0.0) -> list[Done]:
+        """Work for one slice, or for this long if there are second passes. Returns the streams that wait no longer."""
+        since = self._now()
+        ended: list[Done] = self._late(since)
+        callers = max(1, len(self._callers))
+        until = {Wait.PREPARATION: since + SLICE_S, Wait.SECOND_PASS: since + max(SLICE_S, second_passes_s)}
+        while waiting := self._next(until):
+            try:
+                while self._now() < until[waiting.wait]:
+                    next(waiting.work)
+            except StopIteration:
+                ended.append((waiting.stream, None))
+                self._take(waiting.stream)
+            except Exception as error:
+                ended.append((waiting.stream, error))
+                self.drop(waiting.stream)
+        self._shared_s += (self._now() - since) / callers
+        if not self._waiting:
+            self._shared_s = 0.0
+            self._promised_s.clear()
+        return ended
+
+    def _next(self, until: Mapping[Wait, float]) -> _Waiting | None:
+        """Whose turn it is, of those for which there is still time."""
+        now = self._now()
+        return min((each for each in self._waiting.values() if now < until[each.wait]), key=_order, default=None)
+
+    def _late(self, now: float) -> list[Done]:
+        """Cancel the preparations that wait for too long. A second pass is not cancelled: its words were shown."""
+        late = [
+            each.stream
+            for each in self._waiting.values()
+            if each.wait is Wait.PREPARATION and now - each.begun_at > PREPARATION_LIMIT_S
+        ]
+        for stream in late:
+            self.drop(stream)
+        return [(stream, NotNow("too many hotwords are being prepared at present; try again later")) for stream in late]
+
+    def _take(self, stream: int) -> _Waiting | None:
+        found = self._waiting.pop(stream, None)
+        if found is not None:
+            self._callers[found.caller] -= 1
+            if not self._callers[found.caller]:
+                del self._callers[found.caller]
+        return found
+
+
+def _order(waiting: _Waiting) -> tuple[float, int]:
+    return waiting.order
