@@ -35,6 +35,7 @@ LEAD_S: Final = 0.4
 PATIENCE_MS: Final = 120_000
 # The sandbox of chromium does not work in containers.
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
+BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 INTER: Final = Path("/usr/share/fonts/opentype/inter")
 # A bare Debian has a font that hardly anybody uses.
 FONTS: Final = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
@@ -52,7 +53,7 @@ def main() -> int:
         "--server", metavar="URL", help="the page of a service that already runs, such as http://127.0.0.1:8080"
     )
     arguments = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     if chromium is None:
         print("A browser is missing: apt-get install chromium", file=sys.stderr)
         return 1

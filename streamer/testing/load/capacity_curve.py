@@ -42,10 +42,12 @@ def step_table(found: Capacity) -> str:
     return "\n".join([*lines, "", again, shares])
 
 
-async def live(url: str, audio: bytes, number: int, seconds: float) -> tuple[Period, Counter[str]]:
+async def live(
+    url: str, audio: bytes, number: int, seconds: float, *, second_pass: bool = False
+) -> tuple[Period, Counter[str]]:
     """Run live sessions for this many seconds. Returns what they saw, and how they ended."""
     lag = LagWatch(url)
-    sessions = await open_sessions(url, audio, number, GATHER_S)
+    sessions = await open_sessions(url, audio, number, GATHER_S, second_pass=second_pass)
     watching = asyncio.create_task(lag.watch())
     try:
         await asyncio.sleep(WARM_UP_S)

@@ -241,7 +241,7 @@ export class Desk extends EventTarget {
     }
 
     async #send(recording, paced) {
-        const session = this.#open(0, {second_pass: true}, paced);
+        const session = this.#open(0, paced);
         const sending = new AbortController();
         this.#sending = sending;
         this.#do("transcribing");
@@ -264,9 +264,9 @@ export class Desk extends EventTarget {
     }
 
     /** Opens a session with these and the user's options. Its words go on the sheet from this time on. */
-    #open(fromMs, options = {}, paced = false) {
+    #open(fromMs, paced = false) {
         this.sheet.begin(fromMs);
-        const session = new Session({key: this.#settings.key, options: {...this.#settings.options, ...options}});
+        const session = new Session({key: this.#settings.key, options: this.#settings.options});
         this.#session = session;
         let began = false;
         session.ready.then(() => (began = true), () => {});
