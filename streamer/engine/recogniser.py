@@ -62,7 +62,7 @@ class Chunk:
 
 
 Answer = tuple[int, list[StreamEvent] | StreamError]
-AnswerOrRest = Answer | tuple[int, Chunk]
+AnswerOrRest = tuple[int, list[StreamEvent] | StreamError | Chunk]
 
 
 class Recogniser:

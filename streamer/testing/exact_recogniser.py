@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamer.engine.recogniser import Answer, Chunk, Recogniser
+from streamer.engine.recogniser import AnswerOrRest, Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
@@ -41,14 +41,14 @@ class FaultyRecogniser(Recogniser):
             time.sleep(HANG_S)
         super().open(stream, options, at_once=at_once)
 
-    def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
+    def step_without_waiting(self, chunks: Sequence[Chunk]) -> Iterator[AnswerOrRest]:
         """Compute a batch; fails, gives no events or never ends, depending on the fault."""
         if self._fault == "fails":
             raise RuntimeError("no audio")
         if self._fault == "hangs later" and (self._folder / HANG_FILE).exists():
             time.sleep(FOREVER_S)
-        for index, answer in super().step(chunks):
-            yield index, [] if self._fault == "says nothing" and isinstance(answer, list) else answer
+        for index, answer in super().step_without_waiting(chunks):
+            yield (index, []) if self._fault == "says nothing" and isinstance(answer, list) else (index, answer)
 
 
 def searches(slots: int) -> dict[str, GreedySearch]:
