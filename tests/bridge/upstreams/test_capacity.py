@@ -25,6 +25,14 @@ async def pool(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
     await no_streams(triton)
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure each number of sessions by a step of each, and as many numbers as it takes."""
+    monkeypatch.setattr(capacity, "LEVEL_S", 0.0)
+    monkeypatch.setattr(capacity, "FEWEST_ROUNDS", 1)
+    monkeypatch.setattr(capacity, "LIMIT_S", 100.0)
+
+
 async def test_it_is_found(pool: UpstreamPool, triton: TritonServer) -> None:
     """More and more sessions are tried, up to their share of the time; so many need less, also with second passes."""
     told: list[Level] = []
@@ -49,11 +57,9 @@ async def figures(triton: TritonServer) -> tuple[float, float]:
     return asked, executed
 
 
+@pytest.mark.usefixtures("brief")
 async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number follows from the share; one session is taken in the worst case too."""
-    monkeypatch.setattr(capacity, "LEVEL_S", 0.0)
-    monkeypatch.setattr(capacity, "FEWEST_ROUNDS", 1)
-    monkeypatch.setattr(capacity, "LIMIT_S", 100.0)
     monkeypatch.setattr(capacity, "SHARE", 0.00001)
     found = await measure(pool, pcm("quilter.ogg"))
     assert (found.sessions, [level.sessions for level in found.levels]) == (1, [1])
@@ -65,10 +71,9 @@ async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: py
     assert found.limited
 
 
+@pytest.mark.usefixtures("brief")
 async def test_second_passes_may_take_a_share_as_well(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
     """If they take more, there are fewer sessions than steps alone would allow."""
-    monkeypatch.setattr(capacity, "LEVEL_S", 0.0)
-    monkeypatch.setattr(capacity, "FEWEST_ROUNDS", 1)
     monkeypatch.setattr(capacity, "SHARE", 1000.0)
     monkeypatch.setattr(capacity, "WHOLE_SHARE", 0.00001)
     found = await measure(pool, pcm("quilter.ogg"))
