@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from streamer.bridge.access.watched_files import WatchedFiles
 from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
@@ -20,21 +23,20 @@ class Certificate:
     def __init__(self, chain: Path, key: Path | None = None) -> None:
         self._chain, self._key = chain, key
         self._failure = ""  # of the last reading
-        self._seen = self._signature()
-        self._current = self._read()
-        self.context = self._read()  # to listen with
+        with self._said():
+            # A new context each time: if only one of the two files is new, the context in use must stay as it is.
+            self._files = WatchedFiles([chain, key or chain], self._read)
+            self.context = self._read()  # to listen with
         # Called in every handshake, whether the client names a server or not.
         self.context.sni_callback = self._choose
 
     def refresh(self) -> None:
         """Read the files again if they have changed. If they cannot be used, keep the present certificate."""
         try:
-            signature = self._signature()
-            if signature != self._seen:
-                self._seen = signature
-                # A new context: if only one of the two files is new, the context in use must stay as it is.
-                self._current = self._read()
-                self._failure = ""
+            with self._said():
+                changed = self._files.refresh()
+            self._failure = ""
+            if changed:
                 log.info("certificate read again")
         except CertificateError as error:
             if str(error) != self._failure:
@@ -43,17 +45,7 @@ class Certificate:
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
         self.refresh()
-        connection.context = self._current
-
-    def _signature(self) -> tuple[tuple[int, int, int], ...]:
-        signature = []
-        for path in (self._chain, self._key or self._chain):
-            try:
-                status = path.stat()
-            except OSError as error:
-                raise CertificateError(f"{path} cannot be read: {error.strerror}.") from error
-            signature.append((status.st_mtime_ns, status.st_size, status.st_ino))
-        return tuple(signature)
+        connection.context = self._files.content
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -64,9 +56,15 @@ class Certificate:
             where = f"{self._chain} and {self._key}" if self._key else str(self._chain)
             why = error.reason.replace("_", " ").lower() if error.reason else "no PEM certificate with its key"
             raise CertificateError(f"{where} cannot be used for TLS: {why}.") from error
+        return context
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Say which file cannot be read."""
+        try:
+            yield
         except OSError as error:
             raise CertificateError(f"{error.filename or self._chain} cannot be read: {error.strerror}.") from error
-        return context
 
 
 def _no_password() -> str:

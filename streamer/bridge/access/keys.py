@@ -11,10 +11,12 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamer.bridge.access.watched_files import WatchedFiles
 from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
@@ -23,8 +25,6 @@ log = Log("streamer.bridge")
 PREFIX = "streamer_"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-# A file may change twice within one tick of its clock. So a file that is newer than this is always read again.
-_FRESH_NS = 2_000_000_000
 
 
 class KeyFileError(Exception):
@@ -53,55 +53,41 @@ class KeyFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._failure = ""  # of the last reading
-        self._note(self._signature())
-        self._entries = self._read()
+        with _said(path):
+            self._file = WatchedFiles([path], self._read)
 
     def __len__(self) -> int:
         self.refresh()
-        return len(self._entries)
+        return len(self._file.content)
 
     def name_of(self, secret: str) -> str | None:
         """Return the name of this key, or None. Every entry is compared, so the time reveals nothing."""
         self.refresh()
         digest, found = _digest(secret), None
-        for name, expected in self._entries:
+        for name, expected in self._file.content:
             if hmac.compare_digest(digest, expected):
                 found = name
         return found
 
     def refresh(self) -> None:
         """Read the file again if it has changed. If it cannot be used, keep the present keys."""
+        before = self._file.content
         try:
-            signature = self._signature()
-            if signature == self._seen and not self._fresh:
-                return
-            self._note(signature)
-            before, self._entries, self._failure = self._entries, self._read(), ""
+            with _said(self._path):
+                self._file.refresh()
+            self._failure = ""
         except KeyFileError as error:
             # A half-written file must not lock callers out, nor admit strangers.
             if str(error) != self._failure:
                 log.error("keys not read again, the old ones stay", reason=str(error))
             self._failure = str(error)
         else:
-            if self._entries != before:
-                log.info("keys read again", keys=len(self._entries))
-
-    def _note(self, signature: tuple[int, int, int]) -> None:
-        self._seen = signature
-        self._fresh = time.time_ns() - signature[0] < _FRESH_NS
-
-    def _signature(self) -> tuple[int, int, int]:
-        try:
-            status = self._path.stat()
-        except OSError as error:
-            raise KeyFileError(f"{self._path} cannot be read: {error.strerror}.") from error
-        return status.st_mtime_ns, status.st_size, status.st_ino
+            if self._file.content != before:
+                log.info("keys read again", keys=len(self._file.content))
 
     def _read(self) -> tuple[tuple[str, bytes], ...]:
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise KeyFileError(f"{self._path} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise KeyFileError(f"{self._path} is not UTF-8 text.") from error
         entries: dict[bytes, str] = {}
@@ -119,6 +105,15 @@ class KeyFile:
             if entries.setdefault(digest, name) != name:
                 raise KeyFileError(f"Line {number} of {self._path} has the same key as another name.")
         return tuple((name, digest) for digest, name in entries.items())
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """Say that this file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _digest(secret: str) -> bytes:

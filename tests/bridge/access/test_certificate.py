@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from streamer.bridge.server import BridgeServer
 from streamer.client import SessionError, transcribe
 from tests.bridge.access.bare_port import ADMITTED, ALICE, bearer, listening, outcome, started
 from tests.bridge.access.certificate_authority import Authority
+from tests.bridge.descriptors import no_descriptors
 
 
 def secure(server: BridgeServer) -> str:
@@ -83,6 +85,22 @@ async def test_a_renewed_certificate_is_used_without_a_restart(
             assert await started(open_before) == ADMITTED
         authority.key.unlink()
         assert await serial(url, trusted) != first
+
+
+async def test_a_renewed_certificate_is_used_after_a_reading_that_failed(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A renewed certificate is used although it could not be read when that was noticed."""
+    certificate = Certificate(authority.chain, authority.key)
+    async with listening(certificate=certificate) as server:
+        first = await serial(secure(server), authority.trusted)
+        authority.renew()
+        for path in (authority.chain, authority.key):
+            os.utime(path, (2, 2))
+        with no_descriptors():
+            certificate.refresh()
+        assert "the old one" in caplog.text
+        assert await serial(secure(server), authority.trusted) != first
 
 
 async def test_silence_at_a_tls_port(authority: Authority) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
 
 from streamer.bridge.access.keys import KeyFile, KeyFileError, make_key
+from tests.bridge.descriptors import no_descriptors
 
 ALICE, BOB = make_key("alice"), make_key("bob")
 
@@ -115,4 +117,16 @@ def test_a_file_that_breaks_locks_nobody_out(path: Path, caplog: pytest.LogCaptu
             assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", None)
         assert len(caplog.records) == 1
     path.write_text(f"{BOB.line}\n")
+    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
+
+
+def test_a_change_counts_after_a_reading_that_failed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A change counts although the file could not be read when it was noticed, and is an old one by then."""
+    os.utime(path, (1, 1))
+    keys = KeyFile(path)
+    path.write_text(f"{BOB.line}\n")
+    os.utime(path, (2, 2))
+    with no_descriptors():
+        assert keys.name_of(ALICE.secret) == "alice"
+    assert "the old one" in caplog.text
     assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
