@@ -217,12 +217,16 @@ class EventModel(ABC):
             self._fail(request, error)
 
     def _response(self, request: Any, events: list[StreamEvent]) -> Any:
-        texts, flags = [self.text(event) for event in events], request.flags()
-        texts[-1:-1] = self.other_events(request)
+        flags = request.flags()
+        # How much was heard, and what must be computed again, are the last events.
+        end = next((place for place, event in enumerate(events) if isinstance(event, Heard)), len(events))
+        texts = [self.text(event) for event in events[:end]]
         if flags & START:
             texts.insert(0, self._opened(request.correlation_id()))
+        texts += self.other_events(request)
         if flags & END:
-            texts.insert(-1, self._mark("closed"))
+            texts.append(self._mark("closed"))
+        texts += [self.text(event) for event in events[end:]]
         tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
         extra = {"parameters": _parameters(events)} if self._has_parameters else {}
         return pb_utils.InferenceResponse([tensor], **extra)

@@ -264,8 +264,7 @@ class Sequence:
                 if end and not flush:
                     break  # nothing follows the cut
                 options = {"again": vars(events[-1]), **({"flush": True} if flush else {})}
-                # How much was heard comes again.
-                events = events[:-2] + await self._ask(b"", options, timeout)
+                events = _without_end(events) + await self._ask(b"", options, timeout)
         except BaseException:
             if end:
                 self.discard()
@@ -273,9 +272,7 @@ class Sequence:
         if not end:
             return events
         closing = await self._ask(b"", {}, timeout, end=True)
-        told: list[ModelEvent] = [event for event in events if not isinstance(event, (Again, Heard))]
-        told += [event for event in closing if not isinstance(event, (Again, Flushed))]
-        return told
+        return _without_end(events) + [event for event in closing if not isinstance(event, (Again, Flushed))]
 
     async def _ask(
         self, pcm: bytes, options: Mapping[str, object], timeout: Limit, *, end: bool = False
@@ -365,6 +362,11 @@ class Sequence:
 async def _is_ready(stub: Any, model: str, timeout: float) -> bool:
     answer = await stub.ModelReady(service_pb2.ModelReadyRequest(name=model), timeout=timeout)
     return bool(answer.ready)
+
+
+def _without_end(events: list[ModelEvent]) -> list[ModelEvent]:
+    """Leave out the end of an answer if another one follows, which says again how much was heard."""
+    return [event for event in events if not isinstance(event, (Again, Heard))]
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

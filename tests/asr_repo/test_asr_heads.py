@@ -11,8 +11,11 @@ import pytest_asyncio
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
+from streamer.triton import link as link_module
 from streamer.triton.link import Link, LinkError, Sequence
 from streamer.triton.server import TritonServer
+from streamer.wire.events import HeadEvent
+from streamer.wire.model_events import Again, Heard, ModelEvent
 from tests.asr_repo.faulty_heads import HEAD, SPOTTER, Fault, failed, faulty_repository, let_fail
 from tests.asr_repo.model_client import STEP, plain, recognise, text
 from tests.bridge.service_client import Event, disturbed, eventually, lasting
@@ -189,6 +192,29 @@ async def test_a_head_of_one_s_own(service: Service, repository: Path, whole: li
         times = [event["at_ms"] for event in found]
         assert times == sorted(set(times))
         assert len(times) > len(AUDIO) / 32_000
+
+
+async def test_no_event_of_a_head_is_lost_at_a_cut(
+    service: Service, heads: TritonServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How much was heard and `again` end an answer. What a head found before a cut reaches the caller of the link."""
+    answers: list[list[ModelEvent]] = []
+
+    def noted(answer: Any) -> list[ModelEvent]:
+        answers.append(read(answer))
+        return list(answers[-1])
+
+    read = link_module._events
+    monkeypatch.setattr(link_module, "_events", noted)
+    async with await Link.connect(heads.grpc_address, KEYWORDS) as link:
+        sequence = link.sequence()
+        told = await sequence.send(AUDIO) + await sequence.send(end=True)
+    ends = [[event.type for event in answer if isinstance(event, (Heard, Again))] for answer in answers]
+    assert [[event.type for event in answer[-len(end) :]] for answer, end in zip(answers, ends, strict=True)] == ends
+    at_cuts = [answer for answer, end in zip(answers, ends, strict=True) if end == ["heard", "again"]]
+    assert any(isinstance(event, HeadEvent) for answer in at_cuts for event in answer)
+    found = [event for answer in answers for event in answer if isinstance(event, HeadEvent)]
+    assert [event for event in told if isinstance(event, HeadEvent)] == found
 
 
 async def test_the_trained_spotter(service: Service) -> None:
