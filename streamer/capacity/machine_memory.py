@@ -35,14 +35,19 @@ def machine_memory(root: Path = ROOT) -> MachineMemory:
 
 def processors(root: Path = ROOT) -> int:
     """Find out how many processors this process may use. A part of a processor counts as one."""
-    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(processor_time(root)))
+
+
+def processor_time(root: Path = ROOT) -> float:
+    """Find out how many processors this process may use, where a quota may be a part of one."""
+    time = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     for folder in _control_groups(root, "cpu"):
         quota, _, period = _read(folder / "cpu.max").partition(" ")
         if not quota:
             quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
         if quota.isdecimal() and period.isdecimal():
-            number = min(number, math.ceil(int(quota) / int(period)))
-    return max(1, number)
+            time = min(time, int(quota) / int(period))
+    return time
 
 
 def _memory_of_machine(root: Path) -> int:

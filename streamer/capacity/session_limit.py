@@ -1,7 +1,7 @@
 """How many sessions this machine can serve. `serve --sessions auto` and `plan` measure and remember it.
 
-The result is remembered for a model, a machine and the settings of the measurement. It is measured again if one of them
-changes or the file is removed.
+The result is remembered for a model, a machine, what computes and the settings of the measurement. It is measured again
+if one of them changes or the file is removed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import platform
 import re
 import time
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streamer import __version__
 from streamer.bridge.telemetry import logs
-from streamer.shipped import shipped
+from streamer.capacity.machine_memory import ROOT, processor_time
+from streamer.shipped import PACKAGE, shipped
 from streamer.text.counts import counted
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ SLOTS: Final = 256
 # The slots of the shipped model. With fewer, sessions that have to continue after a failure might find no slot.
 USUAL_SLOTS: Final = 64
 MOST_REMEMBERED: Final = 32
+# What computes, beside this package.
+PACKAGES: Final = ("torch", "onnxruntime", "onnxruntime-gpu", "numba", "numpy")
 
 
 class Capacities:
@@ -121,32 +125,47 @@ def slots_for(sessions: int, instances: int) -> int:
     return max(USUAL_SLOTS, -(-sessions // instances) + 1)
 
 
-def circumstances(folder: Path, instances: int | None, slots: int | None, parts: Sequence[Path] = ()) -> dict[str, Any]:
+def circumstances(
+    folder: Path, instances: int | None, slots: int | None, parts: Sequence[Path] = (), root: Path = ROOT
+) -> dict[str, Any]:
     """Everything on which the capacity of this machine for the model in this folder depends.
 
-    `parts`: the folders of the steps of an ensemble, and those with their weights.
+    `parts`: the folders of the steps of an ensemble, and those with their weights. `root`: where /proc and /sys are.
     """
-    stats = [stat for each in (folder, *parts) for stat in _stats(each)]
     return {
-        "version": __version__,
-        "model": f"{folder.name} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
+        "version": f"{__version__} {_digest([PACKAGE], '*.py')}",  # in a clone, the code changes and the number stays
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "model": f"{folder.name} {_digest([folder, *parts])}",
         "instances": instances,
         "slots": slots,
         "machine": {
             "name": platform.node(),
-            "processor": _found(r"^model name\s*: (.*)$", Path("/proc/cpuinfo")) or platform.processor(),
-            "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "processor": _found(r"^model name\s*: (.*)$", root / "proc/cpuinfo") or platform.processor(),
+            "processors": processor_time(root),
             "gpus": [
                 _found(r"^Model:\s*(.*)$", path)
-                for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+                for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))
             ],
         },
     }
 
 
-def _stats(folder: Path) -> list[tuple[str, int, int]]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+def _digest(folders: Sequence[Path], pattern: str = "*") -> str:
+    """Return what changes with the files of these folders, wherever the folders are."""
+    stats = [stat for folder in folders for stat in _stats(folder, pattern)]
+    return hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
+
+
+def _stats(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
+    files = sorted(path for path in folder.rglob(pattern) if path.is_file() and "__pycache__" not in path.parts)
     return [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _key(circumstances: Mapping[str, Any]) -> str:

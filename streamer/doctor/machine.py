@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from streamer.capacity.machine_memory import processors
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.machine.temporary_folder import REMEDY, free_bytes, temporary_folder, wanted_folder
 
@@ -53,7 +54,7 @@ def python() -> Iterator[Finding]:
 
 def system() -> Iterator[Finding]:
     """The kind of machine, its cores and its memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = processors()
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
     said += f", {cores} core{'s' * (cores > 1)}"
     memory = GOOD_MEMORY

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from streamer.capacity.machine_memory import machine_memory, processors
+from streamer.capacity.machine_memory import machine_memory, processor_time, processors
 
 GB = 1_000_000_000
 
@@ -67,4 +68,11 @@ def test_no_limit(machine: Path, text: str) -> None:
 def test_a_part_of_a_processor(machine: Path, groups: str, limits: dict[str, str]) -> None:
     """A container that may use half a processor has one."""
     limit(machine, groups, **limits)
-    assert processors(machine) == 1
+    assert (processors(machine), processor_time(machine)) == (1, 0.5)
+
+
+def test_all_processors(machine: Path) -> None:
+    """Without a quota, or with one above what the affinity allows, the affinity counts."""
+    for quota in ("max 100000", "99999999 100000"):
+        limit(machine, "0::/\n", **{"cpu.max": quota})
+        assert processor_time(machine) == processors(machine) == len(os.sched_getaffinity(0))

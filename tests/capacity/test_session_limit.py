@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from streamer.bridge.service import Service
 from streamer.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
@@ -84,10 +85,38 @@ def test_circumstances(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     before = circumstances(repository / MODEL, None, 256)
     assert before == circumstances(repository / MODEL, None, 256)
-    assert before["machine"]["processors"] == len(os.sched_getaffinity(0))
     assert circumstances(repository / MODEL, 2, 256) != before != circumstances(repository / MODEL, None, 64)
     os.utime(repository / MODEL / "config.pbtxt", (1, 1))
     assert circumstances(repository / MODEL, None, 256) != before
+
+
+def test_another_quota_is_another_circumstance(tmp_path: Path) -> None:
+    """A container that may use more or less processor time carries another number of sessions."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    known = []
+    for quota in ("max 100000", "60000 100000", "30000 100000"):
+        (tmp_path / "sys/fs/cgroup/cpu.max").write_text(f"{quota}\n")
+        found = circumstances(tmp_path / MODEL, None, 256, root=tmp_path)
+        assert found not in known
+        known.append(found)
+
+
+def test_what_computes_is_among_the_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of torch or other code of this package is another circumstance."""
+    before = circumstances(tmp_path, None, 256)
+    assert before["packages"]["torch"] == torch.__version__.partition("+")[0]
+    assert set(before["packages"]) >= {"numba", "onnxruntime"}
+    (tmp_path / "package").mkdir()
+    code = tmp_path / "package" / "code.py"
+    monkeypatch.setattr("streamer.capacity.session_limit.PACKAGE", code.parent)
+    known = [before["version"]]
+    for content in ("one", "three"):
+        code.write_text(content)
+        found = circumstances(tmp_path / MODEL, None, 256)["version"]
+        assert found not in known
+        known.append(found)
 
 
 def test_circumstances_of_an_ensemble(tmp_path: Path) -> None:
