@@ -185,6 +185,13 @@ def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield
 
 
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a user of a container: without a name, and so without a home folder."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.getuid", lambda: 2_000_000_000)
+
+
 @pytest.fixture(autouse=True)
 def _the_log_is_as_before() -> Iterator[None]:
     """Restore what is logged: a command that a test runs in this process chooses its own level."""

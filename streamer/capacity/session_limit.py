@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamer import __version__
 from streamer.bridge.telemetry import logs
 from streamer.capacity.machine_memory import ROOT, processor_time
+from streamer.machine.temporary_folder import user_folder
 from streamer.shipped import PACKAGE, shipped
 from streamer.text.counts import counted
 
@@ -42,8 +43,7 @@ class Capacities:
     """A file with the results for this machine. If it cannot be read, nothing is remembered."""
 
     def __init__(self, path: Path | None = None) -> None:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.path = path or folder / "streamer" / "capacity.json"
+        self.path = path or user_folder("XDG_CACHE_HOME", ".cache") / "streamer" / "capacity.json"
 
     def get(self, circumstances: Mapping[str, Any]) -> int | None:
         """Return the number of sessions under these circumstances, if it is known."""

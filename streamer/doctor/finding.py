@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
+
+from streamer.machine.temporary_folder import home_folder
 
 FINE: Final = "fine"
 WARNING: Final = "warning"  # something does not work, or will be slow; recordings can be transcribed
@@ -56,7 +57,7 @@ def without_secrets(text: str) -> str:
     for name in SECRETS:
         if secret := os.environ.get(name):
             text = text.replace(secret, "…")
-    home = str(Path.home())
+    home = str(home_folder())
     if len(home) > 1:
         text = text.replace(f"{home}/", "~/")
     return " ".join(text.split())

@@ -15,6 +15,7 @@ from typing import Any, Final, TextIO
 
 from streamer.graphs.model_folder import ModelFolderError, PublicModel, read_model_folder
 from streamer.library import SHIPPED, LibraryError
+from streamer.machine.temporary_folder import NO_HOME, user_folder
 
 try:
     import fcntl
@@ -30,14 +31,7 @@ _TRIES: Final = 10
 
 def library_folder() -> Path:
     """Where the models of this user are kept."""
-    named = Path(os.environ.get("XDG_DATA_HOME") or "")
-    # The specification of XDG says that a relative path must be ignored.
-    if not named.is_absolute():
-        try:
-            named = Path.home() / ".local" / "share"
-        except RuntimeError:  # in a container, the user may have no home
-            named = Path("/nonexistent")
-    return named / "streamer" / "models"
+    return user_folder("XDG_DATA_HOME", ".local/share") / "streamer" / "models"
 
 
 class ModelLibrary:
@@ -236,4 +230,7 @@ def _said(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LibraryError(f"{error.filename or folder} cannot be changed: {error.strerror}") from error
+        remedy = (
+            ". There is no home folder: name another folder with XDG_DATA_HOME" if NO_HOME in folder.parents else ""
+        )
+        raise LibraryError(f"{error.filename or folder} cannot be changed: {error.strerror}{remedy}") from error

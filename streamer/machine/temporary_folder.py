@@ -1,4 +1,4 @@
-"""The folder for temporary files, and what to do when it is full. Standard library only."""
+"""The folder for temporary files, and what to do when it is full; the home folder. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Final
 
 LEAST: Final = 1 << 20  # bytes; the folder of a Triton takes less
 REMEDY: Final = "free some space there, or name another folder with TMPDIR"
+# The home folder of users without one: those of a container, whose number has no name and for whom HOME is not set.
+NO_HOME: Final = Path("/nonexistent")
 
 
 def temporary_folder() -> Path:
@@ -31,7 +33,22 @@ def temporary_folder() -> Path:
 def wanted_folder() -> Path:
     """The folder that TMPDIR names, or that of the system."""
     named = next(filter(None, (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))), None)
-    return Path(named or ("/tmp" if os.name == "posix" else Path.home() / "AppData" / "Local" / "Temp"))
+    return Path(named or ("/tmp" if os.name == "posix" else home_folder() / "AppData" / "Local" / "Temp"))
+
+
+def home_folder() -> Path:
+    """The home folder of this user, or NO_HOME: there nothing is found, and nothing can be written."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return NO_HOME
+
+
+def user_folder(variable: str, usual: str) -> Path:
+    """The folder of this user that a variable of XDG names, or the usual one in the home folder."""
+    named = Path(os.environ.get(variable) or "")
+    # The specification of XDG says that a relative path must be ignored.
+    return named if named.is_absolute() else home_folder() / usual
 
 
 def free_bytes(folder: Path) -> int:

@@ -79,6 +79,13 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert capacities.get({"model": "a"}) is None
 
 
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container there may be no home folder. Then nothing is known, and that is no failure."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert Capacities().get({"model": "a"}) is None
+
+
 def test_circumstances(tmp_path: Path) -> None:
     """Other weights, another configuration and other settings are other circumstances."""
     shutil.copytree(asr_repository(), tmp_path / "repository")

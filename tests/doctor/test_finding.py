@@ -26,3 +26,9 @@ def test_nothing_private_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "streamer_abc" not in told
         assert f"{Path.home()}/models" not in told
         assert "~/models" in told
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home() -> None:
+    """In a container there may be no home folder to hide."""
+    assert Finding("key", FINE, "/models/x").line() == "✓ key             /models/x"

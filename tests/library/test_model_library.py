@@ -30,16 +30,20 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert library_folder() == Path.home() / ".local" / "share" / "streamer" / "models"
 
 
+@pytest.mark.usefixtures("homeless")
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container there may be none. Then there are no models, and that is no failure."""
-
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
     monkeypatch.delenv("XDG_DATA_HOME")
-    monkeypatch.setattr(Path, "home", homeless)
     assert ModelLibrary().default_folder() is None
     assert ModelLibrary().models() == {}
+
+
+def test_a_folder_that_cannot_be_made_for_lack_of_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The sentence says which variable names another folder."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("streamer.library.model_library.NO_HOME", tmp_path / "file")
+    with pytest.raises(LibraryError, match="There is no home folder: name another folder with XDG_DATA_HOME"):
+        ModelLibrary(tmp_path / "file" / "models").work_folder("one")
 
 
 def test_an_empty_library(library: ModelLibrary) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.machine import temporary_folder
-from streamer.machine.temporary_folder import REMEDY, free_bytes, wanted_folder
+from streamer.machine.temporary_folder import NO_HOME, REMEDY, free_bytes, home_folder, user_folder, wanted_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
@@ -50,3 +50,20 @@ def test_the_present_folder_is_no_place_for_them(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(tempfile, "tempdir", None)
     with pytest.raises(OSError, match=REMEDY):
         temporary_folder.temporary_folder()
+
+
+def test_the_folder_that_xdg_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The variable names the folder, unless it is relative."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert user_folder("XDG_CACHE_HOME", ".cache") == tmp_path
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert user_folder("XDG_CACHE_HOME", ".cache") == Path.home() / ".cache"
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home folder has one in which nothing is found."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert home_folder() == NO_HOME
+    assert not user_folder("XDG_CACHE_HOME", ".cache").exists()

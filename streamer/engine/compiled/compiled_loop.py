@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import numba
 
+from streamer.machine.temporary_folder import user_folder
+
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 _ENGINE = Path(__file__).parents[1]
 
@@ -31,8 +33,7 @@ def folder_for_loops(engine: Path) -> Path | None:
     beside = engine / "__pycache__" / name
     if _can_be_written(beside):
         return beside
-    cache = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
-    users = Path(cache, "streamer", name)
+    users = user_folder("XDG_CACHE_HOME", ".cache") / "streamer" / name
     if beside.is_dir() and not users.exists():
         with suppress(OSError):  # another process copies it, or it cannot be written
             shutil.copytree(beside, users)
