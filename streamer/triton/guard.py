@@ -126,12 +126,14 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
 
 def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
     """Wait until the server ends, and return its status; or until there is a reason to stop it, and return None."""
-    watched: list[int | private_memory.Watch] = [0, wakeup, *([watch] if watch else [])]
+    poll = select.poll()
+    for descriptor in (0, wakeup, *([watch.fileno()] if watch else [])):
+        poll.register(descriptor, select.POLLIN)
     while True:
         if watch:
             watch.look()
         # A process that the parent forked may hold the lifeline open after the parent died. So check the parent too.
-        ready, _, _ = select.select(watched, [], [], 1.0)
+        ready = [descriptor for descriptor, _ in poll.poll(1000)]
         status = _reap(server)
         if status is not None:
             return status

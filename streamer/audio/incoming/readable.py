@@ -11,7 +11,13 @@ def is_readable(descriptor: int, patience_s: float) -> bool:
 
     Windows cannot wait for a pipe, so there the reader has to wait.
     """
-    return sys.platform == "win32" or bool(select.select([descriptor], [], [], patience_s)[0])
+    if sys.platform == "win32":
+        return True
+    if not hasattr(select, "poll"):  # Python leaves it out where the one of macOS does not work
+        return bool(select.select([descriptor], [], [], patience_s)[0])
+    poll = select.poll()  # select takes no descriptor above 1023
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, patience_s) * 1000))
 
 
 def read_as_it_is(descriptor: int) -> None:

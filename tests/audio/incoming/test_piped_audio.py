@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import resource
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -60,6 +62,20 @@ def test_a_pipe_is_read_as_it_comes(pipe: Pipe) -> None:
     sink.write(samples[15:])
     sink.close()
     assert np.concatenate(list(chunks)).tolist() == list(range(-3, 10))
+
+
+def test_any_descriptor_can_be_read(pipe: Pipe) -> None:
+    """A program with thousands of open files has descriptors of 1024 and more."""
+    source, sink = pipe
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with io.FileIO(fcntl.fcntl(source, fcntl.F_DUPFD, 1024)) as high:
+            sink.write(b"\1\0" * 10)
+            sink.close()
+            assert np.concatenate(list(PipedAudio(high.fileno()).chunks())).tolist() == [1] * 10
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_silent_pipe_gives_empty_chunks(pipe: Pipe) -> None:
