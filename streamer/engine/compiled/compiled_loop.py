@@ -21,6 +21,7 @@ from streamer.machine.temporary_folder import user_folder
 
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 _ENGINE = Path(__file__).parents[1]
+MOST_KEPT = 4  # folders; several versions of the project may use the cache of one user in turn
 
 
 def folder_for_loops(engine: Path) -> Path | None:
@@ -41,14 +42,25 @@ def folder_for_loops(engine: Path) -> Path | None:
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Make this folder, and remove those of former loops beside it."""
+    """Make this folder and note that it is used. Of those of other loops beside it, the last used ones stay."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
     except OSError:
         return False
-    for former in set(folder.parent.glob("loops-*")) - {folder}:
+    if not os.access(folder, os.W_OK):
+        return False
+    others = sorted(set(folder.parent.glob("loops-*")) - {folder}, key=_used_at)
+    for former in others[: 1 - MOST_KEPT]:
         shutil.rmtree(former, ignore_errors=True)
-    return os.access(folder, os.W_OK)
+    return True
+
+
+def _used_at(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:  # another process has just removed it
+        return 0.0
 
 
 def _kept() -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.engine.compiled.compiled_loop import folder_for_loops
+from streamer.engine.compiled.compiled_loop import MOST_KEPT, folder_for_loops
 from tests.project import ROOT
 
 
@@ -30,18 +30,35 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def changed(engine: Path, limit: int) -> Path:
+    """Where the loops are kept after a change."""
+    (engine / "search" / "some_loops.py").write_text(f"LIMIT = {limit}\n")
+    folder = folder_for_loops(engine)
+    assert folder is not None
+    return folder
+
+
 def test_a_change_of_any_loop_is_another_folder(engine: Path) -> None:
-    """What was compiled before does not fit any more, and goes. Other modules do not count."""
+    """What was compiled before does not fit any more. Other modules do not count."""
     first = folder_for_loops(engine)
     assert first is not None
     assert first.parent == engine / "__pycache__"
     (engine / "search" / "other.py").write_text("LIMIT = 2\n")
     assert folder_for_loops(engine) == first
-    (engine / "search" / "some_loops.py").write_text("LIMIT = 2\n")
-    second = folder_for_loops(engine)
-    assert second is not None
-    assert second != first
-    assert list(second.parent.iterdir()) == [second]
+    assert changed(engine, 2) != first
+
+
+def test_versions_that_are_used_in_turn_keep_theirs(engine: Path) -> None:
+    """Two versions that share a folder both find again what they compiled. What was unused for longest goes."""
+    kept = [changed(engine, limit) for limit in range(MOST_KEPT)]
+    for folder in kept:
+        (folder / "loop.nbc").write_bytes(b"compiled")
+    for number, folder in enumerate(kept):
+        os.utime(folder, (number, number))
+    assert changed(engine, 0) == kept[0]
+    another = changed(engine, MOST_KEPT)
+    assert set(another.parent.iterdir()) == {another, kept[0], *kept[2:]}
+    assert (kept[0] / "loop.nbc").read_bytes() == b"compiled"
 
 
 def test_what_cannot_be_written_is_copied(engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
