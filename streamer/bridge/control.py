@@ -68,11 +68,9 @@ class Control:
             _own_folder(path.parent)
             if await _socket_answers(path):
                 raise ControlError(f"another service already listens at {path}")
-            before = os.umask(0o177)
-            try:
-                self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST_REQUEST)
-            finally:
-                os.umask(before)
+            self._server = await asyncio.start_unix_server(
+                self._accept, sock=_private_socket(path), limit=LONGEST_REQUEST
+            )
             self._identity = _identity(path)
         except OSError as error:
             raise ControlError(f"cannot listen at {path}: {error.strerror or error}") from error
@@ -165,6 +163,22 @@ def _own_folder(folder: Path) -> None:
     sticky = found.st_mode & stat.S_ISVTX
     if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not sticky):
         raise ControlError(f"other users may write to {folder}: give --control a path in a folder of your own")
+
+
+def _private_socket(path: Path) -> socket.socket:
+    """Bind a socket that only our user can open, in the place of one that was left there."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(str(path))
+        # Nobody can connect before it listens. A umask would also count for the files of other threads.
+        path.chmod(0o600)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 async def _socket_answers(path: Path) -> bool:

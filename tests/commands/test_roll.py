@@ -16,11 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.bridge.control import default_path
+from streamer.bridge.control import Control, default_path
+from streamer.bridge.telemetry.failures import Failures
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import receive, recognise, rest, session, text
+from tests.bridge.upstreams.opened_models import models_at
 from tests.command_run import streamer_here
 from tests.serve_process import PATIENCE_S, Serving, serving
 from tests.triton_processes import stubs
@@ -127,6 +129,27 @@ def test_only_its_user_may_ask(triton: TritonServer) -> None:
         assert served.roll("streaming_asr").stderr.endswith("streaming_asr is already in use. Nothing has changed.\n")
         assert served.end() == 0
         assert not served.control.exists()
+
+
+async def test_the_socket_is_private_and_nothing_else(triton: TritonServer, tmp_path: Path) -> None:
+    """Files that are made while the service opens its socket get their usual mode."""
+    modes = list[int]()
+
+    async def make_files() -> None:
+        while True:
+            file = tmp_path / f"file {len(modes)}"
+            file.touch()
+            modes.append(stat.S_IMODE(file.stat().st_mode))
+            await asyncio.sleep(0)
+
+    making = asyncio.create_task(make_files())
+    for number in range(5):
+        path = tmp_path / "own" / str(number)
+        async with Control(models_at(triton.grpc_address), path, Failures(lambda: None)):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    making.cancel()
+    assert len(modes) > 5
+    assert len(set(modes)) == 1
 
 
 def test_a_folder_of_others(triton: TritonServer, tmp_path: Path) -> None:
