@@ -39,6 +39,12 @@ def make_run(work: Path, start: Path, schedule: Schedule, **others: Any) -> Run:
     )  # fmt: skip
 
 
+def first_line(run: Path) -> dict[str, float]:
+    """Return the first line of the log."""
+    line: dict[str, float] = json.loads((run / "log.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    return line
+
+
 def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(work: Path, start: Path) -> None:
     """A run starts from a bundle, needs only heard pronunciations, and continues if the plan becomes longer."""
     assert not alignment_path(work, "train").exists()
@@ -67,6 +73,18 @@ def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
     assert (start.parent / "run" / "checkpoint.pt").is_file()
 
 
+def test_the_first_line_of_a_run_that_goes_on_has_the_mean_of_its_steps(work: Path, start: Path) -> None:
+    """Steps before it went on are not in its first line, and do not count as steps without a loss."""
+    schedule = Schedule(**{**vars(GOING_ON), "steps": LOG_STEPS, "crf_from": 0})
+    make_run(work, start, schedule).train(lambda: False, print)
+    whole = first_line(start.parent / "run")["loss"]
+    (start.parent / "run").rename(start.parent / "whole")
+    stops = iter([False] * (LOG_STEPS - 2) + [True])
+    make_run(work, start, schedule).train(stops.__next__, print)
+    make_run(work, start, schedule).train(lambda: False, print)
+    assert 0.5 * whole < first_line(start.parent / "run")["loss"] < 1.5 * whole
+
+
 def test_a_run_saves_itself_while_it_goes_on(work: Path, start: Path) -> None:
     """Its averaged weights are there for another run that learns from it."""
     saved: list[bool] = []
@@ -91,8 +109,7 @@ def test_a_grown_model_teaches_the_small_one(work: Path, start: Path) -> None:
     taught = Schedule(**{**vars(schedule), "steps": LOG_STEPS, "consistency": 0.2})
     make_run(work, start, taught, teacher=teacher).train(lambda: False, print)
     assert AcousticModel.load(start.parent / "run" / "averaged").description.encoder == ENCODER
-    logged = json.loads((start.parent / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()[0])
-    assert logged["taught"] > 0
+    assert first_line(start.parent / "run")["taught"] > 0
 
 
 def test_what_is_missing_is_said(work: Path, start: Path) -> None:
