@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,9 +46,6 @@ class Finding:
             "said": without_secrets(self.said),
             "remedy": without_secrets(self.remedy),
         }
-
-
-Check = Callable[[], Iterable[Finding]]
 
 
 def without_secrets(text: str) -> str:

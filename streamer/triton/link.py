@@ -84,16 +84,6 @@ class Overdue(LinkError):
         super().__init__("overdue", message)
 
 
-async def ready(address: str, model: str = MODEL, timeout: float = 2.0) -> bool:
-    """Whether a Triton answers at `address` (gRPC) and has the model loaded."""
-    async with PLAIN.channel(address) as channel:
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        try:
-            return await _is_ready(stub, model, timeout)
-        except grpc.aio.AioRpcError:
-            return False
-
-
 class Link:
     """A stream to a model of one Triton. connect() makes it."""
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 
 from streamer.transcript import Transcript
 from streamer.wire.errors import WireError, bad, shown
-from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import ServerMessage, content
 from streamer.wire.native import encode
 from streamer.wire.options import Start, read, with_second_pass
@@ -170,11 +169,6 @@ class UploadFormat(ABC):
             value = [*self._given.get(name, []), *value]
         read(Start, "start", {name: value})
         self._given[name] = value
-
-
-def final(message: ServerMessage) -> FinalMessage | None:
-    """Return the message if it is a final."""
-    return message if isinstance(message, FinalMessage) else None
 
 
 def flag(name: str, text: str) -> bool:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from streamer.triton import link as link_module
-from streamer.triton.link import ConnectionLost, Link, LinkError, Overdue, ready
+from streamer.triton.link import ConnectionLost, Link, LinkError, Overdue
 from streamer.triton.server import TritonServer
 from streamer.wire.model_events import Heard, ModelEvent
 
@@ -234,13 +234,6 @@ async def test_running_sequences_are_never_refused(link: Link, monkeypatch: pyte
     monkeypatch.setattr(link_module, "QUEUE_LIMIT", 2)
     await asyncio.gather(*(each.send(silence(1)) for each in sequences))
     await asyncio.gather(*(each.send(end=True) for each in sequences))
-
-
-async def test_readiness(server: TritonServer) -> None:
-    """ready() distinguishes a loaded model, an unknown model, and no server at all."""
-    assert await ready(server.grpc_address, "probe")
-    assert not await ready(server.grpc_address, "nothing")
-    assert not await ready("127.0.0.1:1", "probe")
 
 
 async def test_a_link_needs_a_ready_model(server: TritonServer) -> None:

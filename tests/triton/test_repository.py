@@ -16,7 +16,6 @@ from streamer.triton.repository import (
     linked_copy,
     linked_model,
     make_resizable,
-    models_alone,
     models_in,
     parts_of,
     steps_in,
@@ -154,10 +153,9 @@ def test_steps_get_the_numbers_of_their_ensemble(tmp_path: Path) -> None:
         assert (tmp_path / "copy" / unchanged).is_symlink()
 
 
-def test_steps_and_ensembles_are_not_models_alone() -> None:
-    """What is loaded with an ensemble is not among the models that are loaded by themselves."""
+def test_the_steps_in_a_repository() -> None:
+    """What is loaded with an ensemble is a step."""
     assert steps_in(asr_repository()) == {"speech_encoder", "feature_router", "activity_head", "transcript_head"}
-    assert models_alone(asr_repository()) == ("streaming_asr",)
 
 
 def test_the_parts_of_an_ensemble() -> None:

@@ -22,7 +22,7 @@ import pytest
 import streamer
 from streamer.triton import TritonError
 from streamer.triton import server as server_module
-from streamer.triton.link import ready
+from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
 from streamer.triton.server_process import Endpoint, loopback_ports
 
@@ -72,11 +72,12 @@ async def test_a_private_server(place: Any, tmp_path: Path) -> None:
         assert [each for each in connections if each.status == psutil.CONN_LISTEN] == []
         assert {path.name for path in folder.iterdir() if path.is_socket()} == {"grpc:1", "http", "metrics"}
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert await ready(server.grpc_address, "probe")
+        await (await Link.connect(server.grpc_address, "probe")).close()
         server.unload("probe")
-        assert not await ready(server.grpc_address, "probe")
+        with pytest.raises(LinkError, match="does not have the model probe ready"):
+            await Link.connect(server.grpc_address, "probe")
         server.load("probe")
-        assert await ready(server.grpc_address, "probe")
+        await (await Link.connect(server.grpc_address, "probe")).close()
     assert place.leftovers() == []
 
 

@@ -57,11 +57,6 @@ class Replay:
         self._heads = _HeadsTold()
 
     @property
-    def hearing(self) -> Hearing:
-        """Whether the running segment is heard for the first time."""
-        return self._segment.hearing
-
-    @property
     def speaking(self) -> bool:
         """Whether somebody is speaking, as far as the client knows."""
         return self._speech.speaking
@@ -144,11 +139,6 @@ class _RunningSegment:
         self._begun_ms = -1  # the same before a cut that had no final, after which the segment began again
         self._ended = 0  # the number of finals at the last cut
         self._stable = ""  # the stable text of the last partial
-
-    @property
-    def hearing(self) -> Hearing:
-        """Whether the segment is heard for the first time."""
-        return self._hearing.now
 
     def restart(self) -> None:
         """Note that the segment is heard again."""

@@ -61,12 +61,6 @@ class Models:
         loaded = [pool for pool in self._pools.values() if not self._on_demand or pool.state is LoadState.LOADED]
         return len(set(self._tritons.present).intersection(*(pool.ready_upstreams for pool in loaded)))
 
-    def pool(self, name: str) -> UpstreamPool:
-        """Return the upstreams of a public model. KeyError with a sentence for the user if the name is unknown."""
-        if name not in self._pools:
-            raise KeyError(f"there is no model {name!r}, only {', '.join(self._pools)}")
-        return self._pools[name]
-
     async def open(self) -> None:
         """Wait until each model is well at one Triton. LinkError or TritonError if that fails."""
         await self._tritons.find()

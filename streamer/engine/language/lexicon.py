@@ -123,16 +123,6 @@ class Lexicon:
         with _FILE.parts(path):
             return cls(tensors, described.get("vocabulary", ""))
 
-    def child(self, nodes: Tensor, units: Tensor) -> Tensor:
-        """The child of each node by each unit, or NO_NODE."""
-        found = self.base[nodes] + units
-        return torch.where(self.parent[found] == nodes, found, NO_NODE)
-
-    def ending(self, node: int) -> list[int]:
-        """The numbers of the words that end at this node, likeliest first."""
-        words: list[int] = self.words[self.first[node] : self.first[node + 1]].tolist()
-        return words
-
     def pronunciations(self) -> Iterator[Pronunciation]:
         """All pronunciations, in the order of their nodes."""
         units, parents, words = self.units.tolist(), self.parent.tolist(), self.words.tolist()

@@ -25,7 +25,6 @@ OPEN_S = 3.0  # the limit for TLS and a request; the limit for `start` is that o
 PER_KEY = 24
 SLOTS = 40
 SAMPLE_EVERY_S = 1.0
-TLS_READY_S = 60.0
 ACCEPT_FAILED = "connections cannot be accepted"
 
 

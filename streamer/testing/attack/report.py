@@ -17,7 +17,6 @@ class AttackReport:
 
     seed: int
     seconds: float = 0.0
-    calm_s: float = 0.0  # at the beginning, before the attacks
     strikes: Counter[str] = field(default_factory=Counter)
     inputs: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

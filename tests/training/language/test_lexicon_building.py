@@ -8,7 +8,7 @@ import pytest
 
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.language.lexicon import ROOT, Lexicon
+from streamer.engine.language.lexicon import Lexicon
 from streamer.training.acoustic.units import PHONE_UNITS
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.lexicon_building import FIRST_WORD, build, divided
@@ -35,10 +35,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory, dictionary: Dictionary) -> 
 
 def words_of(lexicon: Lexicon, phones: str) -> set[str]:
     """Return the words with this pronunciation."""
-    node = ROOT
-    for phone in phones.split():
-        node = int(lexicon.child(lexicon.base.new_tensor(node), lexicon.base.new_tensor(PHONE_UNITS.index(phone))))
-    return {WORDS[word - FIRST_WORD] for word in lexicon.ending(node)}
+    units = tuple(PHONE_UNITS.index(phone) for phone in phones.split())
+    return {WORDS[word - FIRST_WORD] for word, found in lexicon.pronunciations() if found == units}
 
 
 def test_words_have_all_their_pronunciations(bundle: Path) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.engine.punctuation.marks import Mark
 from streamer.training.data.corpus import CorpusError, Utterance
 from streamer.training.language.text_sources import paragraphs
 from streamer.training.punctuation.punctuated_text import LabelledWord, labelled_sentences
@@ -63,9 +62,3 @@ class PrintedText:
             fitting.append([LabelledWord(spoken[place], None, None, False)])
             found += sorted(fitting, key=len)[-1]
         return ReadClip(utterance, found)
-
-
-def sentence_begins(words: Sequence[LabelledWord]) -> list[bool | None]:
-    """Whether each word begins a sentence; None if nobody knows."""
-    marks: list[Mark | None] = [Mark.FULL_STOP if words[0].begins else None, *(word.mark for word in words[:-1])]
-    return [None if mark is None else mark.ends_sentence for mark in marks]
