@@ -24,7 +24,18 @@ else:
     import tomli as tomllib
 
 # Where the name of a page may be mentioned.
-FOLDERS = (".github", "asr_repo", "audio_samples", "deploy", "docs", "examples", "scripts", "streamer", "tests")
+FOLDERS = (
+    ".github",
+    "asr_repo",
+    "audio_samples",
+    "deploy",
+    "docs",
+    "examples",
+    "scripts",
+    "streamer",
+    "tests",
+    "workshop",
+)
 WRITTEN = {"", ".html", ".js", ".md", ".pbtxt", ".py", ".toml", ".yaml", ".yml"}
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.*?)$", re.MULTILINE)
@@ -35,6 +46,7 @@ BESIDE_THE_SITE = (
     "asr_repo/streaming_asr/1/CARD.md",
     "audio_samples/README.md",
     "examples/keywords/README.md",
+    "workshop/NOTEBOOK.md",
     ".github/PULL_REQUEST_TEMPLATE.md",
 )
 WIDTH = 120

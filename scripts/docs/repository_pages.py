@@ -26,6 +26,7 @@ DOCUMENTS: Final = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "asr_repo/streaming_asr/1/CARD.md": "reference/card.md",
+    "workshop/NOTEBOOK.md": "project/notebook.md",
 }
 SOURCE: Final = "source"
 LANGUAGES: Final = {

@@ -54,8 +54,8 @@ def blocks(folder: Path) -> dict[str, Write]:
         return all((folder / name).is_file() for name in names)
 
     found: dict[str, Write] = {}
-    if there("errors.json"):
-        found["errors"] = lambda before: errors(before, figures("errors"))
+    if there("errors.json", "errors-once.json"):
+        found["errors"] = lambda before: errors(before, figures("errors"), figures("errors-once"))
     if there("steps.json"):
         found["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
     if there(*(f"{name}.json" for name in CONDITIONS)):
@@ -77,18 +77,21 @@ def blocks(folder: Path) -> dict[str, Write]:
     return found
 
 
-def errors(before: str, report: Figures) -> str:
-    """Write the word error rates by corpus. The former figures move one column to the right.
+def errors(before: str, report: Figures, once: Figures) -> str:
+    """Write the word error rates by corpus, with a second pass and without one.
 
     The last column has another recogniser, and stays.
     """
     head, *rows = cells(before)
-    others = {row[0]: row for row in rows}
-    new = []
-    for corpus, label in CORPORA.items():
-        rate = _rate(report["all"] if corpus == "all" else report["corpora"][corpus])
-        _, former, older, other = others[label]
-        new.append([label, rate, older if former == rate else former.split(" ")[0], other])
+    others = {row[0]: row[-1] for row in rows}
+
+    def rate(of: Figures, corpus: str) -> str:
+        return _rate(of["all"] if corpus == "all" else of["corpora"][corpus])
+
+    new = [
+        [label, rate(report, corpus), rate(once, corpus).partition(" ")[0], others[label]]
+        for corpus, label in CORPORA.items()
+    ]
     return table([head, *new])
 
 

@@ -76,6 +76,10 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *kept, "--tune"), SEARCHED, 6),
         ReleaseStep("calibration", "times and confidences", script("train/calibrate", *kept), SEARCHED, 6),
         ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment), EVERYTHING, 4),
+        ReleaseStep(
+            "errors-once", "errors without a second pass",
+            evaluate("errors-once", dev, *alignment, *ONCE), EVERYTHING, 2,
+        ),
         *(
             ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
             for name, says, settings, minutes in (
