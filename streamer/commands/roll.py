@@ -23,7 +23,7 @@ EXAMPLES: Final = """\
 NAME is the folder of the new model in Triton's model repository, beside the folder of the present one. Each Triton that
 can load models loads it, and the new model has to answer a short test there. Then new sessions use it, other sessions
 change to it at their next cut, and the former model is unloaded. If anything fails, nothing changes.
-docs/how-to/operations.md explains more.
+docs/how-to/upgrades.md explains more.
 
 examples:
   cp -r better/ models/streaming_asr_2 && streamer roll streaming_asr_2

@@ -49,7 +49,7 @@ examples:
 
 Each setting is a flag, a variable STREAMER_SERVE_… or a line of a file. A flag overrides a variable, and a variable
 overrides the file (docs/reference/settings.md). The service runs in the foreground until Ctrl-C or SIGTERM. `/readyz`
-says when it is ready. docs/how-to/operations.md says what to watch, docs/how-to/security.md who may use the service.
+says when it is ready. docs/how-to/monitoring.md says what to watch, docs/how-to/security.md who may use the service.
 The exit status is 0 after SIGTERM. After SIGHUP the service reads keys and certificate again, and goes on."""
 
 

@@ -80,7 +80,7 @@ class ServeSettings:
     control: Path | None = setting(
         FilePath("PATH"),
         _LISTENING,
-        "The Unix socket for `streamer roll` (docs/how-to/operations.md).",
+        "The Unix socket for `streamer roll` (docs/how-to/upgrades.md).",
         unset="named after the port, in the user's runtime folder",
         example='"/run/streamer/control"',
     )
@@ -121,7 +121,7 @@ class ServeSettings:
         Instances(),
         _RECOGNISER,
         "The number of instances of each model; each is a process. With a range such as 1-4 the number follows the "
-        "load (docs/how-to/operations.md).",
+        "load (docs/how-to/serving-models.md).",
         unset="as in the model's config.pbtxt",
         example='"1-4"',
     )

@@ -29,7 +29,7 @@ AUTOSCALED = ("cpu", "gpu")
 # Kinds of the Prometheus operator and of KEDA, whose schemas Kubernetes does not have.
 OF_OTHERS = {"ServiceMonitor", "ScaledObject"}
 GUIDE = (ROOT / "docs/how-to/deployment.md").read_text(encoding="utf-8")
-OPERATIONS = (ROOT / "docs/how-to/operations.md").read_text(encoding="utf-8")
+UPGRADES = (ROOT / "docs/how-to/upgrades.md").read_text(encoding="utf-8")
 AFTER_DRAIN_S = 25  # "at the latest 25 s after the drain limit"
 NAME_CACHE_S = 30  # CoreDNS keeps an answer that long
 # The labels that the Prometheus operator adds to what it scrapes.
@@ -119,7 +119,7 @@ def test_a_drain_fits_into_the_grace_period(manifests: list[Manifest]) -> None:
     waits = float(container["lifecycle"]["preStop"]["exec"]["command"][1])
     drain = configuration(manifests).settings.drain_limit
     assert bridge["terminationGracePeriodSeconds"] >= waits + drain + AFTER_DRAIN_S
-    assert f"at the latest {AFTER_DRAIN_S} s after the drain limit" in " ".join(OPERATIONS.split())
+    assert f"at the latest {AFTER_DRAIN_S} s after the drain limit" in " ".join(UPGRADES.split())
 
 
 def test_sessions_leave_a_recogniser_before_it_ends(manifests: list[Manifest]) -> None:

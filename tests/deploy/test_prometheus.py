@@ -1,4 +1,4 @@
-"""The files for Prometheus and Grafana: metrics exist, alerts say what to do, docs/how-to/operations.md has all."""
+"""The files for Prometheus and Grafana: metrics exist, alerts say what to do, and two documents have all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.project import ROOT
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))
 SCRAPING = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))
 DASHBOARD = json.loads((ROOT / "deploy/grafana/streamer.json").read_text(encoding="utf-8"))
-OPERATIONS = (ROOT / "docs/how-to/operations.md").read_text(encoding="utf-8")
+MONITORING = (ROOT / "docs/how-to/monitoring.md").read_text(encoding="utf-8")
+TROUBLESHOOTING = (ROOT / "docs/how-to/troubleshooting.md").read_text(encoding="utf-8")
 # Labels that Prometheus adds to a sample or makes itself.
 ADDED = {"job", "instance"}
 OF_PROMETHEUS = {"up"}
@@ -79,14 +80,14 @@ def test_alerts_say_what_to_do(rule: dict[str, Any]) -> None:
     kept = re.findall(r"by \(([\w, ]+)\)", rule["expr"])
     for label in re.findall(r"\$labels\.(\w+)", str(rule["annotations"])):
         assert not kept or label in kept[0].split(", ")
-    assert f"`{rule['alert']}`" in OPERATIONS
+    assert f"`{rule['alert']}`" in TROUBLESHOOTING
 
 
 def test_alerts_have_names_of_their_own() -> None:
     """No two alerts have the same name, and the document names none that does not exist."""
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names))
-    assert set(re.findall(r"^\| `([A-Z]\w+)` \|", OPERATIONS, re.MULTILINE)) == set(names)
+    assert set(re.findall(r"^\| `([A-Z]\w+)` \|", TROUBLESHOOTING, re.MULTILINE)) == set(names)
 
 
 def test_every_metric_is_explained() -> None:
@@ -94,7 +95,7 @@ def test_every_metric_is_explained() -> None:
     counters = {ENDINGS.sub("", name) for name in samples() if name.endswith("_total")}
     given = {f"{family.name}_total" if family.name in counters else family.name for family in families()}
     given |= {base for name in samples() for base in (name, ENDINGS.sub("", name)) if f'"{base}"' in MODEL}
-    assert set(re.findall(r"`(streamer_\w+)`", OPERATIONS)) == given
+    assert set(re.findall(r"`(streamer_\w+)`", MONITORING)) == given
 
 
 def test_dashboard() -> None:

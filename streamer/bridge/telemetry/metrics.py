@@ -1,7 +1,7 @@
 """The service's metrics for Prometheus. All of them are defined here; several services in a process do not clash.
 
 Labels have only the values listed here; all others are counted as `other`, so that neither clients nor models can add
-series. docs/how-to/operations.md explains each metric. The recogniser reports its batches itself, at Triton's /metrics.
+series. docs/how-to/monitoring.md explains each metric. The recogniser reports its batches itself, at Triton's /metrics.
 """
 
 from __future__ import annotations
