@@ -1,3 +1,3 @@
 """Streamer: speech recognition that writes while you speak."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
