@@ -23,7 +23,7 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
 ## make coverage  which parts of streamer/ the tests run, by room (ARGS=tests/wire chooses some)
 ## make clients  original clients of other services against this one (needs the network, once)
-## make check    lint, format, types, and the documentation
+## make check    lint, format, types, messages of commits, and the documentation
 ## make check-js  types of the JavaScript, from its JSDoc (needs Node.js 20 and the network)
 ## make docs     the documentation as a site, into site/
 ## make nox      all tests under each supported Python that is at hand
@@ -102,6 +102,7 @@ check: $(STAMP)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) scripts/check_commits.py
 	$(DOCS)
 
 check-js:
