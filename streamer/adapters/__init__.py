@@ -1,1 +1,1 @@
-"""What runs inside Triton: turns requests into calls of the engine, and what the engine gives into responses."""
+"""The code inside Triton: it turns requests into calls of the engine, and results of the engine into responses."""

@@ -1,4 +1,4 @@
-"""The activity head as a step of an ensemble: energies in; probability, start and end of speech out."""
+"""The activity head as a step of an ensemble. It gets energies, and gives the probability, start and end of speech."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamer.engine.open_streams import OpenStreams
 
 
 class ActivityModel(StepModel):
-    """One instance, on the device that Triton has chosen."""
+    """An instance on the device that Triton has chosen."""
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Load the activity network from the bundle."""
@@ -27,10 +27,10 @@ class ActivityModel(StepModel):
         return self._head.streams
 
     def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
-        """Follow the activity of a batch."""
+        """Detect the activity in a batch."""
         return [
-            {"PROBABILITY": each.probabilities, "ACTIVITY": each.to_json()}
-            for each in self._head.follow([self._energies(request) for request in requests])
+            {"PROBABILITY": activity.probabilities, "ACTIVITY": activity.to_json()}
+            for activity in self._head.follow([self._energies(request) for request in requests])
         ]
 
     def _energies(self, request: Any) -> Energies:

@@ -1,4 +1,4 @@
-"""The encoder as a step of an ensemble: audio in; frames, energies and the passage that they are out."""
+"""The encoder as a step of an ensemble. It gets audio, and gives frames, energies and their passage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamer.engine.stream_events import StreamError
 
 
 class EncoderModel(StepModel):
-    """One instance, on the device that Triton has chosen."""
+    """An instance on the device that Triton has chosen."""
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Load the encoder from the bundle."""
@@ -29,8 +29,8 @@ class EncoderModel(StepModel):
     def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
         """Encode a batch."""
         return [
-            {"PASSAGE": each.passage.to_json(), "FRAMES": each.frames, "ENERGIES": each.energies}
-            for each in self._encoder.encode([_sound(request) for request in requests])
+            {"PASSAGE": encoded.passage.to_json(), "FRAMES": encoded.frames, "ENERGIES": encoded.energies}
+            for encoded in self._encoder.encode([_sound(request) for request in requests])
         ]
 
 
@@ -39,5 +39,7 @@ def _sound(request: Any) -> Sound:
     try:
         options = options_of(request)
     except StreamError:
-        options = {"step_ms": 0}  # refused with START; later, the transcript head says what is wrong
+        options = {
+            "step_ms": 0
+        }  # the encoder refuses this step with START; later, the transcript head reports the error
     return Sound(request.correlation_id(), array(request, "AUDIO"), options, bool(flags & START), bool(flags & END))

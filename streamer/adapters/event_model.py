@@ -1,4 +1,4 @@
-"""A model that answers each request with one message of events: what Triton calls, on top of a recogniser."""
+"""A model of Triton that gives the requests to a recogniser, and answers each one with one message of events."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from streamer.engine.stream_events import Final, Heard, StreamEvent, as_json
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.work.waiting import Wait
 
-SWEEP_S = 1.0  # between checks for streams that get no audio any more
-MOST_OWED_S = 0.05  # a step waits no longer for the second passes of others, but for the part that has begun
-SWITCH_S = 0.0005  # the time after which a computing thread gives up the interpreter: no more than a slice
+SWEEP_S = 1.0  # the time between two checks for streams that get no audio any more
+# The most time for the second passes of other streams that a step waits for. A part that has begun is completed.
+MOST_OWED_S = 0.05
+SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
 class EventModel(ABC):
-    """One instance: a recogniser with as many slots as Triton may send it sequences."""
+    """An instance: a recogniser with one slot for each sequence that Triton may send."""
 
     @abstractmethod
     def load(self, instance: Instance) -> Recogniser:
         """Load the recogniser."""
 
     def content(self, request: Any) -> Any:
-        """What a request brings for the recogniser. StreamError if that cannot be used."""
+        """Return the content of a request for the recogniser. StreamError if it cannot be used."""
         return array(request, "AUDIO")
 
     def samples(self, request: Any) -> int:
-        """How much audio a request brings."""
+        """Return the number of samples of audio that a request brings."""
         return len(array(request, "AUDIO"))
 
     def options(self, request: Any) -> dict[str, Any]:
-        """The options of a request."""
+        """Return the options of a request."""
         return options_of(request)
 
     def other_events(self, request: Any) -> list[str]:
-        """Events that others found, as JSON."""
+        """Return the events of other heads that a request brings, as JSON."""
         return []
 
     def text(self, event: StreamEvent) -> str:
-        """An event as JSON."""
+        """Return an event as JSON."""
         return as_json(event)
 
     def initialize(self, args: Mapping[str, str]) -> None:
@@ -64,18 +65,19 @@ class EventModel(ABC):
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
         self._metrics = InstanceMetrics(self._instance)
         self._precedence = Precedence()
-        # The requests of streams that wait: the first of each is its START, or has the rest of a chunk.
-        self._held: HeldRequests[_Asked] = HeldRequests(self._recogniser.model.sample_rate)
-        self._owed_s = 0.0  # the time for second passes that is due after the steps so far
+        # The requests of streams that wait. The first request of a stream is its START, or has the rest of a chunk.
+        self._held: HeldRequests[_PendingRequest] = HeldRequests(self._recogniser.model.sample_rate)
+        self._owed_s = 0.0  # the time that second passes must still get for the steps so far
         self._work = threading.Event()  # set if a stream waits, or if a held request is due
         self._stopping = threading.Event()
         self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
-        gc.freeze()  # exempts what is loaded now: collecting it would delay all streams by a tenth of a second
-        sys.setswitchinterval(SWITCH_S)  # by default a step would wait for 5 ms before it could ask for its turn
+        # The collector ignores all objects that exist now: to search them would delay all streams by 0.1 s.
+        gc.freeze()
+        sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
         self._between_steps.start()
 
     def execute(self, requests: list[Any]) -> None:
-        """Answer every request with one message: its events or its error. If its stream waits, that is later."""
+        """Answer every request with one message: its events or its error. If its stream waits, this comes later."""
         self._metrics.in_flight(self._held.requests + len(requests))
         with self._precedence.step():
             self._metrics.begin(requests)
@@ -83,7 +85,7 @@ class EventModel(ABC):
             self._answer(requests)
             self._metrics.in_flight(self._held.requests)
             self._owed_s = min(MOST_OWED_S, self._owed_s + time.perf_counter() - since)
-            self._work_for_waiting(self._owed_s)  # there may be no time between steps
+            self._work_for_waiting(self._owed_s)  # the steps may leave no time between them
 
     def finalize(self) -> None:
         """Release the streams and the model. Triton sends no more requests."""
@@ -91,41 +93,41 @@ class EventModel(ABC):
         self._work.set()
         self._between_steps.join(timeout=5)
         with self._precedence.step():
-            for asked in self._held.clear():
-                self._fail(asked.request, StreamError("failed", "the model is being unloaded"))
+            for pending in self._held.clear():
+                self._fail(pending.request, StreamError("failed", "the model is being unloaded"))
             del self._recogniser
 
     def _answer(self, arrived: Sequence[Any]) -> None:
-        """Compute the requests that have arrived, after the held ones that can be computed now."""
-        fresh = [_Asked(request) for request in arrived if not self._hold(request)]
+        """Compute the held requests that can be computed now, and then the requests that have arrived."""
+        fresh = [_PendingRequest(request) for request in arrived if not self._hold(request)]
         self._compute(self._held.due(self._recogniser.waits_for) + fresh)
 
-    def _compute(self, now: Sequence[_Asked]) -> None:
-        """Compute these requests as one batch. Those whose streams have to wait are held."""
+    def _compute(self, batch: Sequence[_PendingRequest]) -> None:
+        """Compute these requests as one batch. Hold those whose streams have to wait."""
         chunks: dict[int, Chunk] = {}
-        for index, asked in enumerate(now):
+        for index, pending in enumerate(batch):
             try:
-                chunk = asked.chunk or self._chunk(asked.request)
+                chunk = pending.chunk or self._chunk(pending.request)
             except Exception as error:
-                self._fail(asked.request, error)
+                self._fail(pending.request, error)
                 continue
             if self._recogniser.waits_for(chunk.stream) is Wait.PREPARATION:
-                self._wait(asked.request, chunk)
+                self._wait(pending.request, chunk)
             else:
                 chunks[index] = chunk
         if not chunks:
             return
-        owed = {index: now[index].request for index in chunks}
+        unanswered = {index: batch[index].request for index in chunks}
         places = list(chunks)
         try:
             for place, answer in self._recogniser.step_without_waiting(list(chunks.values())):
-                request = owed.pop(places[place])
+                request = unanswered.pop(places[place])
                 if isinstance(answer, Chunk):
                     self._wait(request, answer)
                 else:
                     self._reply(request, answer)
         except Exception as error:  # an error in our code: every request without an answer still gets one
-            for request in owed.values():
+            for request in unanswered.values():
                 self._fail(request, error)
         samples = sum(len(chunk.samples) for chunk in chunks.values())
         self._metrics.batch(len(chunks))
@@ -133,20 +135,20 @@ class EventModel(ABC):
         self._report()
 
     def _wait(self, request: Any, chunk: Chunk) -> None:
-        """Hold a request until its stream waits no longer, and compute this chunk then."""
-        self._held.put_back(chunk.stream, _Asked(request, chunk))
+        """Hold a request until its stream waits no longer. Then this chunk is computed."""
+        self._held.put_back(chunk.stream, _PendingRequest(request, chunk))
         self._work.set()
 
     def _hold(self, request: Any) -> bool:
-        """Hold a request if others of its stream wait. False if it can be computed now.
+        """Hold a request if earlier requests of its stream are held. Return False if it can be computed now.
 
-        If too many wait, it is refused if the stream is being prepared. Otherwise the others are computed first: the
-        client does not know of second passes, and may send a recording as fast as it can.
+        If too many are held, the request is refused if the stream is being prepared. Otherwise the held requests are
+        computed first: the client does not know of second passes, and may send a recording as fast as it can.
         """
         stream = request.correlation_id()
         while stream in self._held:
             try:
-                self._held.hold(stream, _Asked(request), self.samples(request))
+                self._held.hold(stream, _PendingRequest(request), self.samples(request))
             except StreamError as error:
                 if self._recogniser.waits_for(stream) is not Wait.PREPARATION:
                     self._compute([self._held.take(stream)])
@@ -156,10 +158,10 @@ class EventModel(ABC):
         return False
 
     def _work_for_waiting(self, second_passes_s: float = 0.0) -> None:
-        """Work for waiting streams, for a slice of time. The requests of those that wait no longer are due.
+        """Work for streams that wait, for a slice of time. When a stream waits no longer, its requests are due.
 
-        Second passes are owed as much time as the steps take: else there would be ever smaller batches of steps, which
-        take more time, and ever less for second passes.
+        Second passes get as much time as the steps take. Otherwise the batches of steps would become smaller and
+        smaller, and so take more time, and less and less time would remain for second passes.
         """
         since = time.perf_counter()
         for stream, error in self._recogniser.work(second_passes_s):
@@ -177,12 +179,12 @@ class EventModel(ABC):
                     self._answer(())
                     if not self._held:
                         self._work.clear()
-                    # Streams expire even when no request comes that would make execute() look.
+                    # Streams must expire even when no request comes, and so nobody calls execute().
                     if time.monotonic() - swept_at >= SWEEP_S:
                         swept_at = time.monotonic()
                         self._recogniser.expire()
                         self._report()
-            except Exception as error:  # this thread must not end, because streams wait for it
+            except Exception as error:  # this thread must not end, because streams depend on it
                 pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
                 time.sleep(SWEEP_S)
 
@@ -192,19 +194,19 @@ class EventModel(ABC):
 
     def _chunk(self, request: Any) -> Chunk:
         stream, flags = request.correlation_id(), request.flags()
-        given = self.options(request)
-        flush = given.pop("flush", False)
+        fields = self.options(request)
+        flush = fields.pop("flush", False)
         if not isinstance(flush, bool):
             raise StreamError("bad_options", "option 'flush' must be true or false")
         if flags & START:
             try:
                 recogniser = self._recogniser
-                options = StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
+                options = StreamOptions.from_dict(fields, recogniser.model.step_ms, list(recogniser.searches))
             except BadOptions as error:
                 raise StreamError("bad_options", str(error)) from None
             self._recogniser.open(stream, options, at_once=False)
-        elif given:
-            raise StreamError("bad_options", f"{', '.join(given)} can only be set with the START of a stream")
+        elif fields:
+            raise StreamError("bad_options", f"{', '.join(fields)} can only be set with the START of a stream")
         return Chunk(stream, self.content(request), flush=flush, end=bool(flags & END))
 
     def _reply(self, request: Any, answer: list[StreamEvent] | StreamError) -> None:
@@ -236,16 +238,15 @@ class EventModel(ABC):
         extra: dict[str, object] = {} if piece_ms is None else {"piece_ms": piece_ms}
         return self._mark("opened", **extra, **({"languages": languages} if languages else {}))
 
-    def _mark(self, word: str, **extra: object) -> str:
-        # Names the instance that computes the stream, which helps to diagnose a deployment.
-        found = {"type": word, "model": self._recogniser.model.name, "instance": self._instance.name}
-        return json.dumps({**found, **extra})
+    def _mark(self, type_: str, **extra: object) -> str:
+        # The event names the instance that computes the stream, which helps to diagnose a deployment.
+        names = {"type": type_, "model": self._recogniser.model.name, "instance": self._instance.name}
+        return json.dumps({**names, **extra})
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:
-            self._recogniser.close(
-                request.correlation_id()
-            )  # the stream ends, whatever was wrong with its last request
+            # The stream ends even if its last request was wrong.
+            self._recogniser.close(request.correlation_id())
         text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
         self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
 
@@ -253,8 +254,8 @@ class EventModel(ABC):
         request.get_response_sender().send(response, flags=FINAL)
 
 
-class _Asked(NamedTuple):
-    """A request, and what is to be computed for it if its stream is open already."""
+class _PendingRequest(NamedTuple):
+    """A request without an answer, and the chunk to compute for it if its stream is open already."""
 
     request: Any
     chunk: Chunk | None = None

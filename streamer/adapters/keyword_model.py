@@ -16,11 +16,11 @@ from streamer.engine.heads.passage import Passage
 from streamer.engine.open_streams import OpenStreams
 
 NAME = "keywords"
-"""The name under which its events reach the client."""
+"""The name of this head in the events that the client receives."""
 
 
 class KeywordModel(StepModel):
-    """One instance. It computes with numpy, so it starts at once."""
+    """An instance. It computes with numpy, so it starts at once."""
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Load the network from the folder of the version."""
@@ -29,10 +29,10 @@ class KeywordModel(StepModel):
         return self._spotter.streams
 
     def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
-        """Listen to a batch."""
+        """Find the keywords in a batch."""
         return [
-            {"HEAD_EVENTS": np.array([as_event(NAME, keyword).encode() for keyword in found], dtype=np.object_)}
-            for found in self._spotter.listen([self._frames(request) for request in requests])
+            {"HEAD_EVENTS": np.array([as_event(NAME, keyword).encode() for keyword in keywords], dtype=np.object_)}
+            for keywords in self._spotter.listen([self._frames(request) for request in requests])
         ]
 
     def _frames(self, request: Any) -> Frames:

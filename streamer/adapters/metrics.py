@@ -1,6 +1,6 @@
-"""What an instance reports at Triton's /metrics: the slots that are held, and the batches that it computed.
+"""The metrics that an instance reports at Triton's /metrics: its slots in use, and the batches that it has computed.
 
-Triton itself reports queues and batches by model only, so each instance reports its own.
+Triton itself reports queues and batches only by model, so each instance reports its own.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import triton_python_backend_utils as pb_utils
 
 from streamer.adapters.instance import Instance
 
-SENT_AT = "sent_at_us"  # the parameter of a request with the time when its client sent it, if it tells
-# A request waits for the batch that is being computed, and a session that is too much for the machine for seconds.
+SENT_AT = "sent_at_us"  # the parameter of a request with the time when its client sent it
+# A request waits for the batch that is being computed. On a machine with too many sessions it waits for seconds.
 WAITS_S = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
 BATCH_SIZES = (1, 2, 4, 8, 16, 24, 32, 64, 128)
 
 
 class BatchMetrics:
-    """What an instance of any model reports: what it computes now, and how large and how old its batches are."""
+    """The metrics of an instance of any model: the requests in work, and the sizes and waiting times of its batches."""
 
     def __init__(self, instance: Instance) -> None:
         self._labels = {"model": instance.model, "version": instance.version, "instance": instance.name}
@@ -33,11 +33,11 @@ class BatchMetrics:
         self._requests = self._metric("streamer_batched_requests_total", "Requests in these batches", counter)
         self._sizes = self._histogram("streamer_batch_size", "Requests in a batch", BATCH_SIZES)
         self._waits = self._histogram("streamer_batch_wait_seconds", "Age of the oldest request of a batch", WAITS_S)
-        self._told: dict[int, float] = {}  # the last value of each gauge
+        self._values: dict[int, float] = {}  # the last value of each gauge, by its id
 
     @contextmanager
     def computing(self, requests: Sequence[Any]) -> Iterator[None]:
-        """Report a batch that is answered when this ends."""
+        """Report a batch that is computed within this context."""
         self.in_flight(len(requests))
         self.begin(requests)
         try:
@@ -47,11 +47,11 @@ class BatchMetrics:
             self.batch(len(requests))
 
     def in_flight(self, requests: int) -> None:
-        """Report how many requests the instance has and has not answered."""
+        """Report how many requests of the instance have no answer yet."""
         self._set(self._in_flight, requests)
 
     def begin(self, requests: Sequence[Any]) -> None:
-        """Report how long the oldest of these requests has waited. One number, as each call takes a while."""
+        """Report how long the oldest of these requests has waited. Only one number, because each call takes a while."""
         if sent := [at for request in requests if (at := _sent_at(request)) is not None]:
             self._waits.observe(max(0.0, time.time() - min(sent)))  # clocks of different machines may differ
 
@@ -70,14 +70,14 @@ class BatchMetrics:
         return self._metric(name, description, pb_utils.MetricFamily.HISTOGRAM, buckets=list(buckets))
 
     def _set(self, gauge: Any, value: float) -> None:
-        """Set a gauge if its value changes: each call goes to another process and takes a while."""
-        if self._told.get(id(gauge)) != value:
-            self._told[id(gauge)] = value
+        """Set a gauge if its value changes, because each call goes to another process and takes a while."""
+        if self._values.get(id(gauge)) != value:
+            self._values[id(gauge)] = value
             gauge.set(value)
 
 
 class InstanceMetrics(BatchMetrics):
-    """What an instance with slots reports besides."""
+    """The metrics of an instance with slots."""
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
@@ -92,23 +92,23 @@ class InstanceMetrics(BatchMetrics):
         )
         self._seconds = self._metric("streamer_audio_seconds_total", "Seconds of audio received", counter)
         self._slots.set(instance.slots)
-        self._told_expired = 0
+        self._expired_so_far = 0
 
     def streams(self, live: int, expired: int, preparing: int = 0) -> None:
-        """Report how many slots are held now, and how many streams were dropped so far."""
+        """Report how many slots are in use now, and how many streams were dropped so far."""
         self._set(self._live, live)
         self._set(self._preparing, preparing)
-        if expired > self._told_expired:
-            self._expired.increment(expired - self._told_expired)
-            self._told_expired = expired
+        if expired > self._expired_so_far:
+            self._expired.increment(expired - self._expired_so_far)
+            self._expired_so_far = expired
 
     def audio(self, seconds: float) -> None:
-        """Count audio that was received."""
+        """Count seconds of audio that were received."""
         self._seconds.increment(seconds)
 
 
 def _sent_at(request: Any) -> float | None:
-    """When the client sent this request, in seconds; None if it does not tell."""
+    """Return the time when the client sent this request, in seconds; None if the request does not have it."""
     try:
         sent = json.loads(request.parameters() or "{}").get(SENT_AT)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Decides which thread may use the recogniser: steps of streams come first, other work gets the time between them."""
+"""Decides which thread may use the recogniser. Steps of streams come first; other work gets the time between them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from contextlib import contextmanager
 
 
 class Precedence:
-    """One turn at a time. No other work begins while a step waits."""
+    """A lock for steps and other work. No other work begins while a step waits."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._taken = False
-        self._steps = 0  # steps that wait for their turn
+        self._busy = False
+        self._steps = 0  # the number of steps that wait for their turn
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Wait until no other turn is taken, and take the turn of a step."""
+        """Wait until nobody has the turn, and take it for a step."""
         with self._changed:
             self._steps += 1
             try:
-                self._changed.wait_for(lambda: not self._taken)
+                self._changed.wait_for(lambda: not self._busy)
             finally:
                 self._steps -= 1
-            self._taken = True
+            self._busy = True
         try:
             yield
         finally:
@@ -32,10 +32,10 @@ class Precedence:
 
     @contextmanager
     def other(self) -> Iterator[None]:
-        """Wait until no turn is taken and no step waits, and take the turn of other work. Keep it short."""
+        """Wait until nobody has the turn and no step waits for it, and take it for other work, which must be short."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._taken and not self._steps)
-            self._taken = True
+            self._changed.wait_for(lambda: not self._busy and not self._steps)
+            self._busy = True
         try:
             yield
         finally:
@@ -43,5 +43,5 @@ class Precedence:
 
     def _end(self) -> None:
         with self._changed:
-            self._taken = False
+            self._busy = False
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""A public model as one model of Triton: audio in, events out."""
+"""A public model as one model of Triton. It gets audio and gives events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from streamer.engine.recogniser import Recogniser
 
 
 class TritonPythonModel(EventModel):
-    """One instance. The configuration names the folder of the public model."""
+    """An instance. Its configuration names the folder of the public model."""
 
     def load(self, instance: Instance) -> Recogniser:
-        """Load the recogniser. The error says what is wrong with the folder."""
+        """Load the recogniser. ModelFolderError says what is wrong with the folder."""
         gpu = instance.gpu
         return load_public_model(
             instance.bundle,

@@ -1,4 +1,4 @@
-"""Reads Triton's requests."""
+"""Reads the inputs of Triton's requests."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ START, END = 1, 2  # the flags of a request
 
 
 def array(request: Any, name: str, *sizes: int) -> Any:
-    """The array of an input, with these sizes of its last axes instead of the axis of the batch."""
+    """Return the array of an input without the axis of the batch. `sizes` are the sizes of its last axes."""
     return pb_utils.get_input_tensor_by_name(request, name).as_numpy().reshape(-1, *sizes)
 
 
 def text(request: Any, name: str) -> str:
-    """The text of an input of one string. Empty if the request does not have it."""
+    """Return the text of an input with one string; "" if the request does not have the input."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     return "" if tensor is None else tensor.as_numpy().reshape(-1)[0].decode()
 
 
 def options_of(request: Any) -> dict[str, Any]:
-    """The input OPTIONS. StreamError if it is not a JSON object."""
-    given = text(request, "OPTIONS")
-    if not given:
+    """Return the content of the input OPTIONS. StreamError if it is not a JSON object."""
+    content = text(request, "OPTIONS")
+    if not content:
         return {}
     try:
-        options = json.loads(given)
+        options = json.loads(content)
     except ValueError as error:
         raise StreamError("bad_options", f"OPTIONS is not JSON: {error}") from None
     if not isinstance(options, dict):
@@ -38,6 +38,6 @@ def options_of(request: Any) -> dict[str, Any]:
 
 
 def texts(request: Any, name: str) -> list[str]:
-    """The texts of an input of any number of strings. Empty if the request does not have it."""
+    """Return the texts of an input with any number of strings; none if the request does not have the input."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
-    return [] if tensor is None else [each.decode() for each in tensor.as_numpy().reshape(-1)]
+    return [] if tensor is None else [string.decode() for string in tensor.as_numpy().reshape(-1)]

@@ -1,4 +1,4 @@
-"""A step of an ensemble: answers each request with one response, at once. What Triton calls, on top of a part."""
+"""A model of Triton that is a step of an ensemble. It gives requests to a part, such as a head, and answers at once."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from streamer.engine.open_streams import OpenStreams
 
 
 class StepModel(ABC):
-    """One instance of a step with a state for each stream.
+    """An instance of a step that keeps a state for each stream.
 
-    A request that fails still gets a response: the failure travels on in its passage, so that all steps learn of it and
-    of START and END. Only the last step reports it to the client.
+    A request that fails still gets a response. Its passage takes the failure to the later steps, so that all of them
+    get the START and END of every stream. Only the last step reports the failure to the client.
     """
 
     @abstractmethod
     def load(self, instance: Instance) -> OpenStreams[Any]:
-        """Load the part. Returns its streams."""
+        """Load the part, and return its streams."""
 
     @abstractmethod
     def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
-        """Compute a batch. Returns the outputs of each request by name: an array, or a text."""
+        """Compute a batch. Return the outputs of each request by name: an array or a text."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the part."""

@@ -1,4 +1,4 @@
-"""The transcript head as the last step of an ensemble: frames and activity in, events out."""
+"""The transcript head as the last step of an ensemble. It gets frames and activity, and gives events."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from streamer.engine.recogniser import Recogniser
 
 
 class TranscriptModel(EventModel):
-    """One instance, on the device that Triton has chosen."""
+    """An instance on the device that Triton has chosen."""
 
     def load(self, instance: Instance) -> Recogniser:
         """Load everything that comes after the encoder from the bundle."""
         device = instance.device
         from streamer.engine.bundle import load_transcript_head
 
-        self._width = next(each["dims"][1] for each in instance.config["input"] if each["name"] == "FRAMES")
+        self._width = next(port["dims"][1] for port in instance.config["input"] if port["name"] == "FRAMES")
         return load_transcript_head(
             instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s
         )
 
     def content(self, request: Any) -> Heard:
-        """The passage of a request. StreamError if an earlier step has failed."""
+        """Return the passage of a request. StreamError if an earlier step has failed."""
         passage = Passage.from_json(text(request, "PASSAGE"))
-        found = activity_of(text(request, "ACTIVITY"))
-        Passage(failure=found.failure).check()
+        activity = activity_of(text(request, "ACTIVITY"))
+        Passage(failure=activity.failure).check()
         frames = array(request, "FRAMES", self._width)
-        return Heard(passage, frames, found.readings, self.samples(request), found.pieces)
+        return Heard(passage, frames, activity.readings, self.samples(request), activity.pieces)
 
     def samples(self, request: Any) -> int:
-        """How much audio the frames of a request stand for."""
+        """Return the number of samples of audio behind the frames of a request."""
         passage = Passage.from_json(text(request, "PASSAGE"))
         return passage.frames * self._recogniser.model.frame_samples
 
     def options(self, request: Any) -> dict[str, Any]:
-        """The options of a request, without those for the encoder alone."""
-        given = options_of(request)
-        given.pop(AGAIN, None)
-        return given
+        """Return the options of a request without the option that only the encoder reads."""
+        options = options_of(request)
+        options.pop(AGAIN, None)
+        return options
 
     def other_events(self, request: Any) -> list[str]:
-        """The events of other heads."""
+        """Return the events of other heads."""
         return texts(request, "HEAD_EVENTS")

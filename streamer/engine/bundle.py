@@ -43,7 +43,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
 LETTERS_FILE = "letters.safetensors"
 SEARCH_FILE = "search.json"
-SEARCHED = ("phones", "characters")  # the heads that the searches read
+SEARCH_HEADS = ("phones", "characters")  # the heads of the encoder that the searches read
 
 
 def load_recogniser(
@@ -54,7 +54,7 @@ def load_recogniser(
     precision: str | None = None,
     idle_limit_s: float = 20.0,
 ) -> Recogniser:
-    """A recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
+    """Return a recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
 
     `precision` is the number format of the encoder; by default the best one for this machine.
     """
@@ -69,7 +69,7 @@ def load_recogniser(
 def load_speech_encoder(
     folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
 ) -> SpeechEncoder:
-    """The encoder alone. BundleError says what is wrong."""
+    """Return the encoder alone. BundleError says what is wrong."""
     model = _acoustic_model(Path(folder), device, best_precision(device))
     model.set_activity(None)
     if computes_graphs(device):
@@ -81,7 +81,7 @@ def load_speech_encoder(
 def load_activity_head(
     folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
 ) -> ActivityHead:
-    """The activity network alone. BundleError says what is wrong."""
+    """Return the activity network alone. BundleError says what is wrong."""
     network = read_activity(Path(folder))
     if network is None:
         raise BundleError(f"{Path(folder) / ACTIVITY_FILE} is missing: there is no activity network")
@@ -93,7 +93,7 @@ def load_activity_head(
 def load_transcript_head(
     folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
 ) -> Recogniser:
-    """A recogniser that reads the frames of an encoder. BundleError says what is wrong."""
+    """Return a recogniser that reads the frames of an encoder. BundleError says what is wrong."""
     folder = Path(folder)
     heads = FrameHeads(_acoustic_model(folder, device, best_precision(device)))
     acoustics = EncodedAcoustics(heads)
@@ -103,14 +103,14 @@ def load_transcript_head(
 def _acoustic_model(folder: Path, device: torch.device | str, precision: str) -> AcousticModel:
     model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision])
     for output in model.description.encoder.outputs:
-        if output.name in SEARCHED and output.layer < model.description.encoder.layers:
+        if output.name in SEARCH_HEADS and output.layer < model.description.encoder.layers:
             raise BundleError(f"{folder / MODEL_FILE}: the head {output.name} does not read the last layer")
     return model
 
 
 def _compile(model: AcousticModel) -> None:
     """Let graphs compute the steps of a model."""
-    from streamer.engine.compiled.compiled_encoder import CompiledEncoder  # not needed on a GPU
+    from streamer.engine.compiled.compiled_encoder import CompiledEncoder  # here, because a GPU does not need it
 
     activity = model.activity
     compiled = _compiled(activity) if isinstance(activity, ActivityNetwork) else None
@@ -137,13 +137,13 @@ def _recogniser(
         lexicon, language = Lexicon.load(folder / LEXICON_FILE), LanguageModel.load(folder / LANGUAGE_FILE)
         if lexicon.vocabulary != language.vocabulary:
             raise ValueError(f"{LEXICON_FILE} and {LANGUAGE_FILE} do not have the same words: build the lexicon again")
-        options, second = (BeamOptions.load(folder / SEARCH_FILE, second_pass=again) for again in (False, True))
+        first, second = (BeamOptions.load(folder / SEARCH_FILE, second_pass=is_second) for is_second in (False, True))
         letters = LetterToSound.load(folder / LETTERS_FILE)
         units = model.units["phones"]
         rescorer = load_rescorer(folder, language, device)
-        beam = BeamSearch(lexicon, language, units, slots, options, letters=letters, rescorer=rescorer)
+        beam = BeamSearch(lexicon, language, units, slots, first, letters=letters, rescorer=rescorer)
         second_searches: dict[str, Search] = {}
-        if acoustics is None:  # the audio is here, so there may be a second pass
+        if acoustics is None:  # this recogniser has the audio, so it can do a second pass
             wide = BeamSearch(lexicon, language, units, slots, second, rescorer=rescorer, first=beam)
             second_searches["lexicon"] = wide
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
@@ -166,7 +166,7 @@ def _recogniser(
 
 
 def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:
-    """What scores words again, with the neural language model of a bundle; None if it has none."""
+    """Return the rescorer with the neural language model of a bundle; None if the bundle has none."""
     path = folder / NEURAL_FILE
     if not path.exists():
         return None
@@ -179,16 +179,16 @@ def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | 
 
 
 def computes_graphs(device: torch.device | str) -> bool:
-    """Whether networks are computed on this device as graphs: on a CPU, if there is onnxruntime."""
+    """Return whether onnxruntime computes networks on this device as graphs: on a CPU, if it is installed."""
     return torch.device(device).type == "cpu" and importlib.util.find_spec("onnxruntime") is not None
 
 
 def best_precision(device: torch.device | str) -> str:
-    """The number format of the encoder. Graphs have only one."""
+    """Return the best number format of the encoder for this device. Graphs have only one."""
     return "float32" if computes_graphs(device) else quick_precision(device)
 
 
 def quick_precision(device: torch.device | str) -> str:
-    """The number format in which torch is fastest: bfloat16 on processors that support it, where it is as good."""
-    able = torch.cpu.get_capabilities() if torch.device(device).type == "cpu" else {}
-    return "bfloat16" if able.get("avx512_bf16") or able.get("amx_bf16") else "float32"
+    """Return the number format in which torch is fastest: bfloat16 on processors that support it, else float32."""
+    capabilities = torch.cpu.get_capabilities() if torch.device(device).type == "cpu" else {}
+    return "bfloat16" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "float32"

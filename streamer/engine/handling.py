@@ -1,4 +1,4 @@
-"""What streams do after a step, and what they ask for meanwhile: second passes and marks."""
+"""Lets streams handle the results of a step, and gives them the second passes and marks that they request for it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from streamer.engine.work.parts import Work
 from streamer.engine.work.waiting import Wait, WaitingWork
 
 if TYPE_CHECKING:
-    from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which a model need not
+    from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which not all models need
 
 T = TypeVar("T")
-_REREAD = 0.015  # about how much of a second it takes to read a second of a segment again
+_REREAD = 0.015  # the approximate time in seconds to read one second of a segment again
 
 
 @dataclass(frozen=True)
 class Reread:
-    """Asks for the second pass of a segment of so many seconds. The answer is the result of this work."""
+    """The request for the second pass of a segment with this many seconds. Its answer is the result of `work`."""
 
     seconds: float
     work: Work[Any]
 
 
 Handling = Generator[Sequence[Window] | Reread, Any, T]
-"""What a stream does after a step. It asks at most once for a second pass, and then at most once for marks."""
+"""The work of a stream after a step. It requests at most one second pass, and then at most once marks for windows."""
 
 
 class Handler(Protocol):
-    """The stream that handles a step."""
+    """A stream that handles a step."""
 
     number: int
     lease: SlotLease
@@ -41,7 +41,7 @@ class Handler(Protocol):
 
 
 class StepHandling:
-    """Gives streams what they ask for."""
+    """Runs the handlings of streams, and answers their requests."""
 
     def __init__(
         self,
@@ -53,35 +53,37 @@ class StepHandling:
         self._waiting, self._punctuation, self._start_afresh = waiting, punctuation, start_afresh
 
     def run(self, handlings: Iterable[tuple[Handler, Handling[bool]]]) -> None:
-        """Let these streams handle a step. Those that ask for a second pass wait for it, and go on then.
+        """Let these streams handle a step. A stream that requests a second pass goes on after it.
 
-        The punctuation model is called once for all the others.
+        The punctuation model is called once for all other streams.
         """
         self._go_on([(stream, handling, None) for stream, handling in handlings])
 
     def _go_on(self, answered: Iterable[tuple[Handler, Handling[bool], Any]]) -> None:
-        """Go on with these answers to what was asked for."""
-        asking: list[tuple[Handler, Handling[bool], Sequence[Window]]] = []
+        """Go on with these answers to the requests of the streams."""
+        with_windows: list[tuple[Handler, Handling[bool], Sequence[Window]]] = []
         ended: list[int] = []
         for stream, handling, answer in answered:
             try:
-                asked = handling.send(answer)
+                request = handling.send(answer)
             except StopIteration as end:
                 ended += [stream.lease.slot] if end.value else []
                 continue
-            if isinstance(asked, Reread):
-                work, estimate_s = self._second_pass(stream, handling, asked), _REREAD * asked.seconds
+            if isinstance(request, Reread):
+                work, estimate_s = self._second_pass(stream, handling, request), _REREAD * request.seconds
                 self._waiting.add(stream.number, Wait.SECOND_PASS, work, stream.options.caller, estimate_s)
             else:
-                asking.append((stream, handling, asked))
+                with_windows.append((stream, handling, request))
         self._start_afresh(ended)
-        if asking and self._punctuation is not None:
-            marks = iter(self._punctuation.read([window for _, _, windows in asking for window in windows]))
-            self._go_on([(stream, handling, [next(marks) for _ in asked]) for stream, handling, asked in asking])
+        if with_windows and self._punctuation is not None:
+            marks = iter(self._punctuation.read([window for _, _, windows in with_windows for window in windows]))
+            self._go_on(
+                [(stream, handling, [next(marks) for _ in request]) for stream, handling, request in with_windows]
+            )
 
-    def _second_pass(self, stream: Handler, handling: Handling[bool], asked: Reread) -> Work[None]:
+    def _second_pass(self, stream: Handler, handling: Handling[bool], request: Reread) -> Work[None]:
         try:
-            found = yield from asked.work
-            self._go_on([(stream, handling, found)])
+            result = yield from request.work
+            self._go_on([(stream, handling, result)])
         except Exception as error:
             raise StreamError("failed", f"a segment could not be read again: {error}") from error

@@ -1,4 +1,4 @@
-"""The files of the models of words: named tensors, and a description that says which kind of model they make up."""
+"""The files of the models of words. A file has named tensors, and a description with the kind of the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ModelFileError(Exception):
 
 @dataclass(frozen=True)
 class ModelFileKind:
-    """What the files of one kind of model have in common."""
+    """A kind of model file: its name, its format, and the script that makes such files."""
 
     kind: str  # such as "language model"
     key: str  # of the description among the metadata
@@ -28,31 +28,31 @@ class ModelFileKind:
     maker: str  # the script that makes such a file
 
     def read(self, path: Path | str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The description and the tensors, which are memory-mapped, so that all processes share them."""
+        """Return the description and the tensors. They are memory-mapped, so all processes share them."""
         if not Path(path).is_file():
             raise ModelFileError(f"{path} is missing: make it with scripts/train/{self.maker}")
         try:
             with safe_open(path, framework="pt") as file:
-                described = json.loads((file.metadata() or {}).get(self.key, "{}"))
-                if described.get("format") != self.format:
+                description = json.loads((file.metadata() or {}).get(self.key, "{}"))
+                if description.get("format") != self.format:
                     raise ModelFileError(f"{path} is not a {self.kind} of the format {self.format}")
-                return described, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                return description, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         except (OSError, SafetensorError, ValueError) as error:
             raise ModelFileError(f"{path} cannot be read as a {self.kind}: {error}") from error
 
     @contextmanager
     def parts(self, path: Path | str) -> Iterator[None]:
-        """Say which file it is if a part of the model is missing or does not fit."""
+        """Raise ModelFileError with the path if a part of the model is missing or does not fit."""
         try:
             yield
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ModelFileError(f"{path} lacks a part of a {self.kind}: {error}") from error
 
-    def write(self, path: Path | str, tensors: Mapping[str, Tensor], described: Mapping[str, Any]) -> None:
+    def write(self, path: Path | str, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
         """Write a model, replacing the file as a whole."""
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
-        text = json.dumps({"format": self.format, **described})
+        text = json.dumps({"format": self.format, **description})
         try:
             save_file({name: part.cpu() for name, part in tensors.items()}, partial, {self.key: text})
             partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user

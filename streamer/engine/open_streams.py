@@ -1,4 +1,4 @@
-"""The streams that are open: each holds a slot until it is closed, or until it gets no request for too long."""
+"""The open streams. Each has a slot until it is closed, or until it gets no request for too long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.engine.stream_events import StreamError
 
 
 class SlotHolder(Protocol):
-    """One stream: its slot, and when it was last used."""
+    """A stream with its slot and the time of its last use."""
 
     lease: SlotLease
     last_used: float
@@ -29,8 +29,8 @@ class OpenStreams(Generic[S]):
         clock: Callable[[], float],
         release: Callable[[int, S], None] | None = None,
     ) -> None:
-        """`release` is called with each stream that is closed, while it still has its slot."""
-        self.expired = 0  # streams dropped because they got no request
+        """`release` is called with each stream when it is closed, while it still has its slot."""
+        self.expired = 0  # the number of streams that were dropped because they got no request
         self._slots = Slots(slots)
         self._idle_limit_s = idle_limit_s
         self._now = clock
@@ -43,7 +43,7 @@ class OpenStreams(Generic[S]):
         return self._slots.live
 
     def open(self, number: int, make: Callable[[SlotLease, float], S]) -> S:
-        """Open a stream, which `make` makes from its slot and the time. If one is open already, it is closed first."""
+        """Open a stream that `make` makes from its slot and the time. Close the one with this number first, if any."""
         self.close(number)
         try:
             lease = self._slots.acquire()
@@ -53,11 +53,11 @@ class OpenStreams(Generic[S]):
         return self._streams[number]
 
     def find(self, number: int) -> S | None:
-        """An open stream; None if it is not open."""
+        """Return the stream with this number; None if it is not open."""
         return self._streams.get(number)
 
     def use(self, number: int) -> S:
-        """Return an open stream, and note that it is used. StreamError if it is not open."""
+        """Return an open stream, and note the time of this use. StreamError if it is not open."""
         stream = self.find(number)
         if stream is None:
             raise StreamError("unknown_stream", "the stream was never opened here, has ended, or was idle for too long")
@@ -65,22 +65,22 @@ class OpenStreams(Generic[S]):
         return stream
 
     def holds(self, stream: S) -> bool:
-        """Whether this stream still has its slot."""
+        """Return whether this stream still has its slot."""
         return self._slots.valid(stream.lease)
 
     def close(self, number: int) -> None:
-        """Close a stream and free its slot. A number that is not open has no effect."""
-        closed = self._streams.pop(number, None)
-        if closed is not None:
+        """Close a stream and free its slot. Do nothing if no stream with this number is open."""
+        stream = self._streams.pop(number, None)
+        if stream is not None:
             if self._release is not None:
-                self._release(number, closed)
-            self._slots.release(closed.lease)
+                self._release(number, stream)
+            self._slots.release(stream.lease)
 
-    def expire(self, spared: Container[int] = ()) -> list[int]:
-        """Close the streams that got no request for longer than the idle limit. Returns their numbers."""
+    def expire(self, exceptions: Container[int] = ()) -> list[int]:
+        """Close the streams that got no request for longer than the idle limit. Return their numbers."""
         oldest = self._now() - self._idle_limit_s
         idle = [
-            number for number, stream in self._streams.items() if stream.last_used < oldest and number not in spared
+            number for number, stream in self._streams.items() if stream.last_used < oldest and number not in exceptions
         ]
         for number in idle:
             self.close(number)

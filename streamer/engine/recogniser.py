@@ -1,4 +1,4 @@
-"""The recogniser: takes audio of many streams, computes them together in slots, and gives their events."""
+"""The recogniser. It takes the audio of many streams, computes them together in slots, and gives their events."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from streamer.engine.work.waiting import Wait, WaitingWork
 from streamer.limits import LANGUAGE
 
 if TYPE_CHECKING:
-    from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which a model need not
+    from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which not all models need
 
 __all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
 
-# A request with more audio would delay its batch and take too much memory.
+# A request with more audio than this would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
-_CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
+_CHARACTER_S = 0.00004  # the approximate time to prepare one character of a hotword
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Audio of one stream (int16, any length). `flush` makes everything final; `end` also closes the stream.
+    """Audio of one stream (int16, of any length). `flush` makes everything final; `end` also closes the stream.
 
-    A recogniser with acoustics of its own takes what their supply takes. Its length counts samples, too.
-    `rest`: of one whose stream had to wait for a second pass.
+    With other acoustics than `ModelAcoustics`, `samples` is the content that their supply takes. Its length also counts
+    samples. `rest`: this is the rest of a chunk whose stream had to wait for a second pass.
     """
 
     stream: int
@@ -57,7 +57,7 @@ class Chunk:
 
     @property
     def left(self) -> Chunk:
-        """The rest of this one, when its stream has the samples."""
+        """The rest of this chunk after its stream has got the samples."""
         return Chunk(self.stream, np.zeros(0, dtype=np.int16), end=self.end, rest=True)
 
 
@@ -82,13 +82,13 @@ class Recogniser:
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`searches` are those that streams may choose from, each with room for all slots.
+        """`searches` are the searches from which streams may choose. Each has room for all slots.
 
-        `second_searches` take their place in the second pass, by the same names. Each has the hotwords of the first.
+        `second_searches` replace them in the second pass, under the same names, and use their hotwords.
 
-        Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words
-        say nothing about the end of a turn. Without `acoustics`, the model computes the audio here, with this
-        `detector` of speech if there is one.
+        Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words do
+        not help to find the end of a turn. Without `acoustics`, the model computes the audio, with this `detector` of
+        speech if there is one.
         """
         self.model = model
         self.searches = searches
@@ -114,7 +114,7 @@ class Recogniser:
     def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
         """Open a stream under this number. If one is open already, it is closed first.
 
-        Without `at_once`, options that take long to prepare are left to `work`.
+        Without `at_once`, `work` prepares options for which that takes long.
         """
         self.close(stream)
         self.expire()
@@ -125,15 +125,13 @@ class Recogniser:
             known = ", ".join(self.searches)
             raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
         self._check_language(options.language)
-        # Nobody needs pieces without events of speech.
+        # A stream without events of speech needs no pieces.
         detects = self._acoustics.detects and options.speech
         supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms), pieces=detects)
 
         def make(lease: SlotLease, now: float) -> Stream:
-            return Stream(
-                stream, lease, options, self._results(options), self._time_scale, supply, last_used=now,
-                watch=self._watch(options), detects=detects,
-            )  # fmt: skip
+            results, watch = self._results(options), self._watch(options)
+            return Stream(stream, lease, options, results, self._time_scale, supply, now, detects=detects, watch=watch)
 
         slot = self._streams.open(stream, make).lease.slot
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
@@ -142,17 +140,17 @@ class Recogniser:
             self.hurry(stream)
 
     def waits_for(self, stream: int) -> Wait | None:
-        """What an open stream waits for before it can be computed; None if nothing."""
+        """Return what an open stream must wait for before it can be computed; None if it can be computed now."""
         return self._waiting.find(stream)
 
     def piece_ms(self, stream: int) -> int | None:
-        """How long the pieces are in which speech is detected in a stream; None if it is detected in steps alone."""
-        found = self._streams.find(stream)
-        return None if found is None else found.piece_ms
+        """Return the length of the pieces in which speech is detected in a stream; None without such pieces."""
+        entry = self._streams.find(stream)
+        return None if entry is None else entry.piece_ms
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages of which a stream may choose one; none if there is no choice."""
+        """The languages from which a stream may choose; none if there is no choice."""
         return self.model.languages if isinstance(self.model, Multilingual) else ()
 
     @property
@@ -161,7 +159,7 @@ class Recogniser:
         return self._waiting.count(Wait.PREPARATION)
 
     def work(self, second_passes_s: float = 0.0) -> list[tuple[int, StreamError | None]]:
-        """Work for a slice, at second passes for this long. Returns the streams that wait no longer, or failed."""
+        """Work for a slice of time, and at second passes for this long. Return the streams that are ready or failed."""
         ended: list[tuple[int, StreamError | None]] = []
         for stream, error in self._waiting.advance(second_passes_s):
             if error is None:
@@ -172,7 +170,7 @@ class Recogniser:
         return ended
 
     def hurry(self, stream: int) -> None:
-        """Do at once what this stream waits for, if it waits. StreamError if that fails: then it is closed."""
+        """Do the work that this stream waits for now, if any. If it fails, close the stream and raise StreamError."""
         try:
             self._waiting.finish(stream)
         except Exception as error:
@@ -180,29 +178,30 @@ class Recogniser:
             raise _stream_error(error) from error
 
     def close(self, stream: int) -> None:
-        """Close a stream and free its slot. A number that is not open has no effect."""
+        """Close a stream and free its slot. Do nothing if no stream with this number is open."""
         self._streams.close(stream)
 
     def expire(self) -> list[int]:
-        """Close the streams that got no request for longer than the idle limit. Returns their numbers."""
+        """Close the streams that got no request for longer than the idle limit. Return their numbers."""
         return self._streams.expire(self._waiting)
 
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
-        """Compute a batch. Yields (index of the chunk, its events or its error), each as soon as it is complete."""
+        """Compute a batch. Yield the index of each chunk with its events or its error, as soon as they are complete."""
         left = list(enumerate(chunks))
         while left:
             places, left = [place for place, _ in left], []
             for index, answer in self.step_without_waiting(chunks):
                 if isinstance(answer, Chunk):
-                    left.append((places[index], answer))  # what it waits for is done when it is given again
+                    left.append((places[index], answer))  # the next call does the work that its stream waits for
                 else:
                     yield places[index], answer
             chunks = [chunk for _, chunk in left]
 
     def step_without_waiting(self, chunks: Sequence[Chunk]) -> Iterator[AnswerOrRest]:
-        """The same, but a stream that has to wait for a second pass leaves that to `work`.
+        """Compute a batch like `step`, but leave second passes to `work`.
 
-        Instead of an answer, it yields the rest of its chunk, which must be given when the stream waits no longer.
+        For a stream that has to wait for one, yield the rest of its chunk instead of an answer. The rest must be given
+        to this method when the stream waits no longer.
         """
         running: dict[int, Stream] = {}
         for index, chunk in enumerate(chunks):
@@ -222,11 +221,11 @@ class Recogniser:
                 self.close(chunks[index].stream)
                 yield index, failure
             if failed or glances:
-                continue  # the pieces before the next steps come first
+                continue  # pieces that end before the next steps come first
             due: dict[int, list[tuple[int, Stream, Any]]] = {}
             finished: dict[int, Stream] = {}
             for index, stream in running.items():
-                # One that was closed between two answers of this batch is finished: its slot may be another stream's.
+                # A stream that was closed between two answers of this batch is finished: its slot may have a new owner.
                 step = stream.next_step() if self._streams.holds(stream) else None
                 if step is None:
                     finished[index] = stream
@@ -235,20 +234,20 @@ class Recogniser:
             if finished:
                 running = {index: stream for index, stream in running.items() if index not in finished}
                 yield from self._answers(chunks, finished)
-                continue  # meanwhile, others may have been closed
+                continue  # the caller may have closed other streams meanwhile
             for group in due.values():
-                group.sort(key=lambda one: one[1].lease.slot)  # slots that lie side by side are read without a copy
+                group.sort(key=lambda entry: entry[1].lease.slot)  # neighbouring slots are read without a copy
                 try:
                     self._compute([stream for _, stream, _ in group], [step for _, _, step in group])
                 except Exception as error:
-                    # The state of the buffers is unknown now, so none of these streams can go on.
+                    # The state of the buffers is not known now, so none of these streams can go on.
                     for index, _, _ in group:
                         del running[index]
                         self.close(chunks[index].stream)
                         yield index, StreamError("failed", f"the model could not compute this step: {error}")
 
     def _hear(self, running: Mapping[int, Stream]) -> list[tuple[int, StreamError]]:
-        """Detect speech in the pieces of these streams that end before their next steps. Returns those that failed."""
+        """Detect speech in the pieces of these streams that end before their next steps. Return the failures."""
         due: dict[int, list[tuple[int, Stream, list[Any]]]] = {}
         for index, stream in running.items():
             pieces = stream.next_pieces() if self._streams.holds(stream) else []
@@ -258,8 +257,8 @@ class Recogniser:
         for group in due.values():
             slots = [stream.lease.slot for _, stream, _ in group]
             try:
-                found = self._acoustics.detect(slots, [pieces for _, _, pieces in group])
-                for (_, stream, _), probabilities in zip(group, found, strict=True):
+                by_slot = self._acoustics.detect(slots, [pieces for _, _, pieces in group])
+                for (_, stream, _), probabilities in zip(group, by_slot, strict=True):
                     stream.hear(probabilities)
             except Exception as error:
                 failure = StreamError("failed", f"the model could not detect speech: {error}")
@@ -267,19 +266,20 @@ class Recogniser:
         return failed
 
     def _glances(self, running: Mapping[int, Stream]) -> dict[int, tuple[Stream, Any]]:
-        """The beginnings of steps in which the turn of a stream would end."""
+        """Return the beginnings of steps in which the turn of a stream would end."""
         beginnings = {
             index: (stream, stream.next_glance()) for index, stream in running.items() if self._streams.holds(stream)
         }
-        return {index: both for index, both in beginnings.items() if both[1] is not None}
+        return {index: (stream, part) for index, (stream, part) in beginnings.items() if part is not None}
 
     def _glance(self, glances: Mapping[int, tuple[Stream, Any]]) -> list[tuple[int, StreamError]]:
-        """Look at these beginnings of steps, and end the turns that end there. Returns those that failed."""
+        """Look at these beginnings of steps, and end the turns that end there. Return the failures."""
         try:
-            # Each is computed alone, so that it has the same bits in any company.
-            found = {index: self._acoustics.glance(one.lease.slot, part) for index, (one, part) in glances.items()}
+            # Each is computed alone, so that the bits of its result do not depend on the other streams.
+            results = [(stream, self._acoustics.glance(stream.lease.slot, part)) for stream, part in glances.values()]
             self._handling.run(
-                (one, one.glanced(found[index], self._search_of(one))) for index, (one, _) in glances.items()
+                (stream, stream.read_glance(probabilities, self._search_of(stream)))
+                for stream, probabilities in results
             )
         except Exception as error:
             failure = StreamError("failed", f"the model could not detect the end of a turn: {error}")
@@ -324,7 +324,7 @@ class Recogniser:
         rule = options.endpoint
         if not rule.turn:
             return None
-        # The words of a model that writes have marks and capitals, which the punctuation model does not know.
+        # The punctuation model does not know the marks and capitals in the words of a model that writes.
         judge = None if self._punctuation is None or self.model.writes else self._punctuation.over
         return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge)
 
@@ -346,13 +346,13 @@ class Recogniser:
         )
 
     def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
-        """The hypotheses of these streams, each from the search that it chose."""
+        """Yield the hypothesis of each of these streams, from the search of the stream."""
         for name, search in self.searches.items():
             rows = [row for row, stream in enumerate(streams) if stream.options.search == name]
             if not rows:
                 continue
             mixed = len(rows) < len(streams)
-            own = {head: found[rows] for head, found in emissions.items()} if mixed else emissions
+            own = {head: values[rows] for head, values in emissions.items()} if mixed else emissions
             hypotheses = search.advance([streams[row].lease.slot for row in rows], own)
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
@@ -362,7 +362,7 @@ class Recogniser:
         return SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics)
 
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[AnswerOrRest]:
-        """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
+        """Yield the answers for streams that have no whole step left. Streams with a flush are concluded together."""
         valid = {index: stream for index, stream in finished.items() if self._streams.holds(stream)}
         self._handling.run(
             (stream, stream.conclude(self._search_of(stream)))
@@ -389,7 +389,7 @@ class Recogniser:
 
 
 def _stream_error(error: Exception) -> StreamError:
-    """Why what a stream waits for could not be done."""
+    """Return the error of a stream for an exception in the work that it waits for."""
     if isinstance(error, StreamError):
         return error
     if isinstance(error, NotNow):

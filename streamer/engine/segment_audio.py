@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 BYTES_PER_SAMPLE = 2
-# The model emits words with a delay. This much faint noise after the last sample makes it emit the rest.
+# The model emits words with a delay. Faint noise of this length after the last sample makes it emit the last words.
 TAIL_MS = 320
-# So many pieces in a step for a detector of speech: speech is noticed this much sooner than a step is complete.
+# The number of pieces in a step. The detector of speech reads each piece when it arrives, and not the whole step later.
 PIECES = 4
-# Noise instead of zeros, because models are poor at exact silence. Always the same, so a replay gives the same words.
+# Noise instead of zeros, because models are poor at exact silence. It is constant, so a replay gives the same words.
 _TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
 
 
@@ -37,62 +37,62 @@ class TimeScale:
 
 @dataclass(frozen=True)
 class FreshStart:
-    """Where somebody else must compute again: from this sample, for the time of this number since START."""
+    """The sample from which an encoder in another model must compute again. `run` counts these from 1 after START."""
 
     sample: int
     run: int
 
 
 class Supply(Protocol):
-    """The steps of one stream that can be computed: cut from its audio here, or computed in part by somebody else."""
+    """The steps of one stream that can be computed: cut from its audio, or encoded by another model before."""
 
     received: int  # samples of the stream that have arrived
     base: int  # the sample at which the running segment starts
-    computed: int  # samples of the running segment that were computed, including the tail
+    computed: int  # samples of the running segment that were computed, with the tail
     glances: bool  # whether the beginning of a step can be looked at before the step is complete
-    glance: int  # samples of the next step that the stream wants to look at first; 0 if it does not
+    glance: int  # the number of samples of the next step that the stream wants to look at first; 0 for none
 
     def next_piece(self) -> Any | None:
-        """The next short piece for the detector of speech: none that ends after the next step. None if none is due."""
+        """Return the next piece for the detector of speech; None if none has arrived that ends before the next step."""
 
     def next_glance(self) -> Any | None:
-        """The beginning of the next step that the stream wants to look at. None if it has not arrived."""
+        """Return the part of the next step that the stream wants to look at first; None if it has not arrived."""
 
     @property
     def again(self) -> FreshStart | None:
-        """Where the steps must be computed afresh by somebody else before any more of them can come."""
+        """The place from which another model must compute again before more steps can come; None if there is none."""
 
     def append(self, content: Any) -> None:
-        """Add what has arrived."""
+        """Add content that has arrived."""
 
     def next_step(self, flushing: bool) -> Any | None:
-        """The next step; None while there is no whole one. `flushing`: nothing follows for now."""
+        """Return the next step; None while it is not complete. `flushing`: no more audio comes for now."""
 
     def advance(self) -> None:
         """Note that the next step was computed."""
 
     def segment(self) -> Any:
-        """All of the running segment that was computed, for acoustics that compute whole segments."""
+        """Return the part of the running segment that was computed, for acoustics that compute whole segments."""
 
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample."""
 
 
 class Pieces:
-    """The audio of a stream in short pieces, which are counted from the start of the stream."""
+    """The audio of a stream in short pieces. The first piece begins at the start of the stream."""
 
     def __init__(self, samples: int) -> None:
         """`samples`: the length of each piece."""
         self.samples = samples
         self.taken = 0  # samples of the stream in the pieces so far
-        self._audio = bytearray()  # since then
+        self._audio = bytearray()  # the audio after them
 
     def append(self, samples: NDArray[np.int16]) -> None:
         """Append audio."""
         self._audio += samples.tobytes()
 
     def next(self, until: int) -> NDArray[np.int16] | None:
-        """Take the next piece, if it has arrived and ends before this sample of the stream or there."""
+        """Take the next piece; None if it has not arrived, or ends after this sample of the stream."""
         size = self.samples * BYTES_PER_SAMPLE
         if self.taken + self.samples > until or len(self._audio) < size:
             return None
@@ -103,14 +103,14 @@ class Pieces:
 
 
 def piece_samples(step_samples: int, frame_samples: int) -> int:
-    """The length of a piece for streams with this step: whole frames."""
+    """Return the length of a piece for streams with this step: whole frames."""
     return max(1, step_samples // (PIECES * frame_samples)) * frame_samples
 
 
 class SegmentAudio:
     """Supplies steps of int16 samples."""
 
-    again = None  # the audio is here, so steps after a cut are computed at once
+    again = None  # this supply has the audio, so steps after a cut are computed at once
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class SegmentAudio:
         *,
         glances: bool = False,
     ) -> None:
-        """`ahead_samples`: how many samples after a step the model reads with it. `pieces`: for a detector."""
+        """`ahead_samples`: how many samples after a step the model reads with it. `pieces`: those for a detector."""
         self.glances, self.glance = glances, 0
         self.received = self.base = self.computed = 0
         self._time_scale, self._step, self._ahead = time_scale, step_samples, ahead_samples
@@ -141,26 +141,26 @@ class SegmentAudio:
             self._pieces.append(samples)
 
     def next_piece(self) -> NDArray[np.int16] | None:
-        """The next piece; None while there is none that ends before what is computed next, or with it."""
+        """Return the next piece; None if none has arrived that ends before the next step, or before the next glance."""
         if self._pieces is None:
             return None
         return self._pieces.next(self.base + self.computed + (self.glance or self._step + self._ahead))
 
     def next_glance(self) -> NDArray[np.int16] | None:
-        """The beginning of the next step that the stream wants to look at. None if it has not arrived."""
+        """Return the part of the next step that the stream wants to look at first; None if it has not arrived."""
         end = self.computed + self.glance
         return self._samples(self.computed, end) if self.glance and end <= self.held else None
 
     def next_step(self, flushing: bool) -> NDArray[np.int16] | None:
-        """The samples of the next step, and those ahead of it; None while there are too few."""
+        """Return the samples of the next step and those ahead of it; None while there are too few."""
         end, held = self.computed + self._step, self.held
         if end + self._ahead <= held:
             return self._samples(self.computed, end + self._ahead)
-        # No word fits into less than a frame. Without this check a flush after every sample would cost two steps each.
+        # No word fits into less than a frame. Without this check, every flush of a few samples would cost two steps.
         if not self.computed and held < self._time_scale.frame_samples:
             return None
         if flushing and held and self.computed < held + self._time_scale.samples(TAIL_MS):
-            # Each step has its own padding. What is ahead must be the same as the steps that follow.
+            # Each step has its own padding. The samples ahead must be the same as in the steps that follow.
             whole = range(self.computed, end + self._ahead, self._step)
             return np.concatenate([self._padded(at, min(at + self._step, end + self._ahead)) for at in whole])
         return None
@@ -170,7 +170,7 @@ class SegmentAudio:
         self.computed += self._step
 
     def segment(self) -> NDArray[np.int16]:
-        """The samples of all steps of the running segment that were computed."""
+        """Return the samples of all steps of the running segment that were computed."""
         return self._padded(0, self.computed)
 
     def begin_at(self, sample: int) -> None:
@@ -179,7 +179,7 @@ class SegmentAudio:
         self.base, self.computed, self.glance = sample, 0, 0
 
     def _padded(self, start: int, end: int) -> NDArray[np.int16]:
-        """These samples, with the tail in the place of those that have not come."""
+        """Return these samples, with the tail in place of samples that have not arrived."""
         rest = self._samples(start, end)
         tail: NDArray[np.int16] = np.resize(_TAIL, end - start - len(rest))
         return np.concatenate([rest, tail])

@@ -1,4 +1,4 @@
-"""Slots: the numbered parts for streams in the buffers of the model, and the leases under which streams hold them."""
+"""Slots, the numbered places for streams in the buffers of a recogniser, and the leases by which streams hold them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class SlotsFull(Exception):
-    """All slots are taken by live streams."""
+    """Live streams hold all slots."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Slots:
 
     @property
     def live(self) -> int:
-        """How many slots are held."""
+        """How many slots are in use."""
         return len(self._held) - len(self._free)
 
     def acquire(self) -> SlotLease:
-        """Lease the first free slot under a new generation number. SlotsFull if there is none.
+        """Lease the first free slot under a new generation number, so that slots in use lie side by side.
 
-        So the slots in use lie side by side, as far as streams end where they began.
+        SlotsFull if there is no free slot.
         """
         if not self._free:
             raise SlotsFull(f"all {len(self)} slots are taken")
@@ -49,11 +49,11 @@ class Slots:
         return SlotLease(slot, self._generations[slot])
 
     def valid(self, lease: SlotLease) -> bool:
-        """Whether this lease still holds its slot."""
+        """Return whether this lease still holds its slot."""
         return self._held[lease.slot] and self._generations[lease.slot] == lease.generation
 
     def release(self, lease: SlotLease) -> None:
-        """Give the slot back. A lease that is no longer valid has no effect."""
+        """Give the slot back. Do nothing if the lease is no longer valid."""
         if self.valid(lease):
             self._held[lease.slot] = False
             heapq.heappush(self._free, lease.slot)

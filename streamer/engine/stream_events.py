@@ -27,7 +27,7 @@ class SpokenWord:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A text that a final might have had, and its probability among the alternatives."""
+    """Another text of a final, and its probability among the alternatives."""
 
     text: str
     confidence: float
@@ -60,7 +60,7 @@ class Final:
     words: tuple[SpokenWord, ...] | None = None
     spoken: str | None = None
     alternatives: tuple[Alternative, ...] | None = None
-    turn: float | None = None  # if the end of a turn ended it: how likely it was that the turn was over
+    turn: float | None = None  # if the end of a turn ended the segment: the probability that the turn was over
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
     A stream that replaces this one from here on takes the other fields as options. `context` has the last words, which
-    decide the marks and capitals of the next ones. It is None if no model decides these. `told` is what the events of
-    speech said last. It is None if they say what `speaking` says.
+    decide the marks and capitals of the next words. It is None if no model decides these. `told` is the state in the
+    last event of speech; None if it is the same as `speaking`.
     """
 
     type: ClassVar[str] = "cut"
@@ -110,9 +110,9 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much of the stream has arrived. The last event of every answer.
+    """The amount of audio of the stream that has arrived. It is the last event of every answer.
 
-    `due`: a turn may end at this sample, before a step does. So the audio up to there is wanted at once.
+    `due`: a turn may end at this sample, before the end of a step. So the recogniser wants the audio up to it at once.
     """
 
     type: ClassVar[str] = "heard"
@@ -123,9 +123,9 @@ class Heard:
 
 @dataclass(frozen=True)
 class Again:
-    """The encoder must compute again from this sample: a segment was cut there, and what it computed since is dropped.
+    """The encoder must compute again from this sample: a segment was cut there, and the later frames are dropped.
 
-    `run` counts these events from 1, and `speaking` is what the encoder's heads must know of the speech before the cut.
+    `run` counts these events from 1. `speaking` tells the heads of the encoder whether somebody spoke before the cut.
     """
 
     type: ClassVar[str] = "again"
@@ -138,7 +138,7 @@ StreamEvent = Partial | Final | Speech | Turn | Cut | Flushed | Heard | Again
 
 
 class StreamError(Exception):
-    """What went wrong with one stream. The other streams of the batch are not affected."""
+    """An error of one stream. The other streams of the batch go on."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -146,13 +146,13 @@ class StreamError(Exception):
 
 
 def as_json(event: StreamEvent) -> str:
-    """The event as a JSON object with `type` first. Fields that are None are left out."""
+    """Return the event as a JSON object with `type` first. Fields that are None are left out."""
     return json.dumps({"type": event.type, **_fields(event)}, separators=(",", ":"), ensure_ascii=False)
 
 
-def _fields(of: object) -> dict[str, Any]:
-    found = {name: value for name, value in vars(of).items() if value is not None}
-    for name, value in found.items():
+def _fields(part: object) -> dict[str, Any]:
+    values = {name: value for name, value in vars(part).items() if value is not None}
+    for name, value in values.items():
         if isinstance(value, tuple):
-            found[name] = [_fields(part) for part in value]
-    return found
+            values[name] = [_fields(inner) for inner in value]
+    return values

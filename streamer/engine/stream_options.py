@@ -55,14 +55,14 @@ class BadOptions(ValueError):
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The options of one stream, given when it is opened."""
+    """The options of one stream, from the time when it is opened."""
 
     step_ms: int = STEP_MS
     partials: bool = True
     words: bool = True  # on finals
     partial_words: bool = False
     speech: bool = True
-    turns: bool = False  # events about the end of a turn, with `turn` of the endpoint
+    turns: bool = False  # whether the stream has events about the ends of turns; needs `turn` of the endpoint
     search: str = SEARCH
     language: str = LANGUAGE
     alternatives: int = ALTERNATIVES
@@ -70,32 +70,33 @@ class StreamOptions:
     dictation: bool = False  # with `written`: spoken marks such as "comma" are written as marks
     stability: str = STABILITY
     settle_ms: int = SETTLE_MS
-    second_pass: bool = False  # a segment that has ended is read once more as a whole; no word is stable before that
+    second_pass: bool = False  # each segment is read again as a whole after its end; no word is stable before that
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
-    speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
-    told: bool | None = None  # what its events of speech said, from the same event; None if that is the same
+    # The next four fields come from the event `cut` of the stream that this one replaces.
+    speaking: bool = False  # somebody is speaking at the start
+    told: bool | None = None  # the state in the last event of speech; None if it is the same as `speaking`
     begins: bool = True  # the first word begins a sentence
-    context: tuple[HeardWord, ...] = ()  # the last words before the start, from the same event
-    caller: str = ""  # a name for the owner of this stream: callers share the time for preparation
+    context: tuple[HeardWord, ...] = ()  # the last words before the start
+    caller: str = ""  # a pseudonym of the owner of this stream: callers share the time for preparation
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
-        """Read options from a JSON object. `step_ms` and `searches` are what this model offers.
+    def from_dict(cls, content: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
+        """Read options from a JSON object. `step_ms` and `searches` are the choices that this model has.
 
-        A model with a single step takes it whatever is asked for. Clients ask for the search of the shipped model if
-        they do not care. A model without it uses its own first one, or its beam for a stream with hotwords.
+        A model with a single step uses it, whatever the client wants. Clients without a preference request the search
+        of the shipped model. A model without it uses its own first search, or its beam for a stream with hotwords.
         """
-        known = {each.name: each.default for each in fields(cls)}
-        read: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in known:
-                raise BadOptions(f"unknown option {name!r}; known are {', '.join(known)}")
+        defaults = {option.name: option.default for option in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in content.items():
+            if name not in defaults:
+                raise BadOptions(f"unknown option {name!r}; known are {', '.join(defaults)}")
             if name in _READERS:
-                read[name] = _READERS[name](value)
+                values[name] = _READERS[name](value)
             else:
-                read[name] = _typed(f"option {name!r}", value, type(known[name]))
-        options = cls(**read)
+                values[name] = _typed(f"option {name!r}", value, type(defaults[name]))
+        options = cls(**values)
         if len(step_ms) == 1:
             options = replace(options, step_ms=step_ms[0])
         if options.search == SEARCH and SEARCH not in searches:
@@ -113,13 +114,13 @@ class StreamOptions:
         return options
 
 
-def _endpoint(given: object) -> EndpointRule:
+def _endpoint(content: object) -> EndpointRule:
     rule = EndpointRule()
-    if given == OFF:
+    if content == OFF:
         return replace(rule, silence=False)
-    if not isinstance(given, dict):
-        raise BadOptions(f"option 'endpoint' must be \"{OFF}\" or a JSON object, not {json.dumps(given)}")
-    for name, value in given.items():
+    if not isinstance(content, dict):
+        raise BadOptions(f"option 'endpoint' must be \"{OFF}\" or a JSON object, not {json.dumps(content)}")
+    for name, value in content.items():
         if name in _ENDPOINT_FLAGS:
             _typed(f"{name!r} of the endpoint", value, bool)
         elif name == "eagerness":
@@ -129,21 +130,21 @@ def _endpoint(given: object) -> EndpointRule:
         else:
             known = ", ".join([*_ENDPOINT_FLAGS, "eagerness", *_ENDPOINT_BOUNDS])
             raise BadOptions(f"the endpoint has no option {name!r}; known are {known}")
-    return replace(rule, **given)
+    return replace(rule, **content)
 
 
-def _hotwords(given: object) -> tuple[Hotword, ...]:
-    if not isinstance(given, list):
-        raise BadOptions(f"option 'hotwords' must be a JSON list, not {json.dumps(given)}")
-    if len(given) > MOST_HOTWORDS:
-        raise BadOptions(f"there can be at most {MOST_HOTWORDS} hotwords, not {len(given)}")
-    # A hotword may be said in several ways. All ways together must not be more hotwords than a search takes.
-    ways = max(1, min(VARIANTS, MOST_HOTWORDS // max(1, len(given))))
-    return tuple(way for entry in given for way in _ways(_hotword(entry), ways))
+def _hotwords(value: object) -> tuple[Hotword, ...]:
+    if not isinstance(value, list):
+        raise BadOptions(f"option 'hotwords' must be a JSON list, not {json.dumps(value)}")
+    if len(value) > MOST_HOTWORDS:
+        raise BadOptions(f"there can be at most {MOST_HOTWORDS} hotwords, not {len(value)}")
+    # A hotword may have several spoken forms. All forms together must not be more hotwords than a search takes.
+    most_forms = max(1, min(VARIANTS, MOST_HOTWORDS // max(1, len(value))))
+    return tuple(form for entry in value for form in _spoken(_hotword(entry), most_forms))
 
 
-def _ways(hotword: Hotword, most: int) -> list[Hotword]:
-    """The hotword as it is said: in several ways if it has figures."""
+def _spoken(hotword: Hotword, most: int) -> list[Hotword]:
+    """Return the hotword in its spoken forms. It has several if it has figures."""
     if not has_figures(hotword.text):
         return [hotword]
     forms = [form for form in spoken_forms(hotword.text, most) if len(form.split()) <= MOST_HOTWORD_WORDS]
@@ -165,12 +166,12 @@ def _hotword(entry: object) -> Hotword:
     return Hotword(text, float(weight))
 
 
-def _context(given: object) -> tuple[HeardWord, ...]:
-    if not isinstance(given, list):
-        raise BadOptions(f"option 'context' must be a JSON list, not {json.dumps(given)}")
-    if len(given) > MOST_CONTEXT_WORDS:
-        raise BadOptions(f"the context can have at most {MOST_CONTEXT_WORDS} words, not {len(given)}")
-    return tuple(map(_context_word, given))
+def _context(value: object) -> tuple[HeardWord, ...]:
+    if not isinstance(value, list):
+        raise BadOptions(f"option 'context' must be a JSON list, not {json.dumps(value)}")
+    if len(value) > MOST_CONTEXT_WORDS:
+        raise BadOptions(f"the context can have at most {MOST_CONTEXT_WORDS} words, not {len(value)}")
+    return tuple(map(_context_word, value))
 
 
 def _context_word(entry: object) -> HeardWord:
@@ -180,19 +181,20 @@ def _context_word(entry: object) -> HeardWord:
     pause_ms = _typed("'pause_ms' of the context", entry["pause_ms"], int)
     if not 0 < len(word) <= LONGEST_CONTEXT_WORD:
         raise BadOptions(f"a word of the context must have 1 to {LONGEST_CONTEXT_WORD} characters: {word!r:.80}")
-    _within(
-        "pause_ms of the context", _typed("'pause_ms' of the context", pause_ms, int), (0, LONGEST_CONTEXT_PAUSE_MS)
-    )
+    _within("pause_ms of the context", pause_ms, (0, LONGEST_CONTEXT_PAUSE_MS))
     return HeardWord(word, pause_ms)
 
 
-def _told(given: object) -> bool:
-    return bool(_typed("option 'told'", given, bool))
+def _told(value: object) -> bool:
+    return bool(_typed("option 'told'", value, bool))
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "endpoint": _endpoint, "hotwords": _hotwords, "context": _context, "told": _told
-}  # fmt: skip
+    "endpoint": _endpoint,
+    "hotwords": _hotwords,
+    "context": _context,
+    "told": _told,
+}
 _JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
 
 
@@ -205,8 +207,8 @@ def _typed(what: str, value: Any, wanted: type) -> Any:
 
 def _one_of(what: str, value: object, allowed: Sequence[object]) -> None:
     if value not in allowed:
-        right = "one of " * (len(allowed) > 1) + ", ".join(map(str, allowed))
-        raise BadOptions(f"{what} must be {right}, not {value}" + "; this model has no other" * (len(allowed) == 1))
+        choices = "one of " * (len(allowed) > 1) + ", ".join(map(str, allowed))
+        raise BadOptions(f"{what} must be {choices}, not {value}" + "; this model has no other" * (len(allowed) == 1))
 
 
 def _at_most(name: str, value: str, characters: int) -> None:

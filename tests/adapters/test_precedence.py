@@ -46,4 +46,4 @@ def test_a_turn_ends_with_an_error() -> None:
         except ValueError:
             pass
     with precedence.other():
-        assert precedence._taken
+        assert precedence._busy

@@ -1,4 +1,4 @@
-"""The activity head as a step of an ensemble: energies in; probability, start and end of speech out."""
+"""The activity head as a step of an ensemble. It gets energies, and gives the probability, start and end of speech."""
 
 # ruff: noqa: E402
 

@@ -1,4 +1,4 @@
-"""Hands each head its own copy of what the encoder gives: an output `X_FOR_Y` is the input `X`, for the head Y."""
+"""Gives each head its own copy of the outputs of the encoder: an output `X_FOR_Y` is the input `X` for the head Y."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class TritonPythonModel:
     """One instance. It keeps nothing of any stream."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Read which copies are wanted."""
+        """Read the names of the outputs."""
         self._metrics = BatchMetrics(Instance(args))
-        self._outputs = [each["name"] for each in json.loads(args["model_config"])["output"]]
+        self._outputs = [output["name"] for output in json.loads(args["model_config"])["output"]]
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Copy the inputs of every request."""
@@ -29,5 +29,5 @@ class TritonPythonModel:
 
 
 def _copy(request: Any, name: str) -> Any:
-    given = pb_utils.get_input_tensor_by_name(request, name.partition("_FOR_")[0])
-    return pb_utils.Tensor(name, given.as_numpy())
+    tensor = pb_utils.get_input_tensor_by_name(request, name.partition("_FOR_")[0])
+    return pb_utils.Tensor(name, tensor.as_numpy())

@@ -1,4 +1,4 @@
-"""The encoder as a step of an ensemble: audio in; frames, energies and the passage that they are out."""
+"""The encoder as a step of an ensemble. It gets audio, and gives frames, energies and their passage."""
 
 # ruff: noqa: E402
 

@@ -1,4 +1,4 @@
-"""The whole recogniser as one model: audio in, events out."""
+"""The whole recogniser as one model. It gets audio and gives events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamer.engine.recogniser import Recogniser
 
 
 class TritonPythonModel(EventModel):
-    """One instance, on the device that Triton has chosen."""
+    """An instance on the device that Triton has chosen."""
 
     def load(self, instance: Instance) -> Recogniser:
         """Load the recogniser from the bundle."""

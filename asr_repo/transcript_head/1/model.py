@@ -1,4 +1,4 @@
-"""The transcript head as the last step of an ensemble: frames and activity in, events out."""
+"""The transcript head as the last step of an ensemble. It gets frames and activity, and gives events."""
 
 # ruff: noqa: E402
 
