@@ -1,4 +1,4 @@
-"""`python -m streamer.engine.compiled` compiles the loops of the search and keeps them, so that no start has to."""
+"""`python -m streamer.engine.compiled` compiles the loops of the search and saves them, so that each start is quick."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.engine.search.beam_search import BOUNDARY, BeamSearch
 
 
 def main() -> None:
-    """Run each loop that others call once, in a language of one word."""
+    """Run each loop of the search once, in a language of one word."""
     language = LanguageModel.build(["a"], {("a",): (-1.0, 0.0)})
     word = language.words.index("a")
     language.score(torch.tensor([language.start]), torch.tensor([word]))

@@ -1,4 +1,4 @@
-"""What the neural language model does to read a word, as a graph."""
+"""The step in which the neural language model reads a word, as a graph."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from streamer.engine.language.neural_model import NeuralModel
 
 
 class CompiledReading(CompiledGraph):
-    """Computes what `NeuralModel.remembered` computes, up to rounding.
+    """Computes the same as `NeuralModel.remembered`, up to rounding.
 
-    A row has the same bits, however many rows are computed with it.
+    The bits of a row do not depend on the number of rows that are computed with it.
     """
 
     def __init__(self, model: NeuralModel) -> None:
-        # A plan of the memory for each number of rows would take more memory than it saves time.
+        # A plan of the memory for each number of rows would take much memory and save little time.
         super().__init__(reading_graph(model), plans=False)
 
     def __call__(self, memories: Tensor, vectors: Tensor) -> Tensor:
-        """The memories [rows, numbers] after words with these vectors [rows, vector]."""
-        [found] = self._session.run(None, {"memories": memories.numpy(), "vectors": vectors.numpy()})
-        return torch.from_numpy(found)
+        """Return the memories [rows, numbers] after words with these vectors [rows, vector]."""
+        [after] = self._session.run(None, {"memories": memories.numpy(), "vectors": vectors.numpy()})
+        return torch.from_numpy(after)
 
 
 def reading_graph(model: NeuralModel) -> bytes:
-    """The content of the file of the graph: from the inputs `memories` and `vectors` to the memories after the words.
+    """Return the graph as the content of a file. It computes the memories after words with these vectors.
 
-    What is read and what is remembered are multiplied in one product of rows.
+    One product of rows multiplies the vectors and the last outputs.
     """
     graph, (_, vector, size) = NetworkWriter(), model.sizes
     numbers = 2 * size + vector
@@ -38,11 +38,11 @@ def reading_graph(model: NeuralModel) -> bytes:
     output, cell = graph.part(memories, 0, size), graph.part(memories, size, 2 * size)
     rows = graph.node("Concat", vectors, output, axis=1)
     gates = graph.linear(rows, torch.cat((of_words, of_output), 1), bias + more_bias)
-    taken, kept, new, told = graph.nodes("Split", gates, results=4, axis=1)
-    kept_cell = graph.node("Mul", graph.node("Sigmoid", kept), cell)
-    new_cell = graph.node("Mul", graph.node("Sigmoid", taken), graph.node("Tanh", new))
+    input_gate, forget_gate, content, output_gate = graph.nodes("Split", gates, results=4, axis=1)
+    kept_cell = graph.node("Mul", graph.node("Sigmoid", forget_gate), cell)
+    new_cell = graph.node("Mul", graph.node("Sigmoid", input_gate), graph.node("Tanh", content))
     cell = graph.node("Add", kept_cell, new_cell)
-    output = graph.node("Mul", graph.node("Sigmoid", told), graph.node("Tanh", cell))
+    output = graph.node("Mul", graph.node("Sigmoid", output_gate), graph.node("Tanh", cell))
     expected = graph.linear(output, model.expect.weight, model.expect.bias)
     graph.output(graph.node("Concat", output, cell, expected, axis=1), [BATCH, numbers])
     return graph.written()

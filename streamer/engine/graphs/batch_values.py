@@ -1,4 +1,4 @@
-"""The values in a graph that follow from the number of streams, as onnxruntime computes them for each number."""
+"""The values in a graph that depend only on the number of streams. onnxruntime computes them for a given number."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ ELEMENTS: Final = {
     ElementType.BOOL: np.bool_,
     ElementType.FLOAT16: np.float16,
 }
-"""The types of the elements of tensors, for numpy."""
+"""The types of numpy for the types of the elements of tensors."""
 
 _TYPES: Final = {np.dtype(element): type_ for type_, element in ELEMENTS.items()}
-_LARGEST: Final = 1 << 22  # bytes of a value; a larger one is computed in every step, so that it takes no memory
-_LONGEST: Final = 8  # numbers in a list that grows with the streams
+_LARGEST: Final = 1 << 22  # bytes of a value; larger ones are computed in every step, so that they take no memory
+_LONGEST: Final = 8  # the most numbers in a list whose numbers grow with the number of streams
 
 Array = NDArray[Any]
 
 
 class BatchValues:
-    """Computes the values that follow from the number of streams.
+    """Computes the values that depend only on the number of streams.
 
-    `axes` are the shapes of the inputs with 1 for the streams, and the axis that counts these.
+    `axes` has the shape of each input for one stream, and the axis of the streams.
     """
 
     def __init__(
         self,
         graph: ValuesGraph,
         axes: Mapping[str, tuple[tuple[int, ...], int]],
-        opened: Callable[[bytes], onnxruntime.InferenceSession],
+        open_session: Callable[[bytes], onnxruntime.InferenceSession],
     ) -> None:
-        self._names, self._fed, self._axes = graph.names, graph.fed, axes
-        self._session = opened(graph.content)
+        self._names, self._inputs, self._axes = graph.names, graph.fed, axes
+        self._session = open_session(graph.content)
 
     def of(self, streams: int, names: Collection[str] | None = None) -> dict[str, Array]:
-        """The values of these names, or of all, for so many streams."""
-        shapes = {port.name: self._shape(port, streams) for port in self._fed}
+        """Return the values with these names, or all, for this many streams."""
+        shapes = {port.name: self._shape(port, streams) for port in self._inputs}
         # Only the shapes are read. So all inputs share zeros, which take no memory as long as nobody writes to them.
         zeros = np.zeros(max((8 * int(np.prod(shape)) for shape in shapes.values()), default=0), np.uint8)
         feeds = {}
-        for port in self._fed:
+        for port in self._inputs:
             shape, element = shapes[port.name], np.dtype(ELEMENTS[port.type])
             feeds[port.name] = zeros[: int(np.prod(shape)) * element.itemsize].view(element).reshape(shape)
-        found = self._names if names is None else [name for name in self._names if name in names]
-        return dict(zip(found, map(np.asarray, self._session.run(found, feeds)), strict=True))
+        wanted = self._names if names is None else [name for name in self._names if name in names]
+        return dict(zip(wanted, map(np.asarray, self._session.run(wanted, feeds)), strict=True))
 
     def _shape(self, port: Port, streams: int) -> tuple[int, ...]:
         if port.name in self._axes:
@@ -63,17 +63,17 @@ class BatchValues:
         return tuple(int(size) for size in port.shape or ())
 
 
-def formulas(found: Mapping[int, Mapping[str, Array]]) -> dict[str, Value]:
-    """What values seem to be for any number of streams, if they were computed for some. Others are left out."""
+def formulas(values_by_number: Mapping[int, Mapping[str, Array]]) -> dict[str, Value]:
+    """Return formulas for any number of streams, from values for some numbers. Leave out values without a formula."""
     return {
         name: formula
-        for name in next(iter(found.values()))
-        if (formula := _formula({streams: values[name] for streams, values in found.items()})) is not None
+        for name in next(iter(values_by_number.values()))
+        if (formula := _formula({streams: values[name] for streams, values in values_by_number.items()})) is not None
     }
 
 
 def holds(formula: Value, streams: int, value: Array) -> bool:
-    """Whether the value for so many streams is exactly the one that the formula gives."""
+    """Return whether the formula gives exactly this value for this many streams."""
     if isinstance(formula, Tensor):
         return formula == _tensor(value)
     expected = np.array([base + streams * each for base, each in zip(formula.base, formula.each, strict=True)])
@@ -81,8 +81,8 @@ def holds(formula: Value, streams: int, value: Array) -> bool:
     return value.dtype == np.int64 and value.shape == shape and np.array_equal(value.reshape(-1), expected)
 
 
-def _formula(found: Mapping[int, Array]) -> Value | None:
-    (first, low), (second, high), *_ = found.items()
+def _formula(values: Mapping[int, Array]) -> Value | None:
+    (first, low), (second, high), *_ = values.items()
     formula: Value | None = None
     if low.dtype not in _TYPES or low.nbytes > _LARGEST:
         return None
@@ -94,7 +94,7 @@ def _formula(found: Mapping[int, Array]) -> Value | None:
     formula = formula or _tensor(low)
     if formula is None:
         return None
-    return formula if all(holds(formula, streams, value) for streams, value in found.items()) else None
+    return formula if all(holds(formula, streams, value) for streams, value in values.items()) else None
 
 
 def _tensor(value: Array) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""The states of a graph in slots of a device. They never leave it: the graph reads and writes them where they lie."""
+"""The states of a graph in slots on a device. They never leave it: the graph reads and writes them there."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ON_CPU: Final = "cpu"
 
 
 class BoundStates(dict[str, Any]):
-    """Tensors for all slots by name, on one device, in the order of axes of the graph.
+    """Tensors for all slots by name, on one device. Their axes have the order of the graph.
 
-    As with `SlotStates`, the last batch stays as the graph gave it until other slots are computed.
+    As in `SlotStates`, the states of the last batch stay outside their slots until other slots are computed.
     """
 
     def __init__(
@@ -28,18 +28,18 @@ class BoundStates(dict[str, Any]):
         super().__init__()
         self._ports, self._placement = ports, placement
         self._types = [np.dtype(type_) for type_ in types]
-        self._slots: list[int] | None = None  # those of the batch
+        self._slots: list[int] | None = None  # the slots of the batch
         self._batch: _Batch | None = None
         with placement.working():
             for port, tensor in zip(ports, self._tensors(slots), strict=True):
                 self[port.input.name] = tensor
 
-    def computed(
+    def compute(
         self, session: onnxruntime.InferenceSession, slots: list[int], feeds: Mapping[str, NDArray[Any]], output: str
     ) -> NDArray[Any]:
-        """Compute these slots: what the graph gives as `output` for these feeds and their states, which it changes."""
+        """Compute these slots from these feeds and their states. Return the output, and keep the new states."""
         with self._placement.working():
-            batch = self._gathered(session, slots, output)
+            batch = self._gather(session, slots, output)
         for name, value in feeds.items():
             batch.binding.bind_cpu_input(name, value)
         session.run_with_iobinding(batch.binding)
@@ -65,14 +65,14 @@ class BoundStates(dict[str, Any]):
             for port in self._ports:
                 self[port.input.name].index_fill_(port.axis, places, 0)
 
-    def copied(self) -> list[NDArray[Any]]:
-        """Copies of the states of the graph in all slots."""
+    def copies(self) -> list[NDArray[Any]]:
+        """Return copies of the states of the graph in all slots."""
         self.settle()
         with self._placement.working():
             return [np.array(self[port.input.name].cpu().numpy()) for port in self._ports]
 
-    def _gathered(self, session: onnxruntime.InferenceSession, slots: list[int], output: str) -> _Batch:
-        """The batch with the states of these slots."""
+    def _gather(self, session: onnxruntime.InferenceSession, slots: list[int], output: str) -> _Batch:
+        """Copy the states of these slots into the batch, if it has those of others, and return it."""
         if self._batch is None or self._slots != slots:
             self.settle()
             if self._batch is None or not self._batch.fits(session, len(slots)):
@@ -85,22 +85,22 @@ class BoundStates(dict[str, Any]):
         return self._batch
 
     def _tensors(self, streams: int) -> list[torch.Tensor]:
-        """Empty states for so many streams."""
-        found = []
+        """Return empty states for this many streams."""
+        states = []
         for port, type_ in zip(self._ports, self._types, strict=True):
             shape = (*port.shape[: port.axis], streams, *port.shape[port.axis + 1 :])
             element = torch.from_numpy(np.zeros(0, type_)).dtype
-            found.append(torch.zeros(shape, dtype=element, device=self._placement.name))
-        return found
+            states.append(torch.zeros(shape, dtype=element, device=self._placement.name))
+        return states
 
     def _places(self, slots: list[int]) -> torch.Tensor:
         return torch.tensor(slots, device=self._placement.name)
 
 
 class _Batch:
-    """Two sides of tensors for one number of streams: the graph reads the first and writes the second, then in turn.
+    """Two sets of tensors for one number of streams. The graph reads one and writes the other, and then the reverse.
 
-    Each way is bound once, because to bind a state takes longer than to read it.
+    Each direction is bound only once, because binding a state takes longer than reading it.
     """
 
     def __init__(
@@ -113,22 +113,22 @@ class _Batch:
     ) -> None:
         self.before, self._after = sides
         self._session, self._ports, self._output, self._placement = session, ports, output, placement
-        self.binding, self._other = self._bound(self.before, self._after), self._bound(self._after, self.before)
+        self.binding, self._other = self._bind(self.before, self._after), self._bind(self._after, self.before)
 
     def fits(self, session: onnxruntime.InferenceSession, streams: int) -> bool:
-        """Whether it can be used for so many streams."""
+        """Return whether this batch can be used for this many streams."""
         return session is self._session and self.before[0].shape[self._ports[0].axis] == streams
 
     def turn(self) -> None:
-        """What was written is read next."""
+        """Swap the two sets: the next run reads the tensors that the last one wrote."""
         self.before, self._after = self._after, self.before
         self.binding, self._other = self._other, self.binding
 
-    def _bound(self, read: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> Any:
-        """A binding that reads some tensors and writes others."""
+    def _bind(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> Any:
+        """Return a binding that reads `inputs` and writes `outputs`."""
         binding, where = self._session.io_binding(), (self._placement.kind.value, self._placement.number)
         binding.bind_output(self._output, _ON_CPU)
-        for port, before, after in zip(self._ports, read, written, strict=True):
+        for port, before, after in zip(self._ports, inputs, outputs, strict=True):
             element, shape = torch.empty(0, dtype=before.dtype).numpy().dtype.type, tuple(before.shape)
             binding.bind_input(port.input.name, *where, element, shape, before.data_ptr())
             binding.bind_output(port.output, *where, element, shape, after.data_ptr())

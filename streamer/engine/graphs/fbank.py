@@ -1,4 +1,4 @@
-"""Filterbank features, with the settings that public models were trained with."""
+"""Filterbank features, with the settings with which public models were trained."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ SAMPLE_RATE = 16_000
 
 
 class Fbank:
-    """The features of many windows at once. A window gives the same numbers in any company."""
+    """Computes the features of many windows at once. The numbers of a window do not depend on the other windows."""
 
     def __init__(self, features: Features, mels: int, frames: int) -> None:
-        """`frames` of each window, which begins with the first sample of the first frame."""
+        """`frames` is their number in each window. A window begins with the first sample of its first frame."""
         self._frames = frames
         options = knf.FbankOptions()
         options.frame_opts.samp_freq = SAMPLE_RATE
         options.frame_opts.dither = 0
-        options.frame_opts.snip_edges = True  # the window has the samples before and after the frames already
+        options.frame_opts.snip_edges = True  # a window already has the samples before and after its frames
         options.mel_opts.num_bins = mels
         options.mel_opts.high_freq = -400
         if features is Features.NEMO:
@@ -32,14 +32,14 @@ class Fbank:
         self._options = options
 
     def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.float32]:
-        """The features of these windows of samples: [windows, frames, mels]."""
-        # To make an extractor takes as long as some windows. So all of them pass through one, each padded to whole
-        # frames; the frames that reach into the next window are not read.
+        """Return the features of these windows of samples: [windows, frames, mels]."""
+        # To make an extractor takes as long as several windows. So all windows pass through one extractor, each padded
+        # to whole frames. The frames that reach into the next window are not read.
         whole = -(-windows.shape[1] // FRAME_SHIFT)
         padded = np.zeros((len(windows), whole * FRAME_SHIFT), dtype=np.float32)
         np.divide(windows, 32768, out=padded[:, : windows.shape[1]], casting="unsafe")
         extractor = knf.OnlineFbank(self._options)
-        extractor.accept_waveform(SAMPLE_RATE, padded.reshape(-1).tolist())  # an array is read more slowly
+        extractor.accept_waveform(SAMPLE_RATE, padded.reshape(-1).tolist())  # it reads an array more slowly than a list
         rows = [extractor.get_frame(window * whole + frame) for window in range(len(windows)) for frame in self._range]
         return np.stack(rows).reshape(len(windows), self._frames, -1)
 

@@ -1,4 +1,4 @@
-"""A public model as a StreamingModel: windows that overlap, and states that lie in slots as the graph has them."""
+"""A public model as a StreamingModel, with overlapping windows of audio, and the states of its graph in slots."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from streamer.engine.graphs.bound_states import BoundStates
 
 FRAMES: Final = "frames"
-"""The head: what the graph gives for every frame. The search of the family knows what it means."""
+"""The name of the head. Only the search for the family of the model knows the meaning of its numbers."""
 
 _BEFORE: Final = "before"  # the last samples before the next window
-_STEPS: Final = "steps"  # how many a slot has computed since its reset
+_STEPS: Final = "steps"  # how many steps a slot has computed since its reset
 _LANGUAGE: Final = "language"  # the number of the language of the stream
-_TRIED: Final = (1, 2)  # numbers of streams with which a graph is tried when it is opened
-_LOUD: Final = 3000  # of the noise that it hears then
+_TRIAL_SIZES: Final = (1, 2)  # the numbers of streams in the trial of a graph when it is opened
+_LOUD: Final = 3000  # the amplitude of the noise in this trial
 
 
 class GraphModel:
-    """Computes the encoder of a public model with onnxruntime: on a device, or with numpy if none is given."""
+    """Computes the encoder of a public model with onnxruntime: on the device of `placement`, or with numpy."""
 
-    writes = True  # nobody knows its language, so its words stay as it writes them
+    writes = True  # the language is not known, so the words stay as the model writes them
     sample_rate = SAMPLE_RATE
 
     def __init__(self, public: PublicModel, name: str, placement: Placement | None = None) -> None:
@@ -52,7 +52,7 @@ class GraphModel:
         self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement)
 
     def make_state(self, slots: int) -> ModelState:
-        """A fresh state for this many slots. States of the graph keep the order of their axes."""
+        """Return a fresh state for this many slots. The axes of states of the graph keep their order."""
         return self._state(self._graph.placement, slots)
 
     def _state(self, placement: Placement | None, slots: int) -> ModelState:
@@ -62,7 +62,7 @@ class GraphModel:
         if placement is None:
             state = SlotStates(ports, types, slots)
         else:
-            from streamer.engine.graphs.bound_states import BoundStates  # it needs torch, and numpy is enough without
+            from streamer.engine.graphs.bound_states import BoundStates  # needs torch, which a CPU does not need
 
             state = BoundStates(ports, types, slots, placement)
         state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
@@ -70,7 +70,7 @@ class GraphModel:
         return state
 
     def has_language(self, language: str) -> bool:
-        """Whether a stream may choose this language."""
+        """Return whether a stream may choose this language."""
         return self._language(language) is not None
 
     def set_language(self, state: ModelState, slots: Sequence[int], language: str) -> None:
@@ -78,7 +78,7 @@ class GraphModel:
         state[_LANGUAGE][list(slots)] = self._language(language) or 0
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
-        """Clear these slots; nothing remains of the streams that used them."""
+        """Clear these slots, so that nothing remains of the streams that used them."""
         numbers = list(slots)
         state[_BEFORE][numbers] = 0
         state[_STEPS][numbers] = 0
@@ -86,29 +86,30 @@ class GraphModel:
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""
-        # In the order of their slots, so that the same streams in another order are the same batch.
+        # The batch has the order of the slots, so that the same streams in another order make the same batch.
         order = np.argsort(slots)
         numbers, samples = [slots[place] for place in order], samples[order]
         ends = list(accumulate(self._graph.parts(len(numbers))))
         parts = [(numbers[begin:end], samples[begin:end]) for begin, end in pairwise((0, *ends))]
-        frames = [self._computed(self._graph, state, *part) for part in parts]
+        frames = [self._compute(self._graph, state, *part) for part in parts]
         return {FRAMES: np.concatenate(frames)[np.argsort(order)]}
 
-    def _computed(
+    def _compute(
         self, graph: BatchGraph, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
     ) -> NDArray[np.float32]:
-        """The frames of these slots, from a step of audio for each."""
+        """Return the frames of these slots, from a step of audio for each."""
         if len(numbers) == 1 and self._layout.frames == 1:
-            # A single row twice: onnxruntime may compute one in another way, so a stream would depend on its company.
-            return self._computed(graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]
+            # A single row is computed twice. onnxruntime may compute one row differently from several, and the results
+            # of a stream must not depend on the other streams.
+            return self._compute(graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
         fresh = steps == 0
-        before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
-        feeds: dict[str, Array] = {self._input: self._heard(np.concatenate((before, samples), axis=1))}
-        for port, given in self._layout.given:
-            feeds[port.name] = self._given(given, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
-        frames = _graph_states(state).computed(graph.session(), numbers, feeds, self._layout.output)
-        frames = _turned(frames) if self._layout.output_upright else frames
+        before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # mirrored samples before the first one, as in Kaldi
+        feeds: dict[str, Array] = {self._input: self._graph_input(np.concatenate((before, samples), axis=1))}
+        for port, kind in self._layout.given:
+            feeds[port.name] = self._scalars(kind, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
+        frames = _graph_states(state).compute(graph.session(), numbers, feeds, self._layout.output)
+        frames = _transposed(frames) if self._layout.output_upright else frames
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
         step = self._layout.step * FRAME_SHIFT
@@ -116,56 +117,56 @@ class GraphModel:
         state[_STEPS][numbers] += 1
         return frames
 
-    def _heard(self, windows: NDArray[np.int16]) -> Array:
-        """What the graph hears of these windows of samples."""
+    def _graph_input(self, windows: NDArray[np.int16]) -> Array:
+        """Return the input of the graph for these windows of samples."""
         features: Array = self._features(windows)
-        return _turned(features) if self._layout.upright else features
+        return _transposed(features) if self._layout.upright else features
 
     def _axes(self) -> Axes:
-        """The shapes of everything that the graph is fed with."""
-        heard = self._heard(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
-        given = {port.name: ((1,), 0) for port, _ in self._layout.given}
+        """Return the shapes of all inputs of the graph."""
+        content = self._graph_input(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        scalars = {port.name: ((1,), 0) for port, _ in self._layout.given}
         states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
-        return {self._input: (heard.shape, 0), **given, **states}
+        return {self._input: (content.shape, 0), **scalars, **states}
 
     def _trial(self, graph: BatchGraph) -> list[Array]:
-        """What the graph gives in two steps of noise, for one stream and for two."""
-        found: list[Array] = []
-        for streams in _TRIED:
+        """Return the results of the graph for two steps of noise, for one stream and for two."""
+        results: list[Array] = []
+        for streams in _TRIAL_SIZES:
             state, numbers = self._state(graph.placement, streams), list(range(streams))
             noise = np.random.default_rng(streams).integers(-_LOUD, _LOUD, (2, streams, self._samples), np.int16)
             for samples in noise:
-                found.append(self._computed(graph, state, numbers, samples))
-            found += _graph_states(state).copied()
-        return found
+                results.append(self._compute(graph, state, numbers, samples))
+            results += _graph_states(state).copies()
+        return results
 
     @property
     def _samples(self) -> int:
-        """Those of a step, and those ahead of it."""
+        """The number of samples in a step and ahead of it."""
         return self._layout.step_samples + self.ahead_samples
 
-    def _given(self, given: Given, steps: NDArray[np.int64], languages: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What each stream gives to the graph, after this many steps."""
-        if given is Given.AGE:
+    def _scalars(self, kind: Given, steps: NDArray[np.int64], languages: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of this kind that the graph gets for each stream, after this many steps."""
+        if kind is Given.AGE:
             return steps * self._layout.step
-        return languages if given is Given.LANGUAGE else np.full(len(steps), self._layout.window)
+        return languages if kind is Given.LANGUAGE else np.full(len(steps), self._layout.window)
 
     def _language(self, language: str) -> int | None:
-        """The number of a language; None if the model lacks it."""
+        """Return the number of a language; None if the model lacks it."""
         if self._layout.languages is None:
             return 0 if language == LANGUAGE else None
         return self._layout.languages.number(language)
 
 
 def _features_of(layout: EncoderLayout) -> Fbank | TelephoneSamples:
-    """What makes the features of windows of samples."""
+    """Return the extractor of features for windows of samples."""
     if layout.features is Features.TELEPHONE:
         return TelephoneSamples()
     return Fbank(layout.features, layout.mels, layout.window)
 
 
-def _turned(frames: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows of each stream become columns, and columns rows."""
+def _transposed(frames: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Swap the rows and columns of each stream."""
     return np.ascontiguousarray(frames.transpose(0, 2, 1))
 
 

@@ -24,7 +24,7 @@ from streamer.limits import BEAM, GREEDY
 def load_public_model(
     folder: Path, *, name: str, slots: int, idle_limit_s: float = 20.0, placement: Placement | None = None
 ) -> Recogniser:
-    """A recogniser with this many slots and the searches of its family. ModelFolderError if it cannot be used.
+    """Return a recogniser with this many slots and the searches of its family. ModelFolderError if it cannot be used.
 
     The encoder is computed where `placement` says, and the searches on the CPU.
     """
@@ -34,7 +34,7 @@ def load_public_model(
 
 
 def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:
-    """The searches for this family by name. The first one is used by streams that do not choose."""
+    """Return the searches for this family by name. Streams that do not choose use the first one."""
     tokens, phrases = public.tokens, PhraseTokens(public.tokens, public.pieces)
     if public.transducer is None:
         greedy: TokenSearch = CtcGreedySearch(tokens, public.blank, slots)

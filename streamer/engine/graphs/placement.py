@@ -1,4 +1,4 @@
-"""Where the encoder of a public model is computed: on which GPU, or on the CPU."""
+"""Decides where the encoder of a public model is computed: on a GPU or on the CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PACKAGE: Final = (
 
 
 class DeviceKind(Enum):
-    """What computes, by its name in onnxruntime and torch."""
+    """A kind of device, by its name in onnxruntime and torch."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -33,27 +33,27 @@ class DeviceKind(Enum):
 
 @dataclass(frozen=True)
 class Placement:
-    """A device where weights and states stay. Only what is heard goes there, and only the frames come back."""
+    """A device where weights and states stay. Only features go there, and only frames come back."""
 
     kind: DeviceKind
     number: int = 0
 
     @property
     def name(self) -> str:
-        """As torch calls it."""
+        """The name of the device in torch."""
         return f"{self.kind.value}:{self.number}"
 
     def providers(self) -> list[Any]:
-        """What onnxruntime computes with, the first choice first."""
+        """Return the execution providers for onnxruntime, the first choice first."""
         if self.kind is DeviceKind.CPU:
             return [_CPU]
-        # One queue of work for both: torch moves states only after the graph has given them. Numbers are computed in
-        # full, because shorter ones are rounded differently in batches of different sizes.
+        # Both libraries use one queue of work, so torch moves states only after the graph has computed them. TF32 is
+        # off, because its shorter numbers are rounded differently in batches of different sizes.
         queue = str(_queue(self.number).cuda_stream)
         return [(_CUDA, {"device_id": self.number, "user_compute_stream": queue, "use_tf32": "0"}), _CPU]
 
     def working(self) -> AbstractContextManager[object]:
-        """What torch does within this comes after what onnxruntime does there, and before what it does next."""
+        """Return a context in which torch uses the queue of onnxruntime, so that both work in the order of calls."""
         if self.kind is DeviceKind.CPU:
             return nullcontext()
         import torch
@@ -61,45 +61,45 @@ class Placement:
         return torch.cuda.stream(_queue(self.number))
 
     def taken_by(self, session: onnxruntime.InferenceSession) -> bool:
-        """Whether this session computes there. onnxruntime takes the CPU if a library of CUDA is missing."""
+        """Return whether this session computes on this device. If a library of CUDA is missing, it uses the CPU."""
         return self.kind is DeviceKind.CPU or _CUDA in session.get_providers()
 
 
 @cache
 def _queue(number: int) -> torch.cuda.Stream:
-    """The queue of work for a GPU. The usual one of torch would not do: onnxruntime takes it for none."""
-    import torch  # not needed elsewhere, and the import takes seconds
+    """Return the queue of work for a GPU. The default queue of torch does not do: onnxruntime takes it for none."""
+    import torch  # here, because only a GPU needs it, and the import takes seconds
 
     return torch.cuda.Stream(torch.device("cuda", number))
 
 
 def on_gpu(number: int) -> Placement | None:
-    """The GPU with this number. None if it cannot be used; the log says why."""
+    """Return the GPU with this number; None if it cannot be used. Then the log says why."""
     reason = _missing()
     if reason is not None:
         report_cpu(reason)
         return None
-    # The libraries of CUDA that came with torch: those of the system may be missing, or of another version.
+    # Load the CUDA libraries of torch, because those of the system may be missing or have another version.
     onnxruntime.preload_dlls()
     return Placement(DeviceKind.CUDA, number)
 
 
 def report_cpu(reason: str) -> None:
-    """Say in the log that the CPU computes, and why."""
+    """Log that the CPU computes, and why."""
     _LOG.warning("The public model computes on the CPU, although there is a GPU: %s", reason)
 
 
-def not_taken() -> str:
-    """Why a session did not take the GPU for which it was meant."""
+def reason_not_taken() -> str:
+    """Return the reason why a session does not use its GPU."""
     return f"onnxruntime {onnxruntime.__version__} could not load the libraries of CUDA and cuDNN. {_PACKAGE}"
 
 
 def _missing() -> str | None:
-    """What is missing for computing on a GPU."""
+    """Return the reason why no GPU can be used; None if it can."""
     if _CUDA not in onnxruntime.get_available_providers():
         return f"this onnxruntime was built without CUDA. {_PACKAGE}"
     if importlib.util.find_spec("torch") is None:
-        return "the states of streams are kept there with torch, which is not installed."
+        return "torch, which keeps the states of streams there, is not installed."
     import torch
 
     return None if torch.cuda.is_available() else "torch cannot use it."

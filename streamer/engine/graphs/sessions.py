@@ -16,15 +16,15 @@ from streamer.graphs.rewriting.faster_graph import faster_graph
 
 
 def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
-    """A session for this graph on the CPU. ModelFolderError if onnxruntime refuses it."""
+    """Return a session for this graph on the CPU. ModelFolderError if onnxruntime refuses it."""
     return open_content(graph, graph_content(graph))
 
 
 def graph_content(graph: GraphFile) -> bytes:
-    """The file as it is computed. ModelFolderError if it cannot be.
+    """Return the content of a file, rewritten for its computation. ModelFolderError if that fails.
 
-    A graph in int8 is computed in full numbers, so that a stream does not depend on its company. What onnxruntime
-    computes slowly is rewritten.
+    A graph in int8 is computed in full numbers, so that the results of a stream do not depend on other streams. Parts
+    that onnxruntime computes slowly are replaced.
     """
     try:
         content = graph.path.read_bytes()
@@ -33,14 +33,14 @@ def graph_content(graph: GraphFile) -> bytes:
         if graph.freed:
             content = with_free_batch(content, graph.freed)
         return faster_graph(content)
-    except Exception as error:  # each part has its own
+    except Exception as error:  # each step has exceptions of its own
         raise _refused(graph, error) from error
 
 
 def open_content(
     graph: GraphFile, content: bytes, placement: Placement | None = None, *, once: bool = False
 ) -> onnxruntime.InferenceSession:
-    """A session for the content of this graph, or of a part of it. ModelFolderError if onnxruntime refuses it."""
+    """Return a session for the content of this graph, or a part of it. ModelFolderError if onnxruntime refuses it."""
     try:
         return new_session(content, folder=graph.path.parent, placement=placement, once=once)
     except Exception as error:  # its exceptions have no common class
@@ -56,20 +56,20 @@ def new_session(
     plans: bool = True,
     without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A session with one thread, because instances share the cores.
+    """Return a session with one thread, because instances share the cores.
 
-    `folder` has the weights of a graph whose content is not complete. A session that computes `once` is open sooner and
-    keeps no memory for the next time. `plans`: whether the memory of a run is planned ahead, for each shape of the
-    inputs. `without` names optimisations that make a graph slower.
+    `folder` has the weights of a graph whose content does not have them. A session that computes `once` opens sooner
+    and keeps no memory for another run. `plans`: whether onnxruntime plans the memory of a run ahead, for each shape of
+    the inputs. `without` names optimisations that make this graph slower.
     """
     options = onnxruntime.SessionOptions()
     options.enable_mem_pattern = plans
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
+    options.log_severity_level = 3  # errors only: warnings are about the export, which is not the user's
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # so weights become full numbers only once
     if folder is not None:
-        # Content that was read before does not say where the files with its weights are.
+        # Without this option, onnxruntime does not know the folder of a graph that it gets as content.
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     if once:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -77,7 +77,7 @@ def new_session(
         options.add_session_config_entry("session.disable_prepacking", "1")
     providers = ["CPUExecutionProvider"] if placement is None else placement.providers()
     session = onnxruntime.InferenceSession(content, options, providers=providers, disabled_optimizers=list(without))
-    vars(session)["_model_bytes"] = None  # it would keep the file, as large as the weights, to open it again elsewhere
+    vars(session)["_model_bytes"] = None  # it would keep the content, as large as the weights, to open it again
     return session
 
 

@@ -1,7 +1,7 @@
-"""Samples at 8 kHz, as models for telephones hear them, from samples at 16 kHz.
+"""Samples at 8 kHz for telephone models, from samples at 16 kHz.
 
-A window gives the same numbers in any company and in any division of the audio: the filter has whole numbers as
-weights, so its sums are exact.
+The numbers of a window do not depend on the other windows or on the division of the audio: the filter has whole numbers
+as weights, so its sums are exact.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from streamer.engine.graphs.fbank import SAMPLE_RATE
 from streamer.graphs.layout import FRAME_LEAD
 
-_CUTOFF: Final = 3_830  # Hz: half of the amplitude passes here. A tenth less passes whole, a tenth more not at all.
-_SHAPE: Final = 8.0  # of the Kaiser window: what is to be left out is 80 dB quieter
-_ONE: Final = 1 << 15  # what the weights are multiplied with
+# Hz: half of the amplitude passes at this frequency, all of it a tenth lower, and nothing a tenth higher.
+_CUTOFF: Final = 3_830
+_SHAPE: Final = 8.0  # of the Kaiser window: frequencies that must not pass are 80 dB quieter
+_ONE: Final = 1 << 15  # the factor that makes whole numbers of the weights
 _LOUDEST: Final = 32_767
 
 
 def _filter() -> NDArray[np.float64]:
-    """The weights of a low-pass filter that reads a lead of samples on each side."""
+    """Return the weights of a low-pass filter that reads a lead of samples on each side."""
     at = np.arange(-FRAME_LEAD, FRAME_LEAD + 1)
     width = 2 * _CUTOFF / SAMPLE_RATE
     return np.round(_ONE * width * np.sinc(width * at) * np.kaiser(len(at), _SHAPE)).astype(np.float64)
@@ -32,7 +33,7 @@ _ODD: Final = _filter()[1::2].copy()
 
 
 def halved(window: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Every second sample of this window, after the filter; without the lead at its beginning and at its end."""
+    """Return every second sample of this window after the filter, without the lead at its beginning and its end."""
     samples = window.astype(np.float64)
     length = (len(window) - 2 * FRAME_LEAD) // 2
     even = np.correlate(samples[::2], _EVEN, "valid")[:length]
@@ -42,11 +43,11 @@ def halved(window: NDArray[np.int16]) -> NDArray[np.int16]:
 
 
 class TelephoneSamples:
-    """What a graph hears of many windows at once."""
+    """Makes the input of a graph from many windows at once."""
 
     def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.int32]:
-        """The samples of these windows: [windows, samples, 1]."""
+        """Return the samples of these windows: [windows, samples, 1]."""
         shorter = np.stack([halved(window) for window in windows])
-        # sherpa-onnx makes numbers up to 1 of the samples, and whole numbers of these again, without rounding.
-        heard = shorter.astype(np.float32) / 32768 * np.float32(_LOUDEST)
-        return heard.astype(np.int32)[..., None]
+        # sherpa-onnx converts the samples to numbers up to 1, and these back to whole numbers, without rounding.
+        scaled = shorter.astype(np.float32) / 32768 * np.float32(_LOUDEST)
+        return scaled.astype(np.int32)[..., None]

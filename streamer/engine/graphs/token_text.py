@@ -1,7 +1,7 @@
-"""From the tokens of a public model to words, with the frames in which they were emitted.
+"""Turns the tokens of a public model into words, with the frames in which they were emitted.
 
-Three kinds of tables are known: pieces of words (`▁` begins a word), the same with a token for each byte, and pieces
-of bytes (each character stands for a byte). Scripts without spaces give a word for each character.
+There are three kinds of tables of tokens: pieces of words (`▁` begins a word), the same with a token for each byte, and
+pieces of bytes (each character stands for a byte). In scripts without spaces, each character is a word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _BYTE_CHARACTERS: Final = {
         for code in range(first, last + 1)
     )
 }
-_ONLY_BYTES: Final = "\u0180"  # a table of words hardly has characters from here on and none beyond those above
+# A table with this or a later character, and no character other than those above, almost certainly has pieces of bytes.
+_ONLY_BYTES: Final = "\u0180"
 
 
 @dataclass(frozen=True)
@@ -53,21 +54,21 @@ class TokenText:
         """Whether the tokens are pieces of bytes."""
         single = [match and int(match[1], 16) for match in map(_BYTE.fullmatch, tokens)]
         has_bytes = set(range(256)) <= set(single)
-        # A table without small letters says nothing about capitals. In pieces of bytes only these letters are letters.
+        # If a table has no small letters, its capitals mean nothing. In pieces of bytes only A to Z are letters.
         letters = "".join(re.findall("[A-Za-z]", "".join(names)) if in_bytes else names)
         self._small = bool(letters) and letters.upper() == letters
         self.bytes = [
             bytes([byte]) if has_bytes and byte is not None else _of_piece(token, in_bytes=in_bytes)
             for token, byte in zip(tokens, single, strict=True)
         ]
-        """What each token writes in UTF-8, which may be a part of a character; nothing for special ones."""
+        """The text of each token in UTF-8, which may be a part of a character; empty for special tokens."""
 
     def words(self, tokens: Sequence[Token]) -> list[HypothesisWord]:
-        """The words of these tokens, in order."""
+        """Return the words of these tokens, in order."""
         return [self._word(tokens, *part) for part in _parts(self._characters(tokens))]
 
     def _characters(self, tokens: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
-        """The characters, each with the first and the last of its tokens. Bytes that are no character are left out."""
+        """Yield each character with the first and the last of its tokens. Bytes that make no character are left out."""
         decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         first = 0
         for place, token in enumerate(tokens):
@@ -92,14 +93,14 @@ def _of_piece(token: str, *, in_bytes: bool) -> bytes:
 
 
 def _parts(characters: Iterator[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """The words among the characters, each with the first and the last of its tokens."""
-    found: list[tuple[str, int, int]] = []
+    """Return the words among the characters, each with the first and the last of its tokens."""
+    words: list[tuple[str, int, int]] = []
     reader = WordReader()
     for character, first, last in characters:
         place = reader.read(character)
         if place is Place.BEGINS:
-            found.append((character, first, last))
+            words.append((character, first, last))
         elif place is Place.CONTINUES:
-            text, began, _ = found[-1]
-            found[-1] = text + character, began, last
-    return found
+            text, began, _ = words[-1]
+            words[-1] = text + character, began, last
+    return words

@@ -149,7 +149,9 @@ def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFi
     until(lambda: found.parts(10) != [9, 1] or bool(caplog.records))
     assert found.parts(10) == [9, 1]
     [record] = caplog.records
-    assert "10 streams are computed in parts, because sizes or positions are others" in record.getMessage()
+    assert (
+        "10 streams are computed in parts, because some sizes or positions are not as expected" in record.getMessage()
+    )
 
 
 def test_numbers_that_soon_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,7 +161,7 @@ def test_numbers_that_soon_grow_otherwise(tmp_path: Path, caplog: pytest.LogCapt
     assert not found.shortened
     assert found.parts(11) == [11]
     assert np.array_equal(frames(found, 7), whole(graph, 7))
-    assert "those for 8 streams are others than expected" in caplog.text
+    assert "those for 8 streams are not as expected" in caplog.text
 
 
 def test_a_trial_with_other_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

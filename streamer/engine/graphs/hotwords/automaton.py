@@ -1,9 +1,9 @@
-"""Finds hotwords in a growing sequence of tokens, and says which bonus each token earns or gives back.
+"""Finds hotwords in a growing sequence of tokens, and computes the bonus that each token earns or gives back.
 
-This is the automaton of Aho and Corasick, as sherpa-onnx uses it: a state is the longest end of the sequence with which
-a hotword begins. Each token of a match earns its bonus at once. A match that breaks off gives its bonuses back, except
-for those of a shorter beginning that still fits. A hotword that is complete keeps its bonuses, and the next token
-begins anew: so in a list with *New* and *New York*, the second one is never found.
+This is the automaton of Aho and Corasick, as sherpa-onnx uses it. A state stands for the longest end of the sequence
+that is the beginning of a hotword. Each token of a match earns its bonus at once. A match that breaks off gives its
+bonuses back, except for those of a shorter beginning that still matches. A complete hotword keeps its bonuses, and the
+next token starts again at the root: so in a list with *New* and *New York*, the second one is never found.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ ROOT = 0
 
 @dataclass
 class _State:
-    bonus: float = 0.0  # of its last token
-    earned: float = 0.0  # from the root to here
+    bonus: float = 0.0  # of the last token
+    earned: float = 0.0  # the sum of the bonuses from the root to this state
     ends: bool = False  # a hotword is complete here
     fallback: int = ROOT  # the state of the longest shorter end of the same tokens
-    complete: int | None = None  # itself or the nearest fallback in which a hotword is complete
-    next: dict[int, int] = field(default_factory=dict)  # by token
+    complete: int | None = None  # this state or the nearest fallback in which a hotword is complete
+    next: dict[int, int] = field(default_factory=dict)  # the next states by token
 
 
 class HotwordAutomaton:
     """The hotwords of one stream."""
 
     def __init__(self, hotwords: Iterable[tuple[Sequence[int], float]]) -> None:
-        """Each hotword is its tokens, and the bonus of each of them. A shared beginning has the greatest bonus."""
+        """Each hotword has tokens, and a bonus for each of them. A shared beginning has the greatest bonus."""
         self._states = [_State()]
         for tokens, bonus in hotwords:
             self._add(tokens, bonus)
         self._link()
 
     def step(self, state: int, token: int) -> tuple[float, int]:
-        """What this token earns after this state (less than 0 if it gives back more), and the state after it."""
+        """Return the bonus of this token after this state (negative if it gives more back), and the next state."""
         states = self._states
         target = self._target(state, token)
         earned = states[target].earned - states[state].earned
@@ -56,7 +56,7 @@ class HotwordAutomaton:
         self._states[at].ends = at != ROOT
 
     def _target(self, state: int, token: int) -> int:
-        """The state of the longest end of the tokens so far and this one."""
+        """Return the state for the longest end of the tokens so far and this one."""
         while token not in self._states[state].next:
             if state == ROOT:
                 return ROOT
@@ -64,7 +64,7 @@ class HotwordAutomaton:
         return self._states[state].next[token]
 
     def _link(self) -> None:
-        """Find fallbacks and what is earned, from the beginnings of the hotwords to their ends."""
+        """Set the fallbacks and the earned bonuses, from the beginnings of the hotwords to their ends."""
         waiting = [ROOT]
         for number in waiting:
             state = self._states[number]

@@ -1,7 +1,7 @@
-"""Divides a hotword into the tokens of a public model, as its text was divided when it was trained.
+"""Divides a hotword into the tokens of a public model, as text was divided when the model was trained.
 
-If the folder has the pieces of the model (`bpe.model`), their scores decide. Otherwise the fewest tokens are taken. All
-kinds of tables are compared as bytes, in which a space begins a word.
+If the folder has the pieces of the model (`bpe.model`), their scores decide. Otherwise the division with the fewest
+tokens is taken. All kinds of tables are compared as bytes, in which a space begins a word.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from streamer.graphs.piece_model import PieceModel
 from streamer.text.joining import is_spaceless
 
 _SPACE: Final = b" "
-_RARE: Final = 10.0  # how much worse than the worst piece a token is that the pieces do not have
+_RARE: Final = 10.0  # how much worse than the worst piece a token is that is not among the pieces
 _IMPOSSIBLE: Final = float("-inf")
 
 Numbers = tuple[int, ...]
 
 
 class PhraseTokens:
-    """Knows the tokens of one model."""
+    """The tokens of one model, with their scores."""
 
     def __init__(self, tokens: Sequence[str], pieces: PieceModel | None) -> None:
         text = TokenText(tokens)
         self._in_bytes = text.in_bytes
         self._pairs = pieces is not None and pieces.pairs
         worst = min(pieces.scores.values()) - _RARE if pieces else -1.0
-        self._tokens: dict[bytes, tuple[float, int]] = {}  # their scores and numbers
+        self._tokens: dict[bytes, tuple[float, int]] = {}  # the score and number of each token
         letters = []
         for number, (name, spelled) in enumerate(zip(tokens, text.bytes, strict=True)):
-            single = len(spelled) == 1 and name.startswith("<")  # for any byte: only where nothing else fits
+            single = len(spelled) == 1 and name.startswith("<")  # a token for a byte is the last choice
             score = pieces.scores.get(name, worst) if pieces else worst
             if single:
                 score = worst - 10 * _RARE
@@ -47,35 +47,35 @@ class PhraseTokens:
         self._small = any(each.islower() for each in self._characters)
 
     def of(self, phrase: str) -> Numbers:
-        """The tokens of this phrase. ValueError if the model has none for a part of it."""
-        found: Numbers = ()
+        """Return the tokens of this phrase. ValueError if the model has none for a part of it."""
+        numbers: Numbers = ()
         for word in self._words(phrase):
-            divided = self._by_pairs(word) if self._pairs else self._by_scores(word)
-            if divided is None:
+            tokens = self._by_pairs(word) if self._pairs else self._by_scores(word)
+            if tokens is None:
                 raise ValueError(f"hotword {phrase!r}: the model has no tokens for {word!r}")
-            found += divided
-        if not found:
+            numbers += tokens
+        if not numbers:
             raise ValueError(f"hotword {phrase!r} has nothing that the model has tokens for")
-        return found
+        return numbers
 
     def _words(self, phrase: str) -> Iterator[str]:
-        """The words of a phrase as the model spells them."""
-        plain = unicodedata.normalize("NFC", phrase).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        """Yield the words of a phrase as the model spells them."""
+        text = unicodedata.normalize("NFC", phrase).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         if self._capitals != self._small:
-            plain = plain.upper() if self._capitals else plain.lower()
+            text = text.upper() if self._capitals else text.lower()
         word, kind = "", False
-        for each in " ".join(plain.split()) + " ":
+        for each in " ".join(text.split()) + " ":
             spaceless = is_spaceless(each)
-            known = each != " " and (each in self._characters or each.isalnum() or unicodedata.combining(each) > 0)
-            # Pieces of bytes were found in a text with spaces around such characters.
-            if word and (not known or spaceless != kind or (spaceless and self._in_bytes)):
+            belongs = each != " " and (each in self._characters or each.isalnum() or unicodedata.combining(each) > 0)
+            # Models with pieces of bytes were trained on text with spaces around such characters.
+            if word and (not belongs or spaceless != kind or (spaceless and self._in_bytes)):
                 yield word
                 word = ""
-            if known:
+            if belongs:
                 word, kind = word + each, spaceless
 
     def _by_scores(self, word: str) -> Numbers | None:
-        """The tokens with the greatest sum of scores; of equal ones, those with longer tokens first."""
+        """Return the tokens with the greatest sum of scores. Of equal sums, the one with longer tokens first wins."""
         spelled = _SPACE + word.encode()
         best: list[tuple[float, int, int]] = [(_IMPOSSIBLE, 0, 0)] * len(spelled) + [(0.0, 0, 0)]
         for begin in range(len(spelled) - 1, -1, -1):
@@ -87,14 +87,14 @@ class PhraseTokens:
         at = 1 if is_spaceless(word[0]) and best[1][0] >= best[0][0] else 0
         if best[at][0] == _IMPOSSIBLE:
             return None
-        found = []
+        numbers = []
         while at < len(spelled):
             _, at, number = best[at]
-            found.append(number)
-        return tuple(found)
+            numbers.append(number)
+        return tuple(numbers)
 
     def _by_pairs(self, word: str) -> Numbers | None:
-        """The tokens that remain when the best pair of neighbours is joined until no pair makes a token."""
+        """Join the best pair of neighbouring tokens until no pair makes a token. Return the tokens that remain."""
         if self._in_bytes:
             parts = [bytes([byte]) for byte in _SPACE + word.encode()]
         else:

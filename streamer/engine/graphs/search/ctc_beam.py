@@ -1,4 +1,4 @@
-"""The prefix beam search for public models with CTC: the probabilities of all paths of a sequence are added."""
+"""The prefix beam search for public models with CTC. It adds up the probabilities of all paths of a sequence."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 from streamer.engine.graphs.graph_model import FRAMES
 from streamer.engine.graphs.hotwords.automaton import HotwordAutomaton
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
-from streamer.engine.graphs.search.token_beam import TokenBeam, TokenBeamSearch, TokenHypothesis, added
+from streamer.engine.graphs.search.token_beam import TokenBeam, TokenBeamSearch, TokenHypothesis, log_sum
 from streamer.engine.graphs.token_text import Token
 from streamer.engine.models.streaming_model import Emissions
 
-WIDTH = 8  # hypotheses of a slot
-GROWTH = 8  # likeliest tokens by which a hypothesis may grow in a frame
-REACH = 10.0  # a hypothesis whose score is this much worse than that of the best is dropped
+WIDTH = 8  # the most hypotheses of a slot
+GROWTH = 8  # how many of the likeliest tokens may extend a hypothesis in a frame
+REACH = 10.0  # a hypothesis whose score is this much worse than the best score is dropped
 _NEVER = float("-inf")
 
 
 @dataclass
 class CtcHypothesis(TokenHypothesis):
-    """A hypothesis with the logarithms of the probability of its paths, by how they end."""
+    """A hypothesis with the log-probabilities of its two kinds of paths."""
 
-    blank: float = 0.0  # with a blank
-    other: float = _NEVER  # with the last token
+    blank: float = 0.0  # of the paths that end with a blank
+    other: float = _NEVER  # of the paths that end with the last token
     bonus: float = 0.0  # of hotwords
 
-    def rated(self) -> CtcHypothesis:
-        """The same, with its score."""
-        self.score = added(self.blank, self.other) + self.bonus
+    def rate(self) -> CtcHypothesis:
+        """Compute the score, and return this hypothesis."""
+        self.score = log_sum(self.blank, self.other) + self.bonus
         return self
 
 
@@ -41,9 +41,15 @@ class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
     """Reads frames of log-probabilities of tokens."""
 
     def __init__(
-        self, tokens: Sequence[str], blank: int, phrases: PhraseTokens, slots: int,
-        width: int = WIDTH, growth: int = GROWTH, reach: float = REACH,
-    ) -> None:  # fmt: skip
+        self,
+        tokens: Sequence[str],
+        blank: int,
+        phrases: PhraseTokens,
+        slots: int,
+        width: int = WIDTH,
+        growth: int = GROWTH,
+        reach: float = REACH,
+    ) -> None:
         super().__init__(tokens, phrases, slots)
         self._blank, self._width, self._reach = blank, width, reach
         self._growth = min(growth + 1, len(tokens))  # the blank may be among them
@@ -66,34 +72,34 @@ class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
     def _continue(
         self, beam: _Beam, log_probs: Sequence[float], grown: Sequence[int], hotwords: HotwordAutomaton | None
     ) -> None:
-        """Read a frame. Of equal sequences, the likelier one gives the times."""
-        found = {one.numbers: self._stayed(one, log_probs, beam.frame).rated() for one in beam.hypotheses}
-        least = max(one.score for one in found.values()) - self._reach
+        """Read a frame. If two paths make the same sequence, the likelier one gives the times."""
+        hypotheses = {one.numbers: self._stay(one, log_probs, beam.frame).rate() for one in beam.hypotheses}
+        least = max(one.score for one in hypotheses.values()) - self._reach
         for one in beam.hypotheses:
             last = one.numbers[-1] if one.numbers else self._blank
             for number in grown:
                 other = (one.blank if number == last else one.score - one.bonus) + log_probs[number]
                 if other == _NEVER:
-                    continue  # the same token again needs a blank before it
+                    continue  # a token can be repeated only after a blank
                 numbers = (*one.numbers, number)
                 tokens = (*one.tokens, Token(number, beam.frame, beam.frame + 1, log_probs[number]))
-                known = found.get(numbers)
-                if known is None:
+                same = hypotheses.get(numbers)
+                if same is None:
                     earned, state = (0.0, one.hotword) if hotwords is None else hotwords.step(one.hotword, number)
                     bonus = one.bonus + earned
                     if other + bonus >= least:
-                        found[numbers] = CtcHypothesis(other + bonus, tokens, numbers, state, _NEVER, other, bonus)
+                        hypotheses[numbers] = CtcHypothesis(other + bonus, tokens, numbers, state, _NEVER, other, bonus)
                 else:
-                    if other > added(known.blank, known.other):
-                        known.tokens = tokens
-                    known.other = added(known.other, other)
-                    known.rated()
-        best = sorted(found.values(), key=lambda one: (-one.score, one.numbers))[: self._width]
+                    if other > log_sum(same.blank, same.other):
+                        same.tokens = tokens
+                    same.other = log_sum(same.other, other)
+                    same.rate()
+        best = sorted(hypotheses.values(), key=lambda one: (-one.score, one.numbers))[: self._width]
         beam.hypotheses = [one for one in best if one.score >= best[0].score - self._reach]
         beam.frame += 1
 
-    def _stayed(self, one: CtcHypothesis, log_probs: Sequence[float], frame: int) -> CtcHypothesis:
-        """The same sequence after a blank, or after its last token again."""
+    def _stay(self, one: CtcHypothesis, log_probs: Sequence[float], frame: int) -> CtcHypothesis:
+        """Return the same sequence, after another blank or another frame of its last token."""
         blank, other, tokens = one.score - one.bonus + log_probs[self._blank], _NEVER, one.tokens
         if tokens:
             other = one.other + log_probs[one.numbers[-1]]

@@ -1,4 +1,4 @@
-"""The greedy search for public models with CTC: the likeliest token of every frame, repeats collapsed."""
+"""The greedy search for public models with CTC. It takes the likeliest token of every frame, and merges repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The greedy search for transducers of NeMo: up to ten tokens a frame, with all slots in one run of each graph."""
+"""The greedy search for transducers of NeMo. It takes up to ten tokens a frame, and computes all slots together."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from streamer.engine.graphs.token_text import Token
 from streamer.engine.models.streaming_model import Emissions
 
 MOST_IN_A_FRAME: Final = 10
-"""As many as sherpa-onnx takes. A model that finds more in a frame has lost its way."""
+"""The most tokens in a frame, as in sherpa-onnx. A model that emits more is wrong."""
 
 
 class RecurrentGreedySearch(TokenGreedySearch):
-    """Reads frames of an encoder. The predictor reads each token that was emitted."""
+    """Reads frames of an encoder. The predictor reads each token that the search emits."""
 
     no_hotwords: ClassVar[str] = "this model has only a greedy search, which does not support hotwords"
 
@@ -33,8 +33,8 @@ class RecurrentGreedySearch(TokenGreedySearch):
         """Begin a new segment in these slots."""
         super().reset(slots)
         self._predictions[list(slots)] = self._graphs.started
-        for kept, value in zip(self._memory, self._graphs.fresh, strict=True):
-            kept[:, list(slots)] = value
+        for memory, value in zip(self._memory, self._graphs.fresh, strict=True):
+            memory[:, list(slots)] = value
 
     def _read(self, slots: Sequence[int], paths: Sequence[TokenPath], emissions: Emissions) -> None:
         frames = emissions[FRAMES]
@@ -48,8 +48,8 @@ class RecurrentGreedySearch(TokenGreedySearch):
                 path.frame += 1
 
     def _emit(self, rows: list[int], slots: Sequence[int], paths: Sequence[TokenPath], frames: Rows) -> list[int]:
-        """Let these rows emit the likeliest token in this frame. Returns those that did not emit a blank."""
-        logits = self._graphs.joined(frames[rows], self._predictions[[slots[row] for row in rows]])
+        """Let these rows emit the likeliest token in this frame. Return the rows that did not emit a blank."""
+        logits = self._graphs.join(frames[rows], self._predictions[[slots[row] for row in rows]])
         best = logits.argmax(-1).tolist()
         emitting = [place for place, number in enumerate(best) if number != self._graphs.blank]
         if not emitting:
@@ -58,8 +58,8 @@ class RecurrentGreedySearch(TokenGreedySearch):
             path, number = paths[rows[place]], best[place]
             path.tokens.append(Token(number, path.frame, path.frame + 1, log_prob(logits[place], number)))
         numbers = [slots[rows[place]] for place in emitting]
-        before = [kept[:, numbers] for kept in self._memory]
-        self._predictions[numbers], after = self._graphs.predicted([best[place] for place in emitting], before)
-        for kept, value in zip(self._memory, after, strict=True):
-            kept[:, numbers] = value
+        before = [memory[:, numbers] for memory in self._memory]
+        self._predictions[numbers], after = self._graphs.predict([best[place] for place in emitting], before)
+        for memory, value in zip(self._memory, after, strict=True):
+            memory[:, numbers] = value
         return [rows[place] for place in emitting]

@@ -1,4 +1,4 @@
-"""What the greedy searches of public models have in common: a path of tokens for each slot, and its words."""
+"""The common part of the greedy searches of public models: a path of tokens for each slot, and its words."""
 
 from __future__ import annotations
 
@@ -23,29 +23,27 @@ class TokenPath:
 
     @property
     def newest(self) -> Token | None:
-        """The last token so far; it is another one whenever the path has changed."""
+        """The last token so far. It changes whenever the path changes."""
         return self.tokens[-1] if self.tokens else None
 
 
 class TokenGreedySearch(ABC):
     """A Search that keeps the likeliest tokens. Subclasses read the frames."""
 
-    no_hotwords: ClassVar[str] = (
-        "the greedy search does not support hotwords: leave out 'search', or choose 'beam'"  # which they have, too
-    )
+    no_hotwords: ClassVar[str] = "the greedy search does not support hotwords: leave out 'search', or choose 'beam'"
 
     def __init__(self, tokens: Sequence[str], slots: int) -> None:
         self._text = TokenText(tokens)
         self._paths = [TokenPath() for _ in range(slots)]
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
-        """Refuse hotwords, which a greedy search cannot prefer. Its whole words never change, at any age."""
+        """Refuse hotwords, which a greedy search cannot prefer. Its whole words never change, so all are settled."""
         yield from ()
         if hotwords:
             raise ValueError(self.no_hotwords)
 
     def release(self, slot: int) -> None:
-        """Nothing was set up for the stream. Its tokens are forgotten when the slot is reset for the next one."""
+        """Do nothing. The tokens of a stream are dropped when its slot is reset for the next stream."""
         return
 
     def reset(self, slots: Sequence[int]) -> None:
@@ -64,17 +62,17 @@ class TokenGreedySearch(ABC):
         return self.finish(slots)
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
-        """The hypotheses of these slots if the segment ended here, in the same order. Changes no state."""
+        """Return the hypotheses of these slots if the segment ended here, in the same order. Changes no state."""
         # A greedy path only grows at its end, so all words but the last one stay as they are.
-        words = (self._paths[slot].words for slot in slots)
-        return [Hypothesis(found, stable=max(0, len(found) - 1)) for found in words]
+        by_slot = (self._paths[slot].words for slot in slots)
+        return [Hypothesis(words, stable=max(0, len(words) - 1)) for words in by_slot]
 
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
-        """The only path there is, with probability 1."""
+        """Return the only path, with the probability 1."""
         return [(self._paths[slot].words, 1.0)][:number]
 
     def tokens(self, slot: int) -> list[Token]:
-        """The tokens of the running segment."""
+        """Return the tokens of the running segment."""
         return list(self._paths[slot].tokens)
 
     @abstractmethod

@@ -9,7 +9,7 @@ from streamer.engine.search.search import Search
 
 
 class TokenSearch(Search, Protocol):
-    """A Search that finds tokens, and makes words of them."""
+    """A Search that finds tokens and makes words of them."""
 
     def tokens(self, slot: int) -> list[Token]:
-        """The likeliest tokens of the running segment."""
+        """Return the likeliest tokens of the running segment."""

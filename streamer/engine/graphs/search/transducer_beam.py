@@ -1,7 +1,7 @@
-"""The modified beam search for transducers, as sherpa-onnx does it: at most one token a frame, equal sequences merged.
+"""The modified beam search for transducers, as in sherpa-onnx: at most one token a frame; equal sequences are merged.
 
-In each frame, the joiner scores all tokens for all hypotheses of all slots in one run, and the predictor reads the last
-tokens of those that are new in another. The numbers are rounded where sherpa-onnx rounds them.
+In each frame, one run of the joiner scores all tokens for all hypotheses of all slots, and one run of the predictor
+reads the last tokens of the new hypotheses. The numbers are rounded where sherpa-onnx rounds them.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from streamer.engine.graphs.graph_model import FRAMES
 from streamer.engine.graphs.hotwords.automaton import HotwordAutomaton
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.search.rows import Rows
-from streamer.engine.graphs.search.token_beam import TokenBeam, TokenBeamSearch, TokenHypothesis, added
+from streamer.engine.graphs.search.token_beam import TokenBeam, TokenBeamSearch, TokenHypothesis, log_sum
 from streamer.engine.graphs.search.transducer_graphs import Context, TransducerGraphs
 from streamer.engine.graphs.token_text import Token
 from streamer.engine.models.streaming_model import Emissions
 
-WIDTH = 4  # hypotheses of a slot, as many as sherpa-onnx keeps by default
+WIDTH = 4  # the most hypotheses of a slot; the default of sherpa-onnx
 
 
 @dataclass
 class TransducerHypothesis(TokenHypothesis):
-    """A hypothesis with its last tokens, and what the predictor says to them (nothing while it is not computed)."""
+    """A hypothesis with its last tokens, and the prediction after them (empty until it is computed)."""
 
     context: Context = ()
     prediction: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
 class Candidate(NamedTuple):
-    """A way to go on in a frame. The best one is the least; of equal ones it is that of the better hypothesis."""
+    """A token that may follow a hypothesis in a frame. The least candidate is the best."""
 
     less: float  # the negative score
-    place: int  # of its hypothesis
-    number: int  # of its token
+    place: int  # the place of the hypothesis in the beam, so that of equal scores the better hypothesis wins
+    number: int  # the number of the token
     log_prob: float  # of the token
 
 
@@ -58,7 +58,7 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
         return TransducerHypothesis(context=self._graphs.start, prediction=self._graphs.started)
 
     def _best(self, beam: _Beam) -> TransducerHypothesis:
-        # The score of each token, so that short hypotheses are not preferred. The start of the context counts, too.
+        # The score per token, so that short hypotheses are not preferred. The start of the context counts as tokens.
         longer = len(self._graphs.start) + len(beam.settled)
         return max(beam.hypotheses, key=lambda one: one.score / (longer + len(one.tokens)))
 
@@ -68,7 +68,7 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
             counts = [len(beam.hypotheses) for beam in beams]
             rows = np.repeat(np.arange(len(beams)), counts)
             predictions = np.stack([one.prediction for beam in beams for one in beam.hypotheses])
-            likeliest, log_probs = self._likeliest(self._graphs.joined(frames[rows, frame], predictions))
+            likeliest, log_probs = self._likeliest(self._graphs.join(frames[rows, frame], predictions))
             at = 0
             for slot, beam, count in zip(slots, beams, counts, strict=True):
                 candidates = _candidates(beam, likeliest[at : at + count], log_probs[at : at + count])
@@ -77,9 +77,9 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
             self._predict(beams)
 
     def _likeliest(self, logits: Rows) -> tuple[NDArray[np.int64], Rows]:
-        """The tokens of each row that may be chosen, and their log-probabilities. No other one can be among the best.
+        """Return the likeliest tokens of each row, and their log-probabilities. No other token can be chosen.
 
-        There is one more than a beam has hypotheses, so it is known which one is the first that is not chosen.
+        There is one more token than a beam has hypotheses, so that the best candidate that is not chosen is among them.
         """
         most = min(self._width + 1, logits.shape[1])
         likeliest = np.argpartition(-logits, most - 1, axis=1)[:, :most]
@@ -88,21 +88,21 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
         return likeliest, np.take_along_axis(logits, likeliest, axis=1) - total
 
     def _chosen(self, slot: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Those of the sorted candidates that go on in this slot."""
+        """Return the sorted candidates that become hypotheses of this slot."""
         return candidates[: self._width]
 
     def _continue(self, beam: _Beam, chosen: Sequence[Candidate], hotwords: HotwordAutomaton | None) -> None:
-        """Read a frame: these candidates become the hypotheses. Of equal sequences, the better one gives the times."""
+        """Read a frame: make hypotheses of these candidates. Of equal sequences, the better one gives the times."""
         merged: dict[tuple[int, ...], TransducerHypothesis] = {}
         for candidate in chosen:
-            one = self._followed(beam.hypotheses[candidate.place], candidate, beam.frame, hotwords)
+            one = self._follow(beam.hypotheses[candidate.place], candidate, beam.frame, hotwords)
             same = merged.setdefault(one.numbers, one)
             if same is not one:
-                same.score = added(same.score, one.score)
+                same.score = log_sum(same.score, one.score)
         beam.hypotheses = sorted(merged.values(), key=lambda one: -one.score)
         beam.frame += 1
 
-    def _followed(
+    def _follow(
         self, before: TransducerHypothesis, by: Candidate, frame: int, hotwords: HotwordAutomaton | None
     ) -> TransducerHypothesis:
         score = -by.less
@@ -124,7 +124,7 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
         new = [one for beam in beams for one in beam.hypotheses if not len(one.prediction)]
         if new:
             places = {context: place for place, context in enumerate(dict.fromkeys(one.context for one in new))}
-            predictions = self._graphs.predicted(list(places))
+            predictions = self._graphs.predict(list(places))
             for one in new:
                 one.prediction = predictions[places[one.context]]
 
@@ -133,7 +133,7 @@ def _candidates(beam: _Beam, likeliest: NDArray[np.int64], log_probs: Rows) -> l
     scores = np.array([one.score for one in beam.hypotheses], dtype=np.float32)
     totals = -(log_probs + scores[:, None])
     return sorted(
-        Candidate(*found)
+        Candidate(*fields)
         for place, row in enumerate(zip(totals.tolist(), likeliest.tolist(), log_probs.tolist(), strict=True))
-        for found in ((less, place, number, log_prob) for less, number, log_prob in zip(*row, strict=True))
+        for fields in ((less, place, number, log_prob) for less, number, log_prob in zip(*row, strict=True))
     )

@@ -1,4 +1,4 @@
-"""The predictor and the joiner of a transducer, for as many rows as its searches have at a time."""
+"""The predictor and the joiner of a transducer, for any number of rows at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.engine.graphs.sessions import open_graph
 from streamer.graphs.transducer import ContextTransducer
 
 BLANK = 0
-_NOTHING = -1  # in the context before the first token; the predictor knows it
+_NOTHING = -1  # the number in the context before the first token, as the predictor was trained
 UNKNOWN = "<unk>"
 
 Context = tuple[int, ...]
@@ -20,7 +20,7 @@ Context = tuple[int, ...]
 
 
 class TransducerGraphs:
-    """Computes the predictor and the joiner. A row gets the same numbers in any company."""
+    """Computes the predictor and the joiner. The numbers of a row do not depend on the other rows."""
 
     def __init__(self, tokens: Sequence[str], transducer: ContextTransducer) -> None:
         self.silent = frozenset({BLANK} | ({tokens.index(UNKNOWN)} if UNKNOWN in tokens else set()))
@@ -30,17 +30,17 @@ class TransducerGraphs:
         self._predictor, self._joiner = open_graph(transducer.predictor), open_graph(transducer.joiner)
         self._predictor_input = transducer.predictor.inputs[0].name
         self._joiner_inputs = [port.name for port in transducer.joiner.inputs]
-        self.started: NDArray[np.float32] = self.predicted([self.start])[0]
-        """What the predictor says to that context."""
+        self.started: NDArray[np.float32] = self.predict([self.start])[0]
+        """The prediction for this context."""
 
-    def predicted(self, contexts: Sequence[Context]) -> Rows:
-        """What the predictor says to these contexts."""
+    def predict(self, contexts: Sequence[Context]) -> Rows:
+        """Return the predictions for these contexts."""
         rows = never_one(np.array(contexts, dtype=np.int64))
-        (found,) = self._predictor.run(None, {self._predictor_input: rows})
-        return np.asarray(found[: len(contexts)], dtype=np.float32)
+        (scores,) = self._predictor.run(None, {self._predictor_input: rows})
+        return np.asarray(scores[: len(contexts)], dtype=np.float32)
 
-    def joined(self, frames: Rows, predictions: Rows) -> Rows:
-        """The scores of all tokens for each pair of a frame and a prediction."""
+    def join(self, frames: Rows, predictions: Rows) -> Rows:
+        """Return the scores of all tokens for each pair of a frame and a prediction."""
         feeds = zip(self._joiner_inputs, (never_one(frames), never_one(predictions)), strict=True)
-        (found,) = self._joiner.run(None, dict(feeds))
-        return np.asarray(found[: len(frames)], dtype=np.float32)
+        (scores,) = self._joiner.run(None, dict(feeds))
+        return np.asarray(scores[: len(frames)], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The greedy search for transducers: at most one token a frame, with the predictor and the joiner over all slots."""
+"""The greedy search for transducers. It takes at most one token a frame, and computes all slots together."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class TransducerGreedySearch(TokenGreedySearch):
     def _read(self, slots: Sequence[int], paths: Sequence[TokenPath], emissions: Emissions) -> None:
         frames = emissions[FRAMES]
         count = frames.shape[1]
-        # Few frames have a token. So all frames are joined with the present prediction at once, and only those after a
-        # token again. A row of the joiner does not depend on its company.
+        # Few frames have a token. So all frames are joined at once with the present prediction, and only the frames
+        # after a token are joined again. A row of the joiner does not depend on the other rows.
         unread = dict.fromkeys(range(len(slots)), 0)  # the next frame of each row
         while unread:
             pairs = [(row, frame) for row, next_frame in unread.items() for frame in range(next_frame, count)]
             rows = np.array([row for row, _ in pairs])
-            logits = self._graphs.joined(
+            logits = self._graphs.join(
                 frames[rows, [frame for _, frame in pairs]], self._predictions[[slots[row] for row in rows]]
             )
             emitted: dict[int, int] = {}  # the first frame with a token of each row
@@ -52,7 +52,7 @@ class TransducerGreedySearch(TokenGreedySearch):
                 self._contexts[slot] = (*self._contexts[slot][1:], number)
             if emitted:
                 numbers = [slots[row] for row in emitted]
-                self._predictions[numbers] = self._graphs.predicted([self._contexts[slot] for slot in numbers])
+                self._predictions[numbers] = self._graphs.predict([self._contexts[slot] for slot in numbers])
             unread = {row: frame + 1 for row, frame in emitted.items() if frame + 1 < count}
         for path in paths:
             path.frame += count

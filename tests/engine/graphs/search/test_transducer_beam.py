@@ -39,7 +39,7 @@ def enumerated(graphs: TransducerGraphs, frames: Rows, hotwords: HotwordAutomato
     found: dict[tuple[int, ...], float] = {(): 0.0}
     for frame in frames:
         contexts = [((*graphs.start, *numbers)[-len(graphs.start) :]) for numbers in found]
-        logits = graphs.joined(np.repeat(frame[None], len(found), axis=0), graphs.predicted(contexts)).astype(float)
+        logits = graphs.join(np.repeat(frame[None], len(found), axis=0), graphs.predict(contexts)).astype(float)
         scores = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         grown: dict[tuple[int, ...], list[float]] = defaultdict(list)
         for (numbers, before), row in zip(found.items(), scores.tolist(), strict=True):
