@@ -9,7 +9,7 @@ from streamer.adapters.instance import Instance
 from streamer.adapters.requests import array, options_of, text, texts
 from streamer.engine.heads.passage import Passage, activity_of
 from streamer.engine.heads.speech_encoder import AGAIN
-from streamer.engine.heads.transcript_head import Heard
+from streamer.engine.heads.transcript_head import EncodedChunk
 from streamer.engine.recogniser import Recogniser
 
 
@@ -26,13 +26,13 @@ class TranscriptModel(EventModel):
             instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s
         )
 
-    def content(self, request: Any) -> Heard:
+    def content(self, request: Any) -> EncodedChunk:
         """Return the passage of a request. StreamError if an earlier step has failed."""
         passage = Passage.from_json(text(request, "PASSAGE"))
         activity = activity_of(text(request, "ACTIVITY"))
         Passage(failure=activity.failure).check()
         frames = array(request, "FRAMES", self._width)
-        return Heard(passage, frames, activity.readings, self.samples(request), activity.pieces)
+        return EncodedChunk(passage, frames, activity.readings, self.samples(request), activity.pieces)
 
     def samples(self, request: Any) -> int:
         """Return the number of samples of audio behind the frames of a request."""

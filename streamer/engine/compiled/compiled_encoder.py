@@ -33,8 +33,8 @@ class CompiledEncoder(CompiledGraph):
         """Return a fresh state for this many slots.
 
         In memory, the layers of keys, values and convolutions come before the slots, so that the graph can read each
-        layer of a batch in one piece. A window is a ring buffer of the frames before the chunk. The graph adds the chunk
-        itself.
+        layer of a batch in one piece. A window is a ring buffer of the frames before the chunk. The graph adds the
+        chunk itself.
         """
         config = self._config
         size = config.width // config.heads

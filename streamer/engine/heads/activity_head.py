@@ -1,4 +1,4 @@
-"""The activity head: tells from the energies of an encoder when somebody speaks."""
+"""The activity head. It detects from the energies of an encoder when somebody speaks."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class _Work:
     stream: _Stream
     passage: Passage
     steps: torch.Tensor  # [steps, 4 * frames of a step, mels]
-    found: list[list[float]] = field(default_factory=list)
+    log_probs: list[list[float]] = field(default_factory=list)
     readings: list[ActivityReading] = field(default_factory=list)
     pieces: torch.Tensor = field(default_factory=lambda: torch.zeros(0))  # [pieces, 4 * frames of a piece, mels]
-    heard: list[tuple[float, ...]] = field(default_factory=list)  # the probabilities of each piece
+    piece_probabilities: list[tuple[float, ...]] = field(default_factory=list)  # the probabilities of each piece
 
 
 class ActivityHead:
@@ -71,7 +71,7 @@ class ActivityHead:
         self._pieces = PieceActivity(network, slots)
 
     def follow(self, batch: Sequence[Energies]) -> list[Followed]:
-        """Read a batch. A request that fails here or failed before has its failure in its passage."""
+        """Read a batch. The result of a request that fails here, or failed before, has the failure in its passage."""
         works: list[_Work | Passage] = []
         for part in batch:
             try:
@@ -80,15 +80,15 @@ class ActivityHead:
                 works.append(part.passage.failed(error))
         running = [work for work in works if isinstance(work, _Work)]
         self._compute_pieces(running)
-        while running := [work for work in running if len(work.found) < len(work.steps)]:
-            alike: dict[int, list[_Work]] = {}
+        while running := [work for work in running if len(work.log_probs) < len(work.steps)]:
+            groups: dict[int, list[_Work]] = {}
             for work in running:
-                alike.setdefault(work.passage.step, []).append(work)
-            for group in alike.values():
+                groups.setdefault(work.passage.step, []).append(work)
+            for group in groups.values():
                 self._compute(group)
         results = []
-        for part, done in zip(batch, works, strict=True):
-            result = _followed(done)
+        for part, outcome in zip(batch, works, strict=True):
+            result = _result(outcome)
             if part.end or result.passage.failure.startswith("failed:"):
                 self.streams.close(part.stream)
             results.append(result)
@@ -120,33 +120,33 @@ class ActivityHead:
         self._activity.reset([slot])
 
     def _compute_pieces(self, works: Sequence[_Work]) -> None:
-        alike: dict[int, list[_Work]] = {}
+        groups: dict[int, list[_Work]] = {}
         for work in works:
             if len(work.pieces):
-                alike.setdefault(work.passage.piece, []).append(work)
-        for frames, group in alike.items():
+                groups.setdefault(work.passage.piece, []).append(work)
+        for frames, group in groups.items():
             slots = [work.stream.lease.slot for work in group]
             try:
-                found = self._pieces.compute(slots, [work.pieces.flatten(0, 1) for work in group])
+                by_slot = self._pieces.compute(slots, [work.pieces.flatten(0, 1) for work in group])
             except Exception as error:
                 _fail(group, error)
                 continue
-            for work, row in zip(group, found, strict=True):
-                work.heard += [tuple(row[start : start + frames]) for start in range(0, len(row), frames)]
+            for work, row in zip(group, by_slot, strict=True):
+                work.piece_probabilities += [tuple(row[start : start + frames]) for start in range(0, len(row), frames)]
 
     @torch.inference_mode()
     def _compute(self, works: Sequence[_Work]) -> None:
         slots = [work.stream.lease.slot for work in works]
-        energies = torch.stack([work.steps[len(work.found)] for work in works])
+        energies = torch.stack([work.steps[len(work.log_probs)] for work in works])
         try:
-            found = self._network.step(self._state, torch.tensor(slots, device=energies.device), energies)
-            rows: list[list[float]] = found[:, :, 0].tolist()
+            outputs = self._network.step(self._state, torch.tensor(slots, device=energies.device), energies)
+            rows: list[list[float]] = outputs[:, :, 0].tolist()
             readings = self._activity.read(slots, rows, [work.passage.speaking for work in works])
         except Exception as error:
             _fail(works, error)
             return
         for row, work in zip(rows, works, strict=True):
-            work.found.append(row)
+            work.log_probs.append(row)
             work.readings.append(readings[work.stream.lease.slot])
 
 
@@ -157,10 +157,10 @@ def _fail(works: Sequence[_Work], error: Exception) -> None:
         work.steps, work.pieces = work.steps[:0], work.pieces[:0]
 
 
-def _followed(work: _Work | Passage) -> Followed:
+def _result(work: _Work | Passage) -> Followed:
     if isinstance(work, Passage):
         return Followed(work, np.zeros(0, np.float32), ())
-    probabilities = np.exp(np.array([value for row in work.found for value in row], np.float32))
+    probabilities = np.exp(np.array([value for row in work.log_probs for value in row], np.float32))
     if work.passage.failure:
         return Followed(work.passage, probabilities, ())
-    return Followed(work.passage, probabilities, tuple(work.readings), tuple(work.heard))
+    return Followed(work.passage, probabilities, tuple(work.readings), tuple(work.piece_probabilities))

@@ -1,4 +1,4 @@
-"""A keyword spotter: a small head on the frames of the encoder that tells a few words as soon as they were said.
+"""A keyword spotter: a small head that finds a few words in the frames of the encoder as soon as they are said.
 
 It needs neither torch nor the recogniser. `scripts/train/train_keywords.py` trains its network.
 """
@@ -19,12 +19,12 @@ from streamer.engine.heads.passage import Passage, Place
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.slots import SlotLease
 
-PAUSE_MS = 600  # a word that was told is not told again so soon
+PAUSE_MS = 600  # the least time between two reports of the same word
 
 
 @dataclass(frozen=True)
 class Keyword:
-    """A word that was said, and when it was over."""
+    """A word that somebody said, and the time of its end."""
 
     word: str
     at_ms: int
@@ -47,14 +47,14 @@ class _Stream:
     lease: SlotLease
     last_used: float
     place: Place = field(default_factory=Place)
-    paths: Floats | None = None  # what is known of the pronunciations in the running segment
-    window: Floats | None = None  # its last frames
-    told: dict[str, int] = field(default_factory=dict)  # when each word was told last
-    told_until: int = -1
+    paths: Floats | None = None  # the scores of the pronunciations in the running segment
+    window: Floats | None = None  # the last frames of the running segment
+    last_reports: dict[str, int] = field(default_factory=dict)  # the time of the last report of each word
+    last_report_ms: int = -1  # the time of the last report of any word
 
 
 class KeywordSpotter:
-    """Listens to many streams."""
+    """Finds keywords in many streams."""
 
     def __init__(
         self,
@@ -71,7 +71,10 @@ class KeywordSpotter:
         self._frame_ms = frame_ms
 
     def listen(self, batch: Sequence[Frames]) -> list[list[Keyword]]:
-        """Read the frames of a batch. A passage that failed, or that does not follow the last one, tells nothing."""
+        """Read the frames of a batch, and return the keywords of each passage.
+
+        A passage that failed, or does not follow the last one of its stream, has no keywords.
+        """
         return [self._listen(part) for part in batch]
 
     def _listen(self, part: Frames) -> list[Keyword]:
@@ -95,29 +98,29 @@ class KeywordSpotter:
         if fresh or stream.paths is None or stream.window is None:
             stream.paths = self._paths.begin()
             stream.window = np.repeat(self.network.weights["silence"][None], WINDOW - 1, axis=0)
-        seen = np.concatenate([stream.window, frames])
-        stream.window = seen[len(seen) - WINDOW + 1 :]
+        recent = np.concatenate([stream.window, frames])
+        stream.window = recent[len(recent) - WINDOW + 1 :]
         stream.paths, [scores] = self._paths.follow(stream.paths, self.network.phones(frames)[None])
         base_ms = passage.base // 16
-        found: list[Keyword] = []
-        for number, row in enumerate(self.network.probabilities(seen, scores)):
+        keywords: list[Keyword] = []
+        for number, row in enumerate(self.network.probabilities(recent, scores)):
             at_ms = base_ms + (passage.first + number + 1) * self._frame_ms
-            found += self._tell(stream, min(at_ms, passage.received // 16), row)
-        return found
+            keywords += self._report(stream, min(at_ms, passage.received // 16), row)
+        return keywords
 
-    def _tell(self, stream: _Stream, at_ms: int, row: Floats) -> list[Keyword]:
+    def _report(self, stream: _Stream, at_ms: int, row: Floats) -> list[Keyword]:
         best = int((row - self.network.thresholds).argmax())
         word = self.network.words[best]
-        # After a cut, the encoder computes some audio again.
-        if row[best] < self.network.thresholds[best] or at_ms <= stream.told_until:
+        # After a cut, the encoder computes some audio again, whose words were reported already.
+        if row[best] < self.network.thresholds[best] or at_ms <= stream.last_report_ms:
             return []
-        if at_ms - stream.told.get(word, -PAUSE_MS) < PAUSE_MS:
+        if at_ms - stream.last_reports.get(word, -PAUSE_MS) < PAUSE_MS:
             return []
-        stream.told[word] = stream.told_until = at_ms
+        stream.last_reports[word] = stream.last_report_ms = at_ms
         return [Keyword(word, at_ms, round(float(row[best]), 3))]
 
 
 def as_event(name: str, keyword: Keyword) -> str:
-    """The event of a head, as JSON."""
+    """Return the event of a head with this name for a keyword, as JSON."""
     content: dict[str, Any] = {"word": keyword.word, "probability": keyword.probability}
     return json.dumps({"type": "head", "name": name, "at_ms": keyword.at_ms, "content": content})

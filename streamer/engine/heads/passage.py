@@ -1,8 +1,8 @@
-"""What travels with the frames of an encoder, so that every head knows which part of a stream they are.
+"""The description that travels with the frames of an encoder, so that every head knows their part of the stream.
 
-An encoder computes a stream in *runs*. The first run begins with the stream. The next one begins at a cut, when the
-transcript head has decided it: with a state that knows nothing of what was before. So a head can compare each passage
-with what it has read already, and finds out if one of them was lost.
+An encoder computes a stream in *runs*. The first run begins with the stream. Each later run begins at a cut, after the
+transcript head has decided the cut, with a fresh state. A head compares each passage with those that it has read, and
+so notices if one is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamer.engine.stream_events import StreamError
 
 @dataclass(frozen=True)
 class Passage:
-    """The part of a stream that one request has brought."""
+    """The part of a stream that one request brought."""
 
     run: int = 0  # the number of cuts before it
     base: int = 0  # the sample at which the run begins
@@ -28,24 +28,24 @@ class Passage:
     steps: int = 0
     received: int = 0  # samples of the stream that have arrived
     speaking: bool = False  # somebody was speaking where the run begins
-    # Pieces for the detector of speech. They are shorter than a step, and follow one another across all runs.
+    # Pieces for the detector of speech. They are shorter than a step, and do not start again with a run.
     heard: int = 0  # frames of the stream in the pieces before
     piece: int = 0  # the number of frames in each piece
     pieces: int = 0
-    failure: str = ""  # what went wrong before the next head, as `code: sentence`; then the frames do not count
+    failure: str = ""  # an error before the next head, as `code: sentence`; then the passage has no valid frames
 
     @property
     def frames(self) -> int:
-        """The number of frames."""
+        """The number of frames in the passage."""
         return self.step * self.steps
 
     def failed(self, error: Exception) -> Passage:
-        """The same passage with a failure, and without frames."""
+        """Return this passage with a failure and without frames."""
         text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
         return replace(self, steps=0, pieces=0, failure=text)
 
     def to_json(self) -> str:
-        """The passage as JSON."""
+        """Return the passage as JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
@@ -62,9 +62,9 @@ class Passage:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder computed of one stream. Energies are what the activity network reads: four for each frame.
+    """The result of an encoder for one stream. The activity network reads the energies, four for each frame.
 
-    First come those of the frames, then those of the pieces.
+    The energies of the frames come first, then the energies of the pieces.
     """
 
     passage: Passage
@@ -74,7 +74,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Followed:
-    """What an activity head found in a passage."""
+    """The result of an activity head for a passage."""
 
     passage: Passage
     probabilities: NDArray[np.float32]  # of speech in each frame
@@ -82,7 +82,7 @@ class Followed:
     pieces: tuple[tuple[float, ...], ...] = ()  # the probabilities in the frames of each piece
 
     def to_json(self) -> str:
-        """What the transcript head needs as JSON."""
+        """Return the part that the transcript head needs, as JSON."""
         readings = [
             [list(map(_pair, reading.boundaries)), *(getattr(reading, each.name) for each in fields(reading)[1:])]
             for reading in self.readings
@@ -93,7 +93,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class Activity:
-    """What a transcript head gets of an activity head."""
+    """The part of the result of an activity head that the transcript head gets."""
 
     failure: str
     readings: tuple[ActivityReading, ...]  # after each step
@@ -101,7 +101,7 @@ class Activity:
 
 
 def activity_of(text: str | bytes) -> Activity:
-    """Read what an activity head has found."""
+    """Read the result of an activity head from JSON."""
     content = json.loads(text)
     readings = tuple(
         ActivityReading(tuple(SpeechBoundary(*pair) for pair in boundaries), *rest)
@@ -111,25 +111,25 @@ def activity_of(text: str | bytes) -> Activity:
 
 
 class Place:
-    """Where a head is in a stream: it finds out if a passage is missing."""
+    """The place of a head in a stream. It detects missing passages."""
 
     def __init__(self) -> None:
         self.run = self.frames = 0
-        self._heard = 0  # frames in pieces
+        self._piece_frames = 0  # the frames in pieces so far
 
     def take(self, passage: Passage) -> bool:
-        """Note a passage. Returns whether a new run begins with it. StreamError if others are missing before it."""
+        """Note a passage. Return whether a new run begins with it. StreamError if a passage before it is missing."""
         fresh = passage.run > self.run and passage.first == 0
         missing = not fresh and (passage.run, passage.first) != (self.run, self.frames)
-        if missing or passage.heard != self._heard:
+        if missing or passage.heard != self._piece_frames:
             raise StreamError("failed", "a part of the stream did not reach this head")
         self.run, self.frames = passage.run, passage.first + passage.frames
         self.skip(passage)
         return fresh
 
     def skip(self, passage: Passage) -> None:
-        """Note a passage whose frames are dropped. Its pieces count."""
-        self._heard += passage.piece * passage.pieces
+        """Note a passage whose frames are dropped. Only its pieces count."""
+        self._piece_frames += passage.piece * passage.pieces
 
 
 def _pair(boundary: SpeechBoundary) -> list[bool | int]:

@@ -1,7 +1,7 @@
-"""The encoder alone: audio of many streams in, frames for the heads out.
+"""The encoder alone. It gets the audio of many streams, and gives frames for the heads.
 
-It does not know where segments end. When a head has decided a cut, the encoder is told so with the next request, and
-computes the audio since the cut again, which it has kept.
+It does not decide where segments end. When the transcript head has decided a cut, the next request tells the encoder.
+Then it computes the audio since the cut again, which it has stored.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from streamer.engine.slots import SlotLease
 from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS, STEP_MS
 
 AGAIN = "again"
-"""The option of a request that says what a transcript head asked for: the fields of its event of this name."""
-_MOST_PIECES = 16  # of a stream in one call, so that its memory is bounded
+"""The option of a request with the fields of the last event of this name, which the transcript head sent."""
+_MOST_PIECES = 16  # of a stream in one call, so that the call does not need too much memory
 
 
 @dataclass(frozen=True)
 class Sound:
-    """What one request brings to one stream. `options` are those of the request; only a few are for the encoder."""
+    """The audio of one request. `options` are all options of the request; only a few of them are for the encoder."""
 
     stream: int
     samples: NDArray[np.int16]
@@ -53,7 +53,7 @@ class _Stream:
 
 @dataclass
 class _Work:
-    """What is computed for one request."""
+    """The results for one request so far."""
 
     stream: _Stream
     flush: bool
@@ -79,17 +79,17 @@ class SpeechEncoder:
         self._state = model.make_state(slots)
         self._pieces = PieceEnergies(model.features, slots)
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
-        # Somebody who never begins afresh after a cut must not fill the memory.
+        # A client that never answers the event after a cut must not fill the memory.
         self._most = (LONGEST_SEGMENT_BOUNDS_MS[1] // 1000 + 2 * LONGEST_CHUNK_S) * model.sample_rate
 
     def encode(self, sounds: Sequence[Sound]) -> list[Encoded]:
-        """Compute a batch. A request that fails has its failure in its passage, so that the heads learn of it too."""
+        """Compute a batch. The result of a request that fails has the failure in its passage, for the heads."""
         works: list[_Work | Encoded] = []
         for sound in sounds:
             try:
                 works.append(self._take(sound))
             except Exception as error:
-                works.append(self._nothing(Passage().failed(error)))
+                works.append(self._empty(Passage().failed(error)))
         running = [work for work in works if isinstance(work, _Work)]
         self._compute_pieces(running)
         while running := [work for work in running if not work.passage.failure]:
@@ -101,7 +101,7 @@ class SpeechEncoder:
             for group in due.values():
                 self._compute([work for work, _ in group], np.stack([samples for _, samples in group]))
             running = [work for group in due.values() for work, _ in group]
-        encoded = [self._encoded(work) if isinstance(work, _Work) else work for work in works]
+        encoded = [self._result(work) if isinstance(work, _Work) else work for work in works]
         for sound, result in zip(sounds, encoded, strict=True):
             if sound.end or result.passage.failure.startswith("failed:"):
                 self.streams.close(sound.stream)
@@ -139,7 +139,7 @@ class SpeechEncoder:
             raise StreamError("bad_options", f"step_ms must be one of {', '.join(map(str, self.model.step_ms))}")
         speaking = sound.options.get("speaking") is True
         step = self._time_scale.samples(step_ms)
-        # Without events of speech, nobody needs pieces.
+        # A stream without events of speech needs no pieces.
         pieces = None if sound.options.get("speech") is False else Pieces(piece_samples(step, self.model.frame_samples))
         self.streams.expire()
 
@@ -151,9 +151,9 @@ class SpeechEncoder:
         self._pieces.reset([slot])
 
     def _begin_again(self, stream: _Stream, again: object) -> None:
-        """Begin the next run. What was done already is not done again."""
-        found = again if isinstance(again, dict) else {}
-        sample, run, speaking = (found.get(name) for name in ("sample", "run", "speaking"))
+        """Begin the next run, unless it has begun already."""
+        fields = again if isinstance(again, dict) else {}
+        sample, run, speaking = (fields.get(name) for name in ("sample", "run", "speaking"))
         if type(sample) is not int or type(run) is not int or type(speaking) is not bool:
             raise StreamError("bad_options", f"option '{AGAIN}' must have the fields of the event '{AGAIN}'")
         if run == stream.run:
@@ -184,11 +184,11 @@ class SpeechEncoder:
             for group in due.values():
                 slots = [work.stream.lease.slot for work, _ in group]
                 try:
-                    found = self._pieces.compute(slots, [pieces for _, pieces in group])
+                    by_slot = self._pieces.compute(slots, [pieces for _, pieces in group])
                 except Exception as error:
                     self._fail([work for work, _ in group], error)
                     continue
-                for (work, pieces), energies in zip(group, found, strict=True):
+                for (work, pieces), energies in zip(group, by_slot, strict=True):
                     work.pieces += energies.chunk(len(pieces))
 
     def _compute(self, works: Sequence[_Work], samples: NDArray[np.int16]) -> None:
@@ -205,24 +205,24 @@ class SpeechEncoder:
             work.energies.append(energies[row])
 
     def _fail(self, works: Sequence[_Work], error: Exception) -> None:
-        # The state of the buffers is unknown now, so none of these streams can go on.
+        # The state of the buffers is not known now, so none of these streams can go on.
         failure = StreamError("failed", f"the encoder could not compute this step: {error}")
         for work in works:
             work.passage = work.passage.failed(failure)
 
-    def _encoded(self, work: _Work) -> Encoded:
+    def _result(self, work: _Work) -> Encoded:
         if work.passage.failure or not (work.frames or work.pieces):
-            return self._nothing(work.passage)
+            return self._empty(work.passage)
         passage = replace(work.passage, steps=len(work.frames), pieces=len(work.pieces))
-        nothing = self._nothing(passage)
-        frames = _array(work.frames) if work.frames else nothing.frames
+        empty = self._empty(passage)
+        frames = _array(work.frames) if work.frames else empty.frames
         return Encoded(passage, frames, _array(work.energies + work.pieces))
 
-    def _nothing(self, passage: Passage) -> Encoded:
+    def _empty(self, passage: Passage) -> Encoded:
         width, mels = self.model.description.encoder.width, self.model.description.encoder.mels
         return Encoded(passage, np.zeros((0, width), np.float32), np.zeros((0, mels), np.float32))
 
 
 def _array(parts: Sequence[torch.Tensor]) -> NDArray[np.float32]:
-    joined: NDArray[np.float32] = torch.cat(list(parts)).float().cpu().numpy()
-    return joined
+    array: NDArray[np.float32] = torch.cat(list(parts)).float().cpu().numpy()
+    return array

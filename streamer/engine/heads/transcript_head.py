@@ -1,4 +1,4 @@
-"""The transcript head: a recogniser whose steps an encoder and an activity head have computed elsewhere."""
+"""The transcript head: a recogniser that gets its steps from an encoder and an activity head in other models."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from streamer.engine.stream_events import StreamError
 
 
 @dataclass(frozen=True)
-class Heard:
+class EncodedChunk:
     """A passage with its frames, and the activity after each of its steps."""
 
     passage: Passage
     frames: NDArray[np.float32]  # [frames, width]
     activity: Sequence[ActivityReading]
-    samples: int  # of the stream that the frames stand for
+    samples: int  # the number of samples of the stream behind the frames
     pieces: Sequence[Sequence[float]] = ()  # the probabilities of speech in the frames of each piece
 
     def __len__(self) -> int:
@@ -34,28 +34,28 @@ class Heard:
 
 
 class EncodedSteps:
-    """Supplies the steps of one stream that were computed elsewhere. After a cut, it waits for the next run."""
+    """Supplies the steps of one stream, which another model has encoded. After a cut, it waits for the next run."""
 
-    glances, glance = False, 0  # what is detected here was computed elsewhere, in whole steps
+    glances, glance = False, 0  # the activity comes in whole steps from another model
 
     def __init__(self, time_scale: TimeScale, *, pieces: bool) -> None:
-        """`pieces`: whether the stream wants them."""
+        """`pieces`: whether the stream wants pieces."""
         self.received = self.base = self.computed = 0
         self._pieces: deque[Sequence[float]] | None = deque() if pieces else None
-        self._detected = 0  # samples of the stream in the pieces so far
+        self._piece_end = 0  # the number of samples of the stream in the pieces so far
         self.again: FreshStart | None = None
         self._frame = time_scale.frame_samples
         self._place = Place()
         self._steps: deque[tuple[NDArray[np.float32], ActivityReading | None]] = deque()
         self._size = 0  # frames of a step
 
-    def append(self, heard: Heard) -> None:
-        """Take a passage. What was computed before the last cut is dropped. StreamError if a part is missing."""
-        passage = heard.passage
+    def append(self, chunk: EncodedChunk) -> None:
+        """Add a passage. Drop steps of the run before the last cut. StreamError if a part is missing."""
+        passage = chunk.passage
         self.received = passage.received
         self._size = passage.step
         if self._pieces is not None:
-            self._pieces += heard.pieces
+            self._pieces += chunk.pieces
         if self.again is not None:
             if passage.run < self.again.run:
                 self._place.skip(passage)
@@ -64,25 +64,25 @@ class EncodedSteps:
         if self._place.take(passage):
             raise StreamError("failed", "a new run began without a cut")
         for number in range(passage.steps):
-            frames = heard.frames[number * passage.step : (number + 1) * passage.step]
-            self._steps.append((frames, heard.activity[number] if heard.activity else None))
+            frames = chunk.frames[number * passage.step : (number + 1) * passage.step]
+            self._steps.append((frames, chunk.activity[number] if chunk.activity else None))
 
     def next_piece(self) -> Sequence[float] | None:
-        """The next piece; None while there is none that ends before the next step, or with it."""
+        """Return the next piece; None if none has arrived that ends before the end of the next step."""
         if not self._pieces:
             return None
-        end = self._detected + len(self._pieces[0]) * self._frame
+        end = self._piece_end + len(self._pieces[0]) * self._frame
         if end > self.base + self.computed + self._size * self._frame:
             return None
-        self._detected = end
+        self._piece_end = end
         return self._pieces.popleft()
 
     def next_glance(self) -> Any | None:
-        """None: no step can be looked at before it is complete."""
+        """Return None, because no step can be looked at before it is complete."""
         return None
 
     def next_step(self, flushing: bool) -> Any | None:
-        """The next step; None while there is none."""
+        """Return the next step; None while there is none."""
         return self._steps[0] if self._steps else None
 
     def advance(self) -> None:
@@ -91,65 +91,67 @@ class EncodedSteps:
         self.computed += self._size * self._frame
 
     def segment(self) -> Any:
-        """Nothing: the audio is elsewhere."""
+        """Raise NotImplementedError, because the encoder has the audio."""
         raise NotImplementedError
 
     def begin_at(self, sample: int) -> None:
-        """Begin the next segment at this sample: what is here already was computed for the segment before."""
+        """Begin the next segment at this sample. Drop all steps, because they belong to the run of the last segment."""
         self._steps.clear()
-        # Without a step since the last cut, the encoder has not begun anything that it would have to drop.
+        # If no step was computed since the last cut, and the cut is the same, the encoder need not begin again.
         if self.computed or sample != self.base:
             self.again = FreshStart(sample, self._place.run + 1)
         self.base, self.computed = sample, 0
 
 
 class EncodedAcoustics:
-    """Takes the activity as it was found elsewhere, and computes log-probabilities from frames."""
+    """Computes log-probabilities from frames. The activity comes from the activity head."""
 
     detects = True
-    two_pass = False  # the audio of the segments is elsewhere
+    two_pass = False  # the encoder has the audio of the segments
 
     def __init__(self, heads: FrameHeads) -> None:
         self._heads = heads
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
-        """The steps of one stream."""
+        """Return the supply of steps of one stream."""
         return EncodedSteps(time_scale, pieces=pieces)
 
     def begin(self, slots: Sequence[int], language: str) -> None:
-        """Do nothing: what depends on the stream is elsewhere."""
+        """Do nothing, because the other models have the states of the streams."""
 
     def detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
-        """The probabilities that came with the pieces."""
+        """Return the probabilities that came with the pieces."""
         return [[probability for piece in own for probability in piece] for own in pieces]
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
     ) -> tuple[Emissions, Mapping[int, ActivityReading]]:
-        """The emissions of these steps, and the activity that came with them."""
+        """Return the emissions of these steps, and the activity that came with them."""
         emissions = self._heads.step({}, slots, np.stack([frames for frames, _ in steps]))
-        return emissions, {slot: found for slot, (_, found) in zip(slots, steps, strict=True) if found is not None}
+        return emissions, {
+            slot: reading for slot, (_, reading) in zip(slots, steps, strict=True) if reading is not None
+        }
 
     def whole(self, segment: Any) -> Emissions:
-        """Nothing: the supply has no whole segments."""
+        """Raise NotImplementedError, because the supply has no whole segments."""
         raise NotImplementedError
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
-        """Nothing: the supply has no beginnings of steps."""
+        """Return nothing, because the supply has no beginnings of steps."""
         return []
 
     def reset(self, slots: Sequence[int]) -> None:
-        """Do nothing: what depends on the segment is elsewhere."""
+        """Do nothing, because the other models have the states of the segments."""
 
 
 class FrameHeads:
-    """The last layer of an acoustic model, as a streaming model of its own: it reads frames, and keeps no state."""
+    """The heads of an acoustic model, as a streaming model that reads frames and has no state."""
 
     writes = False
     ahead_samples = 0
 
     def __init__(self, model: AcousticModel) -> None:
-        """The rest of the model is not kept."""
+        """Take the heads of this model, and drop its other parts."""
         self.name, self.units, self.step_ms = model.name, model.units, model.step_ms
         self.sample_rate, self.frame_samples = model.sample_rate, model.frame_samples
         self.device, self._dtype = model.device, model.encoder.dtype
@@ -157,7 +159,7 @@ class FrameHeads:
         self._encoder.keep_heads()
 
     def make_state(self, slots: int) -> ModelState:
-        """Nothing."""
+        """Return an empty state."""
         return {}
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
@@ -165,5 +167,5 @@ class FrameHeads:
 
     @torch.inference_mode()
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[Any]) -> Emissions:
-        """Log-probabilities of these frames, which take the place of samples: [batch, frames, width]."""
+        """Return the log-probabilities of these frames, which take the place of samples: [batch, frames, width]."""
         return self._encoder.emissions(torch.from_numpy(samples).to(self.device, self._dtype))

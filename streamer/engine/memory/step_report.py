@@ -1,9 +1,9 @@
-"""Measures how much memory a step of `asr_heads` takes, in a process of its own: what `streamer plan` starts.
+"""Measures how much memory a step of `asr_heads` takes. `streamer plan` runs it in a separate process.
 
     python -m streamer.engine.memory.step_report FOLDER --part encoder --heard FILE --batch 32 --kind auto < speech.raw
 
-FOLDER is a bundle, the speech is int16 at 16 kHz. The encoder writes what it gives to the heads into FILE, and the
-heads read it from there. It prints one JSON object: sizes in bytes, or `error`. As in `report`, a slot is the
+FOLDER is a bundle, the speech is int16 at 16 kHz. The encoder writes its results for the heads into FILE, and the heads
+read them from there. It prints one JSON object: sizes in bytes, or `error`. As in `report`, the size of a slot is the
 difference between a part with `batch` slots and one with twice as many, and all slots then compute one batch.
 """
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from streamer.machine.torch_import import import_torch
 
-import_torch()  # as the process of an instance does, before anything here imports torch
+import_torch()  # before any other import of torch, as in the process of an instance
 
 import torch
 
@@ -31,7 +31,7 @@ from streamer.engine.bundle import load_activity_head, load_speech_encoder, load
 from streamer.engine.heads.activity_head import ActivityHead, Energies
 from streamer.engine.heads.passage import Passage
 from streamer.engine.heads.speech_encoder import Sound, SpeechEncoder
-from streamer.engine.heads.transcript_head import Heard
+from streamer.engine.heads.transcript_head import EncodedChunk
 from streamer.engine.memory.process_memory import GpuMemory, resident, sizes
 from streamer.engine.memory.report import BYTES_PER_SAMPLE, STEPS, hotwords_of, in_use
 from streamer.engine.models.acoustic_model import BundleError
@@ -69,18 +69,18 @@ def main() -> int:
     return 0
 
 
-def measured(folder: Path, name: str, heard: Path, batch: int, device: str, speech: Speech) -> dict[str, Any]:
-    """Measure one part of this folder on this device. BundleError if there is none."""
+def measured(folder: Path, name: str, encoded_path: Path, batch: int, device: str, speech: Speech) -> dict[str, Any]:
+    """Measure one part of the recogniser in this folder on this device. BundleError if the folder has none."""
     torch.set_num_threads(1)  # as in the process of an instance
     process, gpu, load = resident(), GpuMemory(device), LOADERS[name]
     part = load(folder, slots=batch, device=device)
     idle = in_use(part)
     if isinstance(part, SpeechEncoder):
-        _encode(part, batch, speech, heard)
+        _encode(part, batch, speech, encoded_path)
     elif isinstance(part, ActivityHead):
-        _follow(part, batch, heard)
+        _follow(part, batch, encoded_path)
     else:
-        _recognise(part, batch, heard)
+        _recognise(part, batch, encoded_path)
     busy, after, gpu_after = in_use(part), resident(), gpu.used
     hotwords = hotwords_of(part) if isinstance(part, Recogniser) else None
     audio = LONGEST_SEGMENT_BOUNDS_MS[1] * RATE // 1000 * BYTES_PER_SAMPLE if name == "encoder" else 0
@@ -104,8 +104,8 @@ def measured(folder: Path, name: str, heard: Path, batch: int, device: str, spee
     }
 
 
-def _encode(encoder: SpeechEncoder, streams: int, speech: Speech, heard: Path) -> None:
-    """Encode different places of the speech in this many streams, in the longest steps. They stay open."""
+def _encode(encoder: SpeechEncoder, streams: int, speech: Speech, encoded_path: Path) -> None:
+    """Encode different places of the speech in this many streams, in the longest steps, and leave them open."""
     step_ms = max(encoder.model.step_ms)
     size = step_ms * encoder.model.sample_rate // 1000
     audio = [np.resize(np.roll(speech, -stream * size // 4), STEPS * size) for stream in range(streams)]
@@ -118,17 +118,17 @@ def _encode(encoder: SpeechEncoder, streams: int, speech: Speech, heard: Path) -
         ]
         steps.append(encoder.encode(sounds))
     np.savez(
-        heard,
-        passages=np.array([[each.passage.to_json() for each in step] for step in steps]),
-        frames=np.array([[each.frames for each in step] for step in steps]),
-        energies=np.array([[each.energies for each in step] for step in steps]),
+        encoded_path,
+        passages=np.array([[encoded.passage.to_json() for encoded in step] for step in steps]),
+        frames=np.array([[encoded.frames for encoded in step] for step in steps]),
+        energies=np.array([[encoded.energies for encoded in step] for step in steps]),
         samples=np.array(size),
     )
 
 
-def _follow(head: ActivityHead, streams: int, heard: Path) -> None:
-    """Follow the activity of all streams that were encoded."""
-    with np.load(heard) as content:
+def _follow(head: ActivityHead, streams: int, encoded_path: Path) -> None:
+    """Detect the activity of all streams that were encoded."""
+    with np.load(encoded_path) as content:
         for number, passages, energies in zip(range(STEPS), content["passages"], content["energies"], strict=True):
             head.follow(
                 [
@@ -138,19 +138,20 @@ def _follow(head: ActivityHead, streams: int, heard: Path) -> None:
             )
 
 
-def _recognise(recogniser: Recogniser, streams: int, heard: Path) -> None:
-    """Let this many streams read the frames that were encoded. They stay open."""
+def _recognise(recogniser: Recogniser, streams: int, encoded_path: Path) -> None:
+    """Recognise the frames that were encoded in this many streams, and leave them open."""
     step_ms = max(recogniser.model.step_ms)
     for stream in range(streams):
         recogniser.open(
             stream,
             StreamOptions.from_dict({"step_ms": step_ms}, recogniser.model.step_ms, list(recogniser.searches)),
         )
-    with np.load(heard) as content:
+    with np.load(encoded_path) as content:
         size = int(content["samples"])
         for passages, frames in zip(content["passages"], content["frames"], strict=True):
             parts = [
-                Heard(Passage.from_json(str(passages[stream])), frames[stream], (), size) for stream in range(streams)
+                EncodedChunk(Passage.from_json(str(passages[stream])), frames[stream], (), size)
+                for stream in range(streams)
             ]
             for _ in recogniser.step([Chunk(stream, part) for stream, part in enumerate(parts)]):
                 pass

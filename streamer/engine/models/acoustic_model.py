@@ -1,7 +1,7 @@
-"""The acoustic model that is shipped: features and encoder with their trained weights, read from a bundle folder.
+"""The shipped acoustic model: features and encoder with their trained weights, from the folder of a bundle.
 
 The bundle has `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision). It may
-have `activity.pt` as well: the activity network, which tells speech from other sounds and is trained separately.
+also have `activity.pt`: the activity network, which distinguishes speech from other sounds and is trained separately.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ModelDescription:
             raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
 
     def to_json(self) -> dict[str, Any]:
-        """The description as JSON values."""
+        """Return the description as JSON values."""
         return {
             "name": self.name,
             "sample_rate": SAMPLE_RATE,
@@ -71,7 +71,7 @@ class ModelDescription:
 
 
 class AcousticModel(nn.Module):
-    """A StreamingModel: samples in, log-probabilities of every head out."""
+    """A StreamingModel that computes the log-probabilities of every head from samples."""
 
     writes = False
     sample_rate = SAMPLE_RATE
@@ -86,8 +86,8 @@ class AcousticModel(nn.Module):
         self.step_ms = description.step_ms
         self.features = LogMel(description.encoder.mels)
         self.encoder = Encoder(description.encoder)
-        # In tuples, so that torch does not make them parts of this module. The activity network has its own file and
-        # its own training.
+        # These are in tuples so that torch does not make them parts of this module. The activity network has its own
+        # file and its own training.
         self._activity: tuple[SlotNetwork, ...] = ()
         self._steps: tuple[SegmentNetwork] = (self.encoder,)
 
@@ -95,7 +95,7 @@ class AcousticModel(nn.Module):
     def load(
         cls, folder: Path | str, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> AcousticModel:
-        """Read a bundle, by default in float32 on the CPU. The encoder computes in `dtype`, the features in float32."""
+        """Read a bundle, by default to the CPU in float32. The encoder computes in `dtype`, the features in float32."""
         description_path, weights_path = Path(folder) / MODEL_FILE, Path(folder) / WEIGHTS_FILE
         for path in (description_path, weights_path):
             if not path.is_file():
@@ -113,7 +113,7 @@ class AcousticModel(nn.Module):
         return model.to(device or "cpu").eval().requires_grad_(False)
 
     def save(self, folder: Path | str) -> None:
-        """Write a bundle, with weights in half precision. Replaces whole files; those that would be the same stay."""
+        """Write a bundle, with weights in half precision. Replace whole files, but only those that change."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.detach().cpu().half() for name, tensor in self.state_dict().items()}
@@ -134,15 +134,15 @@ class AcousticModel(nn.Module):
         return next(iter(self._activity), None)
 
     def compute_steps_with(self, encoder: SegmentNetwork, activity: SlotNetwork | None) -> None:
-        """Compute steps with other networks that give the same, and forget the blocks of its own encoder.
+        """Compute steps with other networks that give the same results, and drop the blocks of the encoder.
 
-        Afterwards the model stays on its device, and computes no whole utterances.
+        Afterwards the model must stay on its device, and cannot compute whole utterances.
         """
         self._steps, self._activity = (encoder,), () if activity is None else (activity,)
         self.encoder.keep_heads()
 
     def detector(self, slots: int) -> SpeechDetector | None:
-        """What detects speech in the pieces of so many streams; None without an activity network."""
+        """Return a detector of speech for this many slots; None without an activity network."""
         activity = self.activity
         return None if activity is None else SpeechDetector.make(self.features, activity, slots)
 
@@ -154,19 +154,19 @@ class AcousticModel(nn.Module):
     def forward(
         self, samples: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None
     ) -> Emissions:
-        """Log-probabilities of whole utterances: samples [batch, frames * 640], `lengths` in frames."""
+        """Return the log-probabilities of whole utterances: samples [batch, frames * 640], `lengths` in frames."""
         mel = self.features(functional.pad(samples, (CONTEXT, 0)))
-        found: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
-        return found
+        emissions: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
+        return emissions
 
     @torch.inference_mode()
     def frames(self, samples: Tensor, lengths: Tensor, chunk_frames: int) -> Tensor:
-        """The frames of whole utterances, as `encode` gives them."""
+        """Return the frames of whole utterances, as `encode` gives them."""
         mel = self.features(functional.pad(samples, (CONTEXT, 0))).to(self._dtype)
         return self.encoder.frames(mel, lengths, chunk_frames, self.description.encoder.left_frames).float()
 
     def make_state(self, slots: int) -> ModelState:
-        """A fresh state for this many slots."""
+        """Return a fresh state for this many slots."""
         state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self._steps[0].make_state(slots)}
         for activity in self._activity:
             state |= activity.make_state(slots)
@@ -174,7 +174,7 @@ class AcousticModel(nn.Module):
 
     @torch.inference_mode()
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
-        """Clear these slots; nothing remains of the streams that used them."""
+        """Clear these slots, so that nothing remains of the streams that used them."""
         numbers = torch.tensor(slots, device=self.device)
         for tensor in state.values():
             tensor.index_fill_(0, numbers, 0)
@@ -186,19 +186,19 @@ class AcousticModel(nn.Module):
 
     @torch.inference_mode()
     def step_tensors(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
-        """The same with tensors on the device of the model, and samples in [-1, 1)."""
+        """Compute one step like `step`, with tensors on the device of the model, and samples in [-1, 1)."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
         energies = self.energies(state, slots, samples)
-        # Before the encoder, whose weights drive everything else out of the cache.
-        found: Emissions = {}
+        # This comes before the encoder, because the weights of the encoder fill the cache.
+        emissions: Emissions = {}
         for activity in self._activity:
-            found[ACTIVITY] = activity.step(state, slots, energies)
-        return found | self.encoder.emissions(self.encode(state, slots, energies))
+            emissions[ACTIVITY] = activity.step(state, slots, energies)
+        return emissions | self.encoder.emissions(self.encode(state, slots, energies))
 
     @torch.inference_mode()
     def whole(self, samples: NDArray[np.int16]) -> Emissions:
-        """The emissions of a segment that is complete, [1, frames, units]."""
+        """Return the emissions of a segment that is complete, [1, frames, units]."""
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
         energies = self.features.energies(functional.pad(self._audio(samples), (CONTEXT, 0)).unsqueeze(0))
@@ -207,32 +207,32 @@ class AcousticModel(nn.Module):
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
     ) -> tuple[Tensor, Tensor]:
-        """The frames of the encoder, and the energies for the activity network, for the next samples of these slots."""
+        """Return the frames of the next samples of these slots, and the energies for the activity network."""
         numbers = torch.tensor(slots, device=self.device)
         energies = self.energies(state, numbers, self._audio(samples))
         return self.encode(state, numbers, energies), energies
 
     @torch.inference_mode()
     def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
-        """The probabilities of speech in the frames after the last step of this slot. The state stays as it is."""
+        """Return the probabilities of speech in the frames after the last step of this slot. Change no state."""
         probabilities: list[float] = []
         for activity in self._activity:
             energies = self.features.energies(torch.cat((state["wav"][slot], self._audio(samples))).unsqueeze(0))
-            copied = {name: state[name][[slot]] for name in activity.make_state(1)}
-            only = torch.zeros(1, dtype=torch.long, device=self.device)
-            probabilities = activity.step(copied, only, energies)[0, :, 0].exp().tolist()
+            state_copy = {name: state[name][[slot]] for name in activity.make_state(1)}
+            first = torch.zeros(1, dtype=torch.long, device=self.device)
+            probabilities = activity.step(state_copy, first, energies)[0, :, 0].exp().tolist()
         return probabilities
 
     @torch.inference_mode()
     def energies(self, state: ModelState, slots: Tensor, samples: Tensor) -> Tensor:
-        """The energies of the next samples, from which both networks compute."""
+        """Return the energies of the next samples, which are the input of both networks."""
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
         return self.features.energies(recent)
 
     @torch.inference_mode()
     def encode(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
-        """The frames of the encoder, from which the heads compute."""
+        """Return the frames of the encoder, which are the input of the heads."""
         return self._steps[0].step(state, slots, self.features.normalised(energies))
 
     def _audio(self, samples: NDArray[np.int16]) -> Tensor:
@@ -250,7 +250,7 @@ class AcousticModel(nn.Module):
 
 
 def read_activity(folder: Path) -> ActivityNetwork | None:
-    """The activity network of a bundle, None if it has none."""
+    """Return the activity network of a bundle, None if it has none."""
     path = folder / ACTIVITY_FILE
     if not path.is_file():
         return None
@@ -270,7 +270,7 @@ def save_activity(network: ActivityNetwork, folder: Path) -> None:
 
 
 def _put(partial: Path, target: Path) -> None:
-    """Replace a file with another one, unless both are the same. A part that did not change is not written again."""
+    """Replace `target` with `partial`, unless both have the same content. Then `target` stays."""
     if target.is_file() and filecmp.cmp(partial, target, shallow=False):
         partial.unlink()
     else:

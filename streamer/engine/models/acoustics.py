@@ -1,4 +1,4 @@
-"""What turns steps of streams into emissions and activity, for a recogniser that searches words in them."""
+"""Turns steps of streams into emissions and activity for a recogniser."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScal
 
 
 class Detector(Protocol):
-    """Detects speech in short pieces of audio. It does not know of segments."""
+    """Detects speech in short pieces of audio, independently of segments."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""
 
     def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
-        """The probabilities of all frames in the next pieces of each of these slots, which have the same length."""
+        """Return the probabilities of all frames in the next pieces of these slots. All have the same length."""
 
 
 class Acoustics(Protocol):
@@ -35,20 +35,20 @@ class Acoustics(Protocol):
 
     @property
     def detects(self) -> bool:
-        """Whether it detects speech in pieces that are shorter than a step."""
+        """Whether speech is detected in pieces that are shorter than a step."""
 
     @property
     def two_pass(self) -> bool:
-        """Whether it computes whole segments."""
+        """Whether whole segments can be computed."""
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
-        """The supply of steps of one stream, and of pieces if they are wanted and `detects`."""
+        """Return the supply of steps for one stream, and of `pieces`, if they are wanted and this object `detects`."""
 
     def begin(self, slots: Sequence[int], language: str) -> None:
         """Begin a stream in these slots, in which this language is spoken."""
 
     def detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
-        """The probabilities of speech in all frames of the next pieces of each of these slots.
+        """Return the probabilities of speech in all frames of the next pieces of each of these slots.
 
         Slots may have different numbers of pieces, which all have the same length.
         """
@@ -56,16 +56,16 @@ class Acoustics(Protocol):
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
     ) -> tuple[Emissions, Mapping[int, ActivityReading]]:
-        """The emissions of these steps, and the activity by slot, if it is known.
+        """Return the emissions of these steps, and the activity by slot for slots where it is known.
 
-        `speaking`: whether somebody was speaking before the step, as the events of the stream say.
+        `speaking`: whether somebody was speaking before the step in each slot.
         """
 
     def whole(self, segment: Any) -> Emissions:
-        """The emissions of a whole segment, from its supply, if it is `two_pass`."""
+        """Return the emissions of a whole segment from the supply. This needs `two_pass`."""
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
-        """The probabilities of speech in the frames after the last step of this slot, from its supply."""
+        """Return the probabilities of speech in the frames of a beginning of a step, from the supply of this slot."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
@@ -91,10 +91,10 @@ class ModelAcoustics:
         return isinstance(self._model, TwoPass)
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
-        """The audio of one stream."""
-        wanted = Pieces(piece_samples(step_samples, time_scale.frame_samples)) if pieces and self.detects else None
+        """Return the supply of steps for one stream, which has the audio."""
+        piece_queue = Pieces(piece_samples(step_samples, time_scale.frame_samples)) if pieces and self.detects else None
         glances = isinstance(self._model, Glancing)
-        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples, wanted, glances=glances)
+        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples, piece_queue, glances=glances)
 
     def begin(self, slots: Sequence[int], language: str) -> None:
         """Begin a stream in these slots, in which this language is spoken."""
@@ -104,25 +104,25 @@ class ModelAcoustics:
             self._detector.reset(slots)
 
     def detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
-        """The probabilities of speech in all frames of the next pieces of each of these slots."""
+        """Return the probabilities of speech in all frames of the next pieces of each of these slots."""
         return self._detector.compute(slots, pieces) if self._detector is not None else [[] for _ in slots]
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
     ) -> tuple[Emissions, Mapping[int, ActivityReading]]:
-        """The emissions of these steps, and the activity by slot, if the model reports it."""
+        """Return the emissions of these steps, and the activity by slot, if the model reports it."""
         emissions = self._model.step(self._state, slots, np.stack(steps))
         if ACTIVITY not in emissions:
             return emissions, {}
         return emissions, self._activity.read(slots, emissions[ACTIVITY][:, :, 0].tolist(), speaking)
 
     def whole(self, segment: Any) -> Emissions:
-        """The emissions of a whole segment. Each is computed alone, so that it has the same bits in any company."""
+        """Return the emissions of a whole segment. It is computed alone, so its bits depend on no other stream."""
         assert isinstance(self._model, TwoPass)
         return self._model.whole(segment)
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
-        """The probabilities of speech in the frames after the last step of this slot."""
+        """Return the probabilities of speech in the frames of a beginning of a step."""
         return self._model.glance(self._state, slot, beginning) if isinstance(self._model, Glancing) else []
 
     def reset(self, slots: Sequence[int]) -> None:
@@ -138,14 +138,14 @@ class SlotActivity:
         self._trackers: dict[int, ActivityTracker] = {}
 
     def read(
-        self, slots: Sequence[int], found: Sequence[Sequence[float]], speaking: Sequence[bool]
+        self, slots: Sequence[int], log_probs: Sequence[Sequence[float]], speaking: Sequence[bool]
     ) -> dict[int, ActivityReading]:
         """Read the log-probabilities of the next frames of these slots.
 
-        `speaking` counts where a segment begins: whether somebody was speaking before it.
+        `speaking`: whether somebody was speaking before. It has an effect only where a segment begins.
         """
         readings = {}
-        for slot, row, before in zip(slots, found, speaking, strict=True):
+        for slot, row, before in zip(slots, log_probs, speaking, strict=True):
             if slot not in self._trackers:
                 self._trackers[slot] = ActivityTracker(ActivityRule(), speaking=before)
             readings[slot] = self._trackers[slot].reading(list(map(math.exp, row)))

@@ -1,6 +1,6 @@
-"""The network that detects whether somebody is speaking: a small one beside the encoder, on the same features.
+"""A small network that detects whether somebody is speaking. It reads the same features as the encoder.
 
-It has its own weights, so it can tell music, keyboards and noise from speech without the words.
+It has its own weights, so it distinguishes music, keyboards and noise from speech independently of the words.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from torch.nn import functional
 from streamer.engine.models.streaming_model import ModelState
 
 CONTEXT_FRAMES = 7
-"""The feature frames before the first one that the convolutions of the network need."""
+"""How many feature frames before the first one the convolutions need."""
 
 
 class ActivityNetwork(nn.Module):
-    """Log-mel energies in, log-probability of speech out: one frame for every four. It looks back only."""
+    """Computes the log-probability of speech in each frame from four log-mel energies. It only looks back."""
 
     mean: Tensor
     deviation: Tensor
@@ -31,29 +31,31 @@ class ActivityNetwork(nn.Module):
         self.judge = nn.Linear(memory, 1)
 
     def forward(self, energies: Tensor) -> Tensor:
-        """Log-probabilities [batch, frames, 1] of energies [batch, 4 * frames, mels] with nothing before them."""
-        fresh = self.make_state(len(energies))
-        return self.advance(energies, fresh["activity_past"], fresh["activity_memory"])[0]
+        """Return the log-probabilities [batch, frames, 1] of energies [batch, 4 * frames, mels] from a fresh state."""
+        state = self.make_state(len(energies))
+        return self.advance(energies, state["activity_past"], state["activity_memory"])[0]
 
     def advance(self, energies: Tensor, past: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Continue from `past` and `memory`. Returns the log-probabilities and the new `past` and `memory`."""
+        """Continue from `past` and `memory`. Return the log-probabilities and the new `past` and `memory`."""
         recent = torch.cat((past, (energies - self.mean) / self.deviation), dim=1)
         hidden = functional.silu(self.first(recent.transpose(1, 2)))
         hidden = functional.silu(self.second(hidden)).transpose(1, 2)
-        remembered, last = self.recall(hidden, memory.unsqueeze(0).contiguous())
-        return functional.logsigmoid(self.judge(remembered)), recent[:, -CONTEXT_FRAMES:], last.squeeze(0)
+        outputs, new_memory = self.recall(hidden, memory.unsqueeze(0).contiguous())
+        return functional.logsigmoid(self.judge(outputs)), recent[:, -CONTEXT_FRAMES:], new_memory.squeeze(0)
 
     def make_state(self, slots: int) -> ModelState:
-        """A fresh state for this many slots."""
+        """Return a fresh state for this many slots."""
         return {
             "activity_past": self.mean.new_zeros(slots, CONTEXT_FRAMES, len(self.mean)),
             "activity_memory": self.mean.new_zeros(slots, self.recall.hidden_size),
         }
 
     def step(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
-        """Log-probabilities of the next frames of each slot: `energies` is [batch, 4 * frames, mels]."""
-        kept, memory = state["activity_past"], state["activity_memory"]
-        found, past, last = self.advance(energies, kept.index_select(0, slots), memory.index_select(0, slots))
-        kept.index_copy_(0, slots, past)
-        memory.index_copy_(0, slots, last)
-        return found
+        """Return the log-probabilities of the next frames of each slot: `energies` is [batch, 4 * frames, mels]."""
+        past_state, memory = state["activity_past"], state["activity_memory"]
+        log_probs, new_past, new_memory = self.advance(
+            energies, past_state.index_select(0, slots), memory.index_select(0, slots)
+        )
+        past_state.index_copy_(0, slots, new_past)
+        memory.index_copy_(0, slots, new_memory)
+        return log_probs

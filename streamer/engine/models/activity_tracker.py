@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SpeechBoundary:
-    """Speech started (`speaking`) or ended at this frame of the segment, which lies in the past."""
+    """The start (`speaking`) or the end of speech. Its frame may lie before the last one that was read."""
 
     speaking: bool
     frame: int
@@ -17,18 +17,18 @@ class SpeechBoundary:
 
 @dataclass(frozen=True)
 class ActivityReading:
-    """What is known of the activity of a segment after some of its frames."""
+    """The activity of a segment after some of its frames."""
 
-    boundaries: tuple[SpeechBoundary, ...]  # those found in the last frames read
+    boundaries: tuple[SpeechBoundary, ...]  # the boundaries found in the last frames that were read
     speaking: bool
-    opened: bool  # there was something like speech; until then, words found in the segment come from music or keys
-    quiet: int  # frames since the last active one
-    frames: int  # of the segment so far
-    resumed: int | None = None  # the frame at which the speaker went on after a pause, None without one
+    opened: bool  # whether there was something like speech; before that, words come from music or keyboards
+    quiet: int  # the number of frames since the last active one
+    frames: int  # the number of frames of the segment so far
+    resumed: int | None = None  # the frame at which the speaker went on after the last pause; None without a pause
 
     @property
     def spoken(self) -> int | None:
-        """For how many frames somebody has spoken since the last pause that is over. None if there was no pause."""
+        """The number of frames with speech since the last pause that has ended; None if there was no pause."""
         return None if self.resumed is None else self.last_active - self.resumed
 
     @property
@@ -45,12 +45,12 @@ class ActivityRule:
     close_below: float = 0.35
     open_ms: int = 80
     close_ms: int = 480
-    # The words of a segment count as soon as something looks like speech, so that no real word is lost.
+    # The words of a segment count as soon as something is similar to speech, so that no real word is lost.
     heard_above: float = 0.7
     heard_ms: int = 160
     # The network recognises the first sound of a word this much later.
     late_ms: int = 40
-    # Less without activity is no pause: it is within a word.
+    # A shorter time without activity is not a pause, but a part of a word.
     pause_ms: int = 120
     frame_ms: float = 40.0
 
@@ -59,7 +59,7 @@ class ActivityRule:
             raise ValueError("close_below and heard_above must not be higher than open_above")
 
     def frames(self, milliseconds: int) -> int:
-        """Milliseconds in frames, at least one."""
+        """Convert milliseconds to frames, at least one."""
         return max(1, math.ceil(milliseconds / self.frame_ms))
 
 
@@ -73,23 +73,23 @@ class ActivityTracker:
         self.resumed: int | None = None  # the frame at which the speaker went on after a pause
         self._rule = rule
         self._frames = 0
-        self._high = 0  # frames in a row that are high enough to open
-        self._hinting = 0  # frames in a row that are high enough to hear words
-        self._rising = 0  # the first frame since which it has not been quiet
-        self._stopped = 0  # the frame at which somebody else has decided that speech was over
+        self._high = 0  # how many frames in a row are at least `open_above`
+        self._hinting = 0  # how many frames in a row are at least `heard_above`
+        self._rising = 0  # the first of the active frames in a row
+        self._stopped = 0  # the frame of the last call of `stop`
 
     def stop(self) -> None:
-        """Note that speech is over, for a reason that is not in the probabilities. What follows may start it again."""
+        """Note that speech has ended, for another reason than the probabilities. Later frames may start it again."""
         self.speaking = False
         self._high, self._rising, self._stopped = 0, self._frames, self._frames
 
     def reading(self, probabilities: Sequence[float]) -> ActivityReading:
-        """Read the probabilities of the next frames. Returns all that is known after them."""
+        """Read the probabilities of the next frames. Return the activity after them."""
         boundaries = tuple(self.read(probabilities))
         return ActivityReading(boundaries, self.speaking, self.opened, self.quiet, self._frames, self.resumed)
 
     def read(self, probabilities: Sequence[float]) -> list[SpeechBoundary]:
-        """Read the probabilities of the next frames. Returns the starts and ends of speech found."""
+        """Read the probabilities of the next frames. Return the starts and ends of speech in them."""
         boundaries = []
         for probability in probabilities:
             boundary = self._read(probability)
@@ -103,7 +103,7 @@ class ActivityTracker:
         active = probability >= rule.close_below
         if active and self.quiet:
             self._rising = self._frames - 1
-            spoke = self.quiet < self._frames - 1  # silence before the first word is no pause
+            spoke = self.quiet < self._frames - 1  # silence before the first word is not a pause
             if spoke and self.quiet >= rule.frames(rule.pause_ms):
                 self.resumed = self._rising
         self.quiet = 0 if active else self.quiet + 1

@@ -1,8 +1,8 @@
-"""A chunk-causal Conformer: frames of 40 ms, each seeing its own chunk and a bounded past, never the future.
+"""A chunk-causal Conformer. Each frame of 40 ms sees its own chunk and a bounded past, but not the future.
 
-The same blocks run over whole utterances with masks (training) and step by step on slots (service). The difference is
-where a block finds its past: see `block_context.py`. A chunk, here as in the literature, is the frames that are
-computed together.
+The same blocks compute whole utterances with masks (in training) and steps with slots (in the service). They differ
+only in the place of the past: see `block_context.py`. As in the literature, a chunk is the frames that are computed
+together.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from streamer.limits import WHOLE_MS
 SUBSAMPLING = 4
 FRAME_MS = SUBSAMPLING * HOP * 1000 // SAMPLE_RATE
 WHOLE_FRAMES = WHOLE_MS // FRAME_MS
-"""How many frames of a complete segment see one another. Longer distances would look like others."""
+"""How many frames of a complete segment are computed together, so that they see one another."""
 STEM_CONTEXT = 5
-"""The feature frames before the first one that the subsampling needs."""
+"""How many feature frames before the first one the subsampling needs."""
 
 
 @dataclass(frozen=True)
@@ -55,30 +55,30 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         if self.width % (2 * self.heads):
             raise ValueError(f"width {self.width} does not split into {self.heads} heads of even size")
-        wrong = [output.name for output in self.outputs if not 1 <= output.layer <= self.layers]
-        if wrong:
-            raise ValueError(f"heads {', '.join(wrong)} must read a layer from 1 to {self.layers}")
+        misplaced = [output.name for output in self.outputs if not 1 <= output.layer <= self.layers]
+        if misplaced:
+            raise ValueError(f"heads {', '.join(misplaced)} must read a layer from 1 to {self.layers}")
 
     def chunk_of(self, mel: Tensor) -> int:
-        """How many frames a step has. ValueError if there can be no such step."""
+        """Return the number of frames of a step. ValueError if a step cannot have this length."""
         hops, longest = mel.shape[1], self.largest_chunk * SUBSAMPLING
         if hops % SUBSAMPLING or not SUBSAMPLING <= hops <= longest:
             raise ValueError(f"a step must have 4 to {longest} feature frames, and a multiple of 4, not {hops}")
         return hops // SUBSAMPLING
 
     def to_json(self) -> dict[str, Any]:
-        """The configuration as plain JSON values."""
+        """Return the configuration as plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> EncoderConfig:
-        """The configuration back from JSON values."""
+        """Read the configuration from JSON values."""
         outputs = tuple(CtcHead(**output) for output in values["outputs"])
         return cls(**{**values, "outputs": outputs})
 
 
 class Encoder(nn.Module):
-    """Features in, log-probabilities of every head out."""
+    """Computes the log-probabilities of every head from features."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -89,23 +89,23 @@ class Encoder(nn.Module):
         self.rotation = RotaryPosition(config.width // config.heads)
 
     def forward(self, mel: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None) -> Emissions:
-        """Log-probabilities of whole utterances.
+        """Return the log-probabilities of whole utterances.
 
-        `mel` is [batch, 4 * frames, mels]; `lengths` counts frames; `chunk_frames` 0 means one chunk as long as
-        the utterance; `left_frames` bounds the past before a chunk, None means all of it. No frame attends to audio
-        after the end of its utterance. But the convolution of the last chunk sees it: faint noise, as in a service.
+        `mel` is [batch, 4 * frames, mels]; `lengths` counts frames; `chunk_frames` 0 means one chunk as long as the
+        utterance; `left_frames` limits the past before a chunk, and None means all of it. No frame attends to audio
+        after the end of its utterance. But the convolution of the last chunk reads it: faint noise, as in the service.
         """
-        return self._blocks(*self._begun(mel, lengths, chunk_frames, left_frames))
+        return self._blocks(*self._begin(mel, lengths, chunk_frames, left_frames))
 
     def frames(self, mel: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int) -> Tensor:
-        """The frames of whole utterances, as `step` gives them."""
-        frames, context = self._begun(mel, lengths, chunk_frames, left_frames)
+        """Return the frames of whole utterances, as `step` gives them."""
+        frames, context = self._begin(mel, lengths, chunk_frames, left_frames)
         for block in self.blocks:
             frames = block(frames, context)
         return frames
 
     def whole(self, mel: Tensor) -> Tensor:
-        """The frames of one segment that is complete, [1, frames, width]: as one step, or in the longest steps."""
+        """Return the frames of a complete segment, [1, frames, width]. They are computed in the longest chunks."""
         lengths = torch.tensor([mel.shape[1] // SUBSAMPLING], device=mel.device)
         return self.frames(mel.to(self.dtype), lengths, WHOLE_FRAMES, self.config.left_frames)
 
@@ -115,20 +115,20 @@ class Encoder(nn.Module):
         return next(self.parameters()).dtype
 
     def keep_heads(self) -> None:
-        """Forget all but the heads. Then only `emissions` can be computed."""
+        """Drop all parts except for the heads. Then only `emissions` can be computed."""
         for part in ("stem", "blocks", "rotation"):
             if hasattr(self, part):
                 delattr(self, part)
 
     def make_state(self, slots: int) -> ModelState:
-        """A fresh state for this many slots."""
+        """Return a fresh state for this many slots."""
         config = self.config
         like = self.stem.first.weight
         ring = config.left_frames + config.largest_chunk
         size = config.width // config.heads
         return {
             "mel": like.new_zeros(slots, STEM_CONTEXT, config.mels),
-            # By head, as attention reads them: nothing has to be copied in another order.
+            # Heads come before frames, as attention reads them, so that nothing is copied in another order.
             "keys": like.new_zeros(slots, config.layers, config.heads, ring, size),
             "values": like.new_zeros(slots, config.layers, config.heads, ring, size),
             "conv": like.new_zeros(slots, config.layers, config.kernel - 1, config.width),
@@ -136,10 +136,10 @@ class Encoder(nn.Module):
         }
 
     def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
-        """The next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        chunk, kept = self.config.chunk_of(mel), state["mel"]
-        recent = torch.cat((kept.index_select(0, slots), mel.to(kept.dtype)), dim=1)
-        kept.index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
+        """Return the next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
+        chunk, past = self.config.chunk_of(mel), state["mel"]
+        recent = torch.cat((past.index_select(0, slots), mel.to(past.dtype)), dim=1)
+        past.index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
         frames, context = self.stem(recent), StepContext(self.rotation, self.config.left_frames, state, slots, chunk)
         for block in self.blocks:
             frames = block(frames, context)
@@ -147,7 +147,7 @@ class Encoder(nn.Module):
         return frames
 
     def emissions(self, frames: Tensor, layer: int | None = None) -> Emissions:
-        """Log-probabilities of the heads on the frames of a layer, by default the last one."""
+        """Return the log-probabilities of the heads that read this layer, by default the last one."""
         on = layer or self.config.layers
         return {
             output.name: self.outputs[output.name](frames).float().log_softmax(-1)
@@ -155,7 +155,7 @@ class Encoder(nn.Module):
             if output.layer == on
         }
 
-    def _begun(
+    def _begin(
         self, mel: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int | None
     ) -> tuple[Tensor, BlockContext]:
         frames: Tensor = self.stem(functional.pad(mel, (0, 0, STEM_CONTEXT, 0)))
@@ -163,15 +163,15 @@ class Encoder(nn.Module):
         return frames, UtteranceContext(self.rotation, before, frames.shape[1], lengths, chunk_frames, left_frames)
 
     def _blocks(self, frames: Tensor, context: BlockContext) -> Emissions:
-        found: Emissions = {}
+        emissions: Emissions = {}
         for layer, block in enumerate(self.blocks, start=1):
             frames = block(frames, context)
-            found |= self.emissions(frames, layer)
-        return found
+            emissions |= self.emissions(frames, layer)
+        return emissions
 
 
 class SubsamplingStem(nn.Module):
-    """Four feature frames become one: two convolutions of stride 2 that look back only."""
+    """Makes one frame of four feature frames, with two convolutions of stride 2 that only look back."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class SubsamplingStem(nn.Module):
         self.norm = nn.LayerNorm(config.width)
 
     def forward(self, mel: Tensor) -> Tensor:
-        """[batch, STEM_CONTEXT + 4 * frames, mels] to [batch, frames, width]."""
+        """Compute [batch, frames, width] from [batch, STEM_CONTEXT + 4 * frames, mels]."""
         hidden = functional.silu(self.first(mel.transpose(1, 2)))
         frames: Tensor = self.norm(self.second(hidden).transpose(1, 2))
         return frames
@@ -198,13 +198,13 @@ class ConformerBlock(nn.Module):
         self.norm = nn.LayerNorm(config.width)
 
     def forward(self, frames: Tensor, context: BlockContext) -> Tensor:
-        """[batch, frames, width] to the same."""
+        """Compute frames from frames, both [batch, frames, width]."""
         frames = frames + 0.5 * self.before(frames)
         frames = frames + self.attention(frames, context)
         frames = frames + self.convolution(frames, context)
         frames = frames + 0.5 * self.after(frames)
-        normed: Tensor = self.norm(frames)
-        return normed
+        output: Tensor = self.norm(frames)
+        return output
 
 
 class FeedForward(nn.Sequential):
@@ -231,14 +231,14 @@ class SelfAttention(nn.Module):
         self.merge = nn.Linear(config.width, config.width)
 
     def forward(self, frames: Tensor, context: BlockContext) -> Tensor:
-        """[batch, frames, width] to the same."""
+        """Compute frames from frames, both [batch, frames, width]."""
         projected = self.project(self.norm(frames)).unflatten(-1, (3, self.heads, -1))
         merged: Tensor = self.merge(context.attend(self.layer, projected).flatten(2))
         return merged
 
 
 class ConvolutionModule(nn.Module):
-    """A causal depthwise convolution over the past, plus one within the chunk that looks both ways."""
+    """A causal depthwise convolution over the past, and another one within the chunk that looks both ways."""
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class ConvolutionModule(nn.Module):
         self.merge = nn.Linear(width, width)
 
     def forward(self, frames: Tensor, context: BlockContext) -> Tensor:
-        """[batch, frames, width] to the same."""
+        """Compute frames from frames, both [batch, frames, width]."""
         gated = functional.glu(self.gate(self.norm(frames)), dim=-1)
         mixed = self.causal(context.with_past(self.layer, gated)) + self._inside(gated, context.chunk)
         merged: Tensor = self.merge(functional.silu(self.mixed(mixed)))
@@ -268,15 +268,15 @@ class ConvolutionModule(nn.Module):
 
 
 class DepthwiseConvolution(nn.Conv2d):
-    """A convolution over time for each channel alone. [batch, frames, width] in and out, shorter by kernel - 1.
+    """A convolution over time, separately for each channel. The result is shorter by kernel - 1 frames.
 
-    As a two-dimensional convolution with the channels last it needs no transposed copy and, on a CPU, less than
-    half the time of the one-dimensional kind.
+    It is a two-dimensional convolution with the channels last, which needs no transposed copy, and on a CPU less than
+    half the time of a one-dimensional one.
     """
 
     def __init__(self, width: int, kernel: int) -> None:
         super().__init__(width, width, (1, kernel), groups=width, bias=False)
 
     def forward(self, frames: Tensor) -> Tensor:
-        """[batch, frames, width] to [batch, frames - kernel + 1, width]."""
+        """Compute [batch, frames - kernel + 1, width] from [batch, frames, width]."""
         return super().forward(frames.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Causal log-mel features: frame t sees the 25 ms of audio that end at sample (t + 1) * 160, and nothing later."""
+"""Causal log-mel features. Frame t sees the 25 ms of audio that end at sample (t + 1) * 160, and nothing later."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ SAMPLE_RATE = 16000
 HOP = 160
 WINDOW = 400
 CONTEXT = WINDOW - HOP
-"""The samples before the first hop that its frame needs."""
+"""How many samples before the first hop its frame needs."""
 
 FFT = 512
 LOWEST_HZ = 20.0
 HIGHEST_HZ = 7600.0
-# The energy of noise far below that of any recording. It bounds the logarithm from below, because digital silence
-# would otherwise look like nothing in the training data.
+# An energy far below the noise of any recording. It is the least energy, because digital silence would otherwise be
+# unlike everything in the training data.
 FLOOR = 1e-6
 
 
 class LogMel(nn.Module):
-    """Log-mel energies, normalised by the mean and deviation of the training data."""
+    """Computes log-mel energies, normalised by the mean and deviation of the training data."""
 
     window: Tensor
     filters: Tensor
@@ -37,22 +37,22 @@ class LogMel(nn.Module):
         self.register_buffer("deviation", torch.ones(mels))
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Features [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
+        """Return the features [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
         return self.normalised(self.energies(samples))
 
     def normalised(self, energies: Tensor) -> Tensor:
-        """Normalised energies, the input of the encoder."""
+        """Return the normalised energies, which are the input of the encoder."""
         return (energies - self.mean) / self.deviation
 
     def energies(self, samples: Tensor) -> Tensor:
-        """The logarithms of the mel energies, before normalisation."""
+        """Return the logarithms of the mel energies, before normalisation."""
         frames = samples.unfold(-1, WINDOW, HOP) * self.window
         real, imaginary = torch.view_as_real(torch.fft.rfft(frames, n=FFT)).square().unbind(-1)
         return torch.log((real + imaginary) @ self.filters + FLOOR)
 
 
 def mel_filters(mels: int) -> Tensor:
-    """Triangular filters [FFT / 2 + 1, mels], evenly spaced on the mel scale."""
+    """Return triangular filters [FFT / 2 + 1, mels], evenly spaced on the mel scale."""
     hertz = _mel_edges(mels)
     bins = torch.linspace(0, SAMPLE_RATE / 2, FFT // 2 + 1, dtype=torch.float64).unsqueeze(1)
     rising = (bins - hertz[:-2]) / (hertz[1:-1] - hertz[:-2])
@@ -61,7 +61,7 @@ def mel_filters(mels: int) -> Tensor:
 
 
 def mel_centres(mels: int) -> Tensor:
-    """The frequencies in Hz in the middle of these filters."""
+    """Return the frequencies in the middle of these filters, in Hz."""
     return _mel_edges(mels)[1:-1]
 
 

@@ -1,7 +1,7 @@
-"""Detects speech in short pieces of audio as they arrive, so that nobody waits for a whole step of the encoder.
+"""Detects speech in short pieces of audio when they arrive, so that it need not wait for a whole step of the encoder.
 
-The pieces of a stream follow one another from its start on, also across cuts: the words of a segment must depend on
-nothing before it, but a detector that forgets at each cut is later, and wrong more often.
+The detector of a stream does not begin again at a cut. The words of a segment must not depend on earlier audio, but a
+detector that begins again at each cut is later, and wrong more often.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class PieceEnergies:
 
     @torch.inference_mode()
     def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[Tensor]:
-        """The energies of the next pieces of each of these slots: [hops, mels]. All pieces have the same length."""
+        """Return the energies of the next pieces of each of these slots: [hops, mels]. All have the same length."""
         numbers = torch.tensor(slots, device=self.recent.device)
         joined = [np.concatenate(own) for own in pieces]
-        # All in one call. What is behind the last piece of a slot is computed as well, and left out.
+        # All slots are computed in one call. Those with fewer pieces are padded, and the padding is left out later.
         samples = np.zeros((len(slots), max(map(len, joined))), dtype=np.int16)
         for row, own in zip(samples, joined, strict=True):
             row[: len(own)] = own
-        known = self.recent.index_select(0, numbers)
-        recent = torch.cat((known, torch.from_numpy(samples).to(known.device).float() / 32768), dim=1)
+        past = self.recent.index_select(0, numbers)
+        recent = torch.cat((past, torch.from_numpy(samples).to(past.device).float() / 32768), dim=1)
         last = [row[len(own) : len(own) + CONTEXT] for row, own in zip(recent, joined, strict=True)]
         self.recent.index_copy_(0, numbers, torch.stack(last))
-        return [found[: len(own) // HOP] for found, own in zip(self._features.energies(recent), joined, strict=True)]
+        return [rows[: len(own) // HOP] for rows, own in zip(self._features.energies(recent), joined, strict=True)]
 
 
 class PieceActivity:
@@ -59,31 +59,31 @@ class PieceActivity:
 
     @torch.inference_mode()
     def compute(self, slots: Sequence[int], energies: Sequence[Tensor]) -> list[list[float]]:
-        """The probabilities of all frames in the next pieces of each of these slots.
+        """Return the probabilities of all frames in the next pieces of each of these slots.
 
-        A compiled network gives the same bits for pieces that are read together as for one after another.
+        A compiled network gives the same bits whether pieces are read together or one after another.
         """
-        alike: dict[int, list[int]] = {}  # the rows with energies of the same length
+        groups: dict[int, list[int]] = {}  # the rows with energies of the same length
         for row, own in enumerate(energies):
-            alike.setdefault(len(own), []).append(row)
-        found: dict[int, list[float]] = {}
-        for rows in alike.values():
+            groups.setdefault(len(own), []).append(row)
+        probabilities: dict[int, list[float]] = {}
+        for rows in groups.values():
             numbers = torch.tensor([slots[row] for row in rows], device=energies[0].device)
-            told = self._network.step(self.state, numbers, torch.stack([energies[row] for row in rows]))
-            found |= zip(rows, told[:, :, 0].exp().tolist(), strict=True)
-        return [found[row] for row in range(len(slots))]
+            log_probs = self._network.step(self.state, numbers, torch.stack([energies[row] for row in rows]))
+            probabilities |= zip(rows, log_probs[:, :, 0].exp().tolist(), strict=True)
+        return [probabilities[row] for row in range(len(slots))]
 
 
 @dataclass(frozen=True)
 class SpeechDetector:
-    """Both together, for a recogniser that computes the audio itself."""
+    """The detector of a recogniser that gets audio: it computes energies and the probability of speech."""
 
     energies: PieceEnergies
     activity: PieceActivity
 
     @classmethod
     def make(cls, features: LogMel, network: SlotNetwork, slots: int) -> SpeechDetector:
-        """A detector with fresh states."""
+        """Make a detector with fresh states."""
         return cls(PieceEnergies(features, slots), PieceActivity(network, slots))
 
     @property
@@ -97,5 +97,5 @@ class SpeechDetector:
         self.activity.reset(slots)
 
     def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[list[float]]:
-        """The probabilities of all frames in the next pieces of each of these slots, which have the same length."""
+        """Return the probabilities of all frames in the next pieces of these slots. All have the same length."""
         return self.activity.compute(slots, self.energies.compute(slots, pieces))

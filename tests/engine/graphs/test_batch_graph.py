@@ -170,4 +170,4 @@ def test_a_trial_with_other_numbers(tmp_path: Path, caplog: pytest.LogCaptureFix
     found = BatchGraph(graph, AXES, lambda computed: [*trial(computed), np.array(next(turn))])
     assert not found.shortened
     assert np.array_equal(frames(found, 2), whole(graph, 2))
-    assert "it gives other numbers without them" in caplog.text
+    assert "the graph gives other numbers without them" in caplog.text

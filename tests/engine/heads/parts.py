@@ -12,7 +12,7 @@ from streamer.engine.bundle import load_activity_head, load_speech_encoder, load
 from streamer.engine.heads.activity_head import Energies
 from streamer.engine.heads.passage import Passage, activity_of
 from streamer.engine.heads.speech_encoder import Sound
-from streamer.engine.heads.transcript_head import Heard
+from streamer.engine.heads.transcript_head import EncodedChunk
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Again, Flushed, StreamEvent
 from streamer.engine.stream_options import StreamOptions
@@ -53,7 +53,7 @@ class Parts:
             except StreamError as error:
                 answers[index] = error
                 continue
-            heard = Heard(passage, part.frames, activity.readings, len(sound.samples), activity.pieces)
+            heard = EncodedChunk(passage, part.frames, activity.readings, len(sound.samples), activity.pieces)
             flush = bool(sound.options.get("flush"))
             chunks[index] = Chunk(sound.stream, heard, flush=flush, end=sound.end)
         places = list(chunks)
