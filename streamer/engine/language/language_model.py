@@ -1,7 +1,7 @@
-"""The language model at run time: a Kneser-Ney trigram with back-off, memory-mapped.
+"""The language model: a Kneser-Ney trigram with back-off, memory-mapped.
 
-`language.safetensors` holds the words, the unigrams, and two tables (ngram_table.py). The index of a bigram in its
-table is also the key of the trigrams that continue it, and that of its back-off weight. Log-probabilities are
+`language.safetensors` has the words, the unigrams, and two tables (ngram_table.py). The index of a bigram in its table
+is a part of the keys of the trigrams that continue it, and the index of its back-off weight. Log-probabilities are
 stored as multiples of a step. The error is at most 1/64 for trigrams, 1/128 for bigrams and 1/64 for back-off weights.
 """
 
@@ -35,14 +35,14 @@ _FILE = ModelFileKind("language model", "language", 1, "build_language_model.py"
 
 Floats = npt.NDArray[np.float64]
 
-_NEVER = -99.0  # the log-probability of what never happens, e.g. the mark for the start of a sentence
-# The values of the tables. Log-probabilities below -16 count as -16.
+_NEVER = -99.0  # the log-probability of something impossible, such as the mark for the start of a sentence
+# The sizes of values in the tables. Log-probabilities below -16 become -16.
 _BIGRAM_BITS, _TRIGRAM_BITS = 10, 9
 
 
 @dataclass(frozen=True)
 class NgramArrays:
-    """N-grams of one order as arrays: word numbers [n, order], natural logs of probability and back-off weight."""
+    """N-grams of one order: the numbers of their words [n, order], and natural logs of probabilities and back-offs."""
 
     ids: Integers
     log_probs: Floats
@@ -50,14 +50,19 @@ class NgramArrays:
 
 
 class LanguageModel:
-    """P(word | the two words before it). Word 0 is every unknown word, 1 and 2 mark the start and end of a sentence."""
+    """P(word | the two words before it). Word 0 is any unknown word, 1 and 2 mark the start and end of a sentence."""
 
     start = (1, 1)
 
     def __init__(
-        self, words: list[str], unigrams: Tensor, back_offs: Tensor, pair_back_offs: Tensor,
-        bigrams: NgramTable, trigrams: NgramTable,
-    ) -> None:  # fmt: skip
+        self,
+        words: list[str],
+        unigrams: Tensor,
+        back_offs: Tensor,
+        pair_back_offs: Tensor,
+        bigrams: NgramTable,
+        trigrams: NgramTable,
+    ) -> None:
         self.words = words
         self.unigrams = unigrams
         self._back_offs = back_offs
@@ -75,19 +80,19 @@ class LanguageModel:
 
     @classmethod
     def load(cls, path: Path | str) -> LanguageModel:
-        """Read a model. Its tables are memory-mapped, so all processes that read them share the memory."""
+        """Read a model. Its tables are memory-mapped, so all processes share them."""
         header, tensors = _FILE.read(path)
         with _FILE.parts(path):
-            return cls(
-                bytes(tensors["words"].numpy()).decode().split("\n"),
-                tensors["unigrams"], tensors["back_offs"], tensors["pair_back_offs"],
-                NgramTable.unpack("bigrams", tensors, header["bigrams"]),
-                NgramTable.unpack("trigrams", tensors, header["trigrams"]),
-            )  # fmt: skip
+            words = bytes(tensors["words"].numpy()).decode().split("\n")
+            unigrams, back_offs, pair_back_offs = (
+                tensors[name] for name in ("unigrams", "back_offs", "pair_back_offs")
+            )
+            bigrams, trigrams = (NgramTable.unpack(name, tensors, header[name]) for name in ("bigrams", "trigrams"))
+            return cls(words, unigrams, back_offs, pair_back_offs, bigrams, trigrams)
 
     @staticmethod
     def size(words: Sequence[str], bigrams: int, trigrams: int) -> int:
-        """The size in bytes of a model file with this many n-grams, without its header of a few hundred bytes."""
+        """Return the size in bytes of a model file with this many n-grams, without its small header."""
         text = sum(len(word.encode()) + 1 for word in words)
         pairs = NgramTable.size(bigrams, _pair_bits(len(words)), _BIGRAM_BITS)
         triples = NgramTable.size(trigrams, _triple_bits(bigrams, len(words)), _TRIGRAM_BITS)
@@ -107,7 +112,7 @@ class LanguageModel:
 
     @classmethod
     def build(cls, words: Sequence[str], ngrams: Mapping[tuple[str, ...], tuple[float, float]]) -> LanguageModel:
-        """A small model from words and {n-gram: (natural log of probability, of back-off weight)}."""
+        """Make a small model from words and {n-gram: (natural log of probability, of back-off weight)}."""
         vocabulary = list(words) if tuple(words[:3]) == RESERVED else [*RESERVED, *words]
         numbers = {word: number for number, word in enumerate(vocabulary)}
         unigrams = np.full((len(vocabulary), 2), (_NEVER, 0.0))
@@ -132,22 +137,22 @@ class LanguageModel:
     def pack(
         cls, words: list[str], unigrams: Floats, back_offs: Floats, bigrams: NgramArrays, trigrams: NgramArrays
     ) -> LanguageModel:
-        """A model from arrays, rounded to the steps of the file. The context of every trigram must be a bigram."""
+        """Make a model from arrays, rounded to the steps of the file. The context of a trigram must be a bigram."""
         size = len(words)
         keys = bigrams.ids[:, 0] * size + bigrams.ids[:, 1]
         values = _steps(bigrams.log_probs, BIGRAM_STEP, _BIGRAM_BITS)
         pairs, indices = NgramTable.pack(keys, values, _pair_bits(size), _BIGRAM_BITS)
-        # At least one entry, so that a failed look-up can read something.
+        # There is at least one entry, so that a look-up without a result has an entry to read.
         pair_back_offs = np.zeros(max(len(keys), 1), dtype=np.uint8)
         rounded = np.rint(bigrams.back_offs / BACK_OFF_STEP) + BACK_OFF_ZERO
         pair_back_offs[indices] = np.clip(rounded, 0, 255).astype(np.uint8)
 
         contexts = trigrams.ids[:, 0] * size + trigrams.ids[:, 1]
         order = np.argsort(keys)
-        found = np.searchsorted(keys, contexts, sorter=order) if len(keys) else np.zeros(len(contexts), dtype=np.int64)
-        if len(contexts) and not (len(keys) and np.array_equal(keys[order[found.clip(max=len(keys) - 1)]], contexts)):
+        places = np.searchsorted(keys, contexts, sorter=order) if len(keys) else np.zeros(len(contexts), dtype=np.int64)
+        if len(contexts) and not (len(keys) and np.array_equal(keys[order[places.clip(max=len(keys) - 1)]], contexts)):
             raise ValueError("the first two words of a trigram are not a bigram of the model")
-        trigram_keys = indices[order[found]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
+        trigram_keys = indices[order[places]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
         trigram_values = _steps(trigrams.log_probs, TRIGRAM_STEP, _TRIGRAM_BITS)
         triples, _ = NgramTable.pack(trigram_keys, trigram_values, _triple_bits(len(keys), size), _TRIGRAM_BITS)
         return cls(
@@ -160,11 +165,11 @@ class LanguageModel:
         )
 
     def score(self, contexts: Tensor, words: Tensor) -> Tensor:
-        """The natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
-        found = np.empty(words.numel(), dtype=np.float32)
+        """Return the natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
+        scores = np.empty(words.numel(), dtype=np.float32)
         flat = np.ascontiguousarray(contexts.reshape(-1, 2).numpy()), np.ascontiguousarray(words.reshape(-1).numpy())
-        score_all(self.arrays, *flat, found)
-        return torch.from_numpy(found).view(words.shape)
+        score_all(self.arrays, *flat, scores)
+        return torch.from_numpy(scores).view(words.shape)
 
 
 def _pair_bits(words: int) -> int:
@@ -176,5 +181,5 @@ def _triple_bits(bigrams: int, words: int) -> int:
 
 
 def _steps(log_probs: Floats, step: float, bits: int) -> Integers:
-    """Log-probabilities as whole steps below zero."""
+    """Return log-probabilities as whole steps below zero."""
     return np.clip(np.rint(-log_probs / step), 0, (1 << bits) - 1).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Pronounces words that are in no dictionary: a joint n-gram model over graphones, decoded with a beam.
+"""Pronounces words that are in no dictionary, with a joint n-gram model over graphones and a beam search.
 
-A graphone is a letter with the phones that it stands for, at most two of them. The n-grams are stored as a trie, level
-by level, with 2 to 4 bytes each. Numpy only.
+A graphone is a letter with its phones, at most two of them. The n-grams are stored as a trie, level by level, with 2 to
+4 bytes each. The module needs only numpy.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ NodeNumbers = npt.NDArray[np.int64]
 
 
 class LetterToSound:
-    """Pronounces words by their letters."""
+    """Pronounces words from their letters."""
 
     def __init__(
         self, graphones: list[Graphone], tensors: Mapping[str, Array], scales: Mapping[str, list[float]]
     ) -> None:
-        """`tensors`: the last graphone and score of every n-gram; for all but the longest, children and back-off."""
+        """`tensors` has the last graphone and score of each n-gram, and the children and back-off of shorter ones."""
         self._stored = (graphones, dict(tensors), dict(scales))
         self._phones = [phones for _, phones in graphones]
         self._end = np.array([graphones.index(END)])
         letters = sorted({letter for letter, _ in graphones if letter})
         self._by_letter = {
-            letter: np.array([number for number, (found, _) in enumerate(graphones) if found == letter])
+            letter: np.array([number for number, (own_letter, _) in enumerate(graphones) if own_letter == letter])
             for letter in letters
         }
         children = tensors["children"].astype(np.int64)
         self._size = len(graphones)
-        # Nodes are stored level by level, and below each node in the order of graphones, so the keys are sorted.
+        # Nodes are stored level by level, and the children of a node by their graphones, so the keys are sorted.
         self._keys = np.repeat(np.arange(len(children)), children) * self._size + tensors["graphones"].astype(np.int64)
-        self._scores = _dequantised(tensors["scores"], scales["scores"])
+        self._scores = _dequantise(tensors["scores"], scales["scores"])
         self._backoffs = np.zeros(len(self._keys) + 1, np.float32)
-        self._backoffs[: len(children)] = _dequantised(tensors["backoffs"], scales["backoffs"])
-        # The contexts of a hypothesis: the nodes of its last 0, 1, 2, … graphones, -1 where the trie has none.
+        self._backoffs[: len(children)] = _dequantise(tensors["backoffs"], scales["backoffs"])
+        # The contexts of a hypothesis: the nodes of its last 0, 1, 2, … graphones; -1 where the trie has no node.
         self._start = np.full((1, int(scales["order"][0])), -1)
         self._start[0, 0] = 0
         self._start[0, 1] = self._below(np.array([[0]]), np.array([graphones.index(BEGIN)]))[0, 0, 0]
@@ -66,51 +66,53 @@ class LetterToSound:
         """Read the model from its file."""
         try:
             with safe_open(path, framework="numpy") as file:
-                described = json.loads(file.metadata()["letters"])
+                description = json.loads(file.metadata()["letters"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a letter-to-sound model: {error}") from error
-        graphones = [(letter, tuple(phones.split())) for letter, phones in described["graphones"]]
-        return cls(graphones, tensors, described["scales"])
+        graphones = [(letter, tuple(phones.split())) for letter, phones in description["graphones"]]
+        return cls(graphones, tensors, description["scales"])
 
     def to_bytes(self) -> bytes:
-        """The content of the model's file."""
+        """Return the content of the model's file."""
         graphones, tensors, scales = self._stored
-        described = {"graphones": [[letter, " ".join(phones)] for letter, phones in graphones], "scales": scales}
-        return save(tensors, metadata={"letters": json.dumps(described)})
+        description = {"graphones": [[letter, " ".join(phones)] for letter, phones in graphones], "scales": scales}
+        return save(tensors, metadata={"letters": json.dumps(description)})
 
     def pronounce(self, word: str, number: int = 1) -> list[list[str]]:
-        """The most probable pronunciations, best first. None for a word without letters."""
+        """Return the most probable pronunciations, best first. A word without letters has none."""
         return [list(phones) for phones, _ in self.scored(word)[:number]]
 
     def scored(self, word: str) -> list[ScoredPhones]:
-        """All pronunciations in the beam, with the natural log of their joint probability with the word, best first."""
+        """Return all pronunciations in the beam, best first, with the natural log of their joint probability."""
         return self.scored_all([word])[0]
 
     def scored_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[ScoredPhones]]:
-        """The same as `scored`, for many words at once."""
+        """Return the results of `scored` for many words at once."""
         return finish(self.scoring(words, beam))
 
     def scoring(self, words: Sequence[str], beam: int = BEAM) -> Work[list[list[ScoredPhones]]]:
-        """The work of `scored_all`, a part for each letter of the longest word."""
-        spelled = [[letter for letter in _plain(word) if letter in self._by_letter] for word in words]
-        able = [number for number, letters in enumerate(spelled) if any(letter.isalpha() for letter in letters)]
-        able.sort(key=lambda number: -len(spelled[number]))
-        found: list[list[ScoredPhones]] = [[] for _ in words]
-        nodes = np.full((len(able), beam, self._start.shape[1]), -1)
+        """Do the work of `scored_all`, with one part for each letter of the longest word."""
+        spellings = [[letter for letter in _plain(word) if letter in self._by_letter] for word in words]
+        pronounceable = [
+            number for number, letters in enumerate(spellings) if any(letter.isalpha() for letter in letters)
+        ]
+        pronounceable.sort(key=lambda number: -len(spellings[number]))
+        results: list[list[ScoredPhones]] = [[] for _ in words]
+        nodes = np.full((len(pronounceable), beam, self._start.shape[1]), -1)
         nodes[:, :, 0], nodes[:, 0] = 0, self._start
-        scores = np.full((len(able), beam), -np.inf, np.float32)
+        scores = np.full((len(pronounceable), beam), -np.inf, np.float32)
         scores[:, 0] = 0.0
-        paths: list[list[tuple[str, ...]]] = [[()] * beam for _ in able]
-        for position in range(len(spelled[able[0]]) + 1 if able else 0):
-            rows = [number for number in able if len(spelled[number]) >= position]
+        paths: list[list[tuple[str, ...]]] = [[()] * beam for _ in pronounceable]
+        for position in range(len(spellings[pronounceable[0]]) + 1 if pronounceable else 0):
+            rows = [number for number in pronounceable if len(spellings[number]) >= position]
             candidates = [
-                self._by_letter[spelled[number][position]] if position < len(spelled[number]) else self._end
+                self._by_letter[spellings[number][position]] if position < len(spellings[number]) else self._end
                 for number in rows
             ]
             most = max(map(len, candidates))
-            graphones = np.array([[*found, *[-1] * (most - len(found))] for found in candidates])
-            gains, below = self._extended(
+            graphones = np.array([[*numbers, *[-1] * (most - len(numbers))] for numbers in candidates])
+            gains, below = self._extend(
                 nodes[: len(rows)].reshape(-1, nodes.shape[2]), np.repeat(graphones.clip(min=0), beam, 0)[:, None]
             )
             totals = scores[: len(rows), :, None] + gains.reshape(len(rows), beam, most)
@@ -120,19 +122,19 @@ class LetterToSound:
             here = np.arange(len(rows))[:, None]
             scores[: len(rows)] = totals[here, best]
             nodes[: len(rows), :, 1:] = below[sources + here * beam, :-1, columns]
-            taken = graphones[here, columns].tolist()
+            chosen = graphones[here, columns].tolist()
             for row, source in enumerate(sources.tolist()):
                 paths[row] = [
                     paths[row][number] + self._phones[graphone]
-                    for number, graphone in zip(source, taken[row], strict=True)
+                    for number, graphone in zip(source, chosen[row], strict=True)
                 ]
-                if len(spelled[rows[row]]) == position:
-                    found[rows[row]] = _merged(paths[row], scores[row].tolist())
+                if len(spellings[rows[row]]) == position:
+                    results[rows[row]] = _merge(paths[row], scores[row].tolist())
             yield
-        return found
+        return results
 
-    def _extended(self, nodes: NodeNumbers, graphones: NodeNumbers) -> tuple[Floats, NodeNumbers]:
-        """Scores [rows, graphones] after contexts [rows, order], and the nodes reached [rows, order, graphones].
+    def _extend(self, nodes: NodeNumbers, graphones: NodeNumbers) -> tuple[Floats, NodeNumbers]:
+        """Return the scores [rows, graphones] after contexts [rows, order], and the nodes [rows, order, graphones].
 
         `graphones` is the same for all rows, or has the shape [rows, 1, graphones].
         """
@@ -145,31 +147,31 @@ class LetterToSound:
         return scores, below
 
     def _below(self, nodes: NodeNumbers, graphones: NodeNumbers) -> NodeNumbers:
-        """The children of nodes by graphones [rows, order, graphones]; -1 where there is none."""
+        """Return the children of nodes by graphones [rows, order, graphones]; -1 where a node has no such child."""
         keys = nodes[:, :, None] * self._size + graphones
-        # Most long contexts are absent, so look up only those that exist.
-        there = nodes >= 0
-        wanted = keys[there]
-        indices = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        # Look up only the contexts that exist, because most long ones do not.
+        existing = nodes >= 0
+        existing_keys = keys[existing]
+        indices = np.searchsorted(self._keys, existing_keys).clip(max=len(self._keys) - 1)
         below = np.full(keys.shape, -1)
-        below[there] = np.where(self._keys[indices] == wanted, indices + 1, -1)
+        below[existing] = np.where(self._keys[indices] == existing_keys, indices + 1, -1)
         return below
 
 
-def _merged(paths: Sequence[tuple[str, ...]], scores: Sequence[float]) -> list[ScoredPhones]:
-    found: dict[tuple[str, ...], float] = {}
+def _merge(paths: Sequence[tuple[str, ...]], scores: Sequence[float]) -> list[ScoredPhones]:
+    merged: dict[tuple[str, ...], float] = {}
     for path, score in zip(paths, scores, strict=True):
-        # The same phones may be aligned with the letters in several ways.
+        # The same phones may be aligned with the letters in several ways, whose probabilities are added.
         if score > -np.inf:
-            found[path[:-1]] = float(np.logaddexp(found.get(path[:-1], -np.inf), score))
-    return sorted(((phones, score) for phones, score in found.items() if phones), key=lambda item: -item[1])
+            merged[path[:-1]] = float(np.logaddexp(merged.get(path[:-1], -np.inf), score))
+    return sorted(((phones, score) for phones, score in merged.items() if phones), key=lambda item: -item[1])
 
 
 def _plain(word: str) -> str:
-    """The word in lower case, with accents split off its letters."""
+    """Return the word in lower case, with accents split off its letters."""
     return unicodedata.normalize("NFKD", word.lower())
 
 
-def _dequantised(levels: Array, scale: list[float]) -> Floats:
+def _dequantise(levels: Array, scale: list[float]) -> Floats:
     lowest, step = scale
     return (lowest + step * levels.astype(np.float32)).astype(np.float32)

@@ -1,7 +1,7 @@
-"""The lexicon: the pronunciations of all words as one trie over the units of a CTC head, packed for look-ups.
+"""The lexicon: a trie with the pronunciations of all words in the units of a CTC head.
 
-The trie is a double array, and a node is its index: the child of `node` by `unit` is at `base[node] + unit`, and exists
-if `parent` at that index equals `node`. Looking up any number of children takes two gathers and a comparison.
+The trie is a double array, and a node is an index. The child of `node` by `unit` is at `base[node] + unit`. It exists
+if `parent` at that index is `node`. So a look-up of any number of children takes two gathers and a comparison.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from streamer.engine.work.parts import Work, finish
 
 ROOT = 0
 NO_NODE = -1
-MOST_UNITS = 64  # of a head; there is as much room after the last base, so that any unit can be looked up
+MOST_UNITS = (
+    64  # of a head; the arrays go on for as many entries after the last base, so that any unit can be looked up
+)
 _FILE = ModelFileKind("lexicon", "lexicon", "streamer-lexicon-1", "build_lexicon.py")
-# The sizes of the parts in which a lexicon is built: each part takes some tenths of a millisecond.
+# A lexicon is built in parts of these sizes. Each part takes some tenths of a millisecond.
 _PRONUNCIATIONS_A_PART = 16
 _NODES_A_PART = 256
 
@@ -34,7 +36,7 @@ class Lexicon:
 
     def __init__(self, tensors: dict[str, Tensor], vocabulary: str = "") -> None:
         self._tensors = tensors
-        self.vocabulary = vocabulary  # the fingerprint of the words that the numbers stand for
+        self.vocabulary = vocabulary  # the fingerprint of the words and their numbers
         self.base = tensors["base"].long()
         self.parent = tensors["parent"].long()
         # The best natural-log unigram of the words below each node; minus infinity at unused indices.
@@ -46,21 +48,21 @@ class Lexicon:
         self.homophones = int(counts.max())
 
     def __len__(self) -> int:
-        """The number of nodes of the trie, including the root."""
+        """Return the number of nodes of the trie, including the root."""
         return 1 + int((self.parent != NO_NODE).sum())
 
     @classmethod
     def build(
         cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
     ) -> Lexicon:
-        """The trie of these pronunciations. `unigrams` are the natural-log probabilities of the words by number."""
+        """Make the trie of these pronunciations. `unigrams` are natural logs of probabilities by number of a word."""
         return finish(cls.building(pronunciations, unigrams, vocabulary))
 
     @classmethod
     def building(
         cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
     ) -> Work[Lexicon]:
-        """The work of `build`."""
+        """Do the work of `build` in parts."""
         scores: list[float] = unigrams.tolist()
         children: list[dict[int, int]] = [{}]
         best = [float("-inf")]
@@ -73,11 +75,11 @@ class Lexicon:
             node, score = ROOT, scores[word]
             best[ROOT] = max(best[ROOT], score)
             for unit in units:
-                found = children[node].setdefault(unit, len(children))
-                if found == len(children):
+                child = children[node].setdefault(unit, len(children))
+                if child == len(children):
                     children.append({})
                     best.append(score)
-                node = found
+                node = child
                 best[node] = max(best[node], score)
             ends.setdefault(node, set()).add(word)
         if not ends:
@@ -95,16 +97,16 @@ class Lexicon:
                 for child in row.values():
                     parent[indices[child]] = index
             for row in children[part]:
-                row.clear()  # freeing all of them at the end would take too long
+                row.clear()  # to free all of them at the end would take too long
             yield
-        ended: list[int] = []
+        end_nodes: list[int] = []
         words: list[int] = []
-        for number, (node, found_words) in enumerate(ends.items()):
+        for number, (node, node_words) in enumerate(ends.items()):
             if not number % _NODES_A_PART:
                 yield
-            ended += [indices[node]] * len(found_words)
-            words += sorted(found_words, key=lambda word: (-scores[word], word))
-        columns = np.array([ended, words], dtype=np.int32)
+            end_nodes += [indices[node]] * len(node_words)
+            words += sorted(node_words, key=lambda word: (-scores[word], word))
+        columns = np.array([end_nodes, words], dtype=np.int32)
         columns = columns[:, columns[0].argsort(kind="stable")]  # the likeliest word of a node stays first
         yield
         arrays = {"base": base, "parent": parent, "look_ahead": look_ahead}
@@ -113,74 +115,74 @@ class Lexicon:
 
     def save(self, path: Path | str) -> None:
         """Write the lexicon, replacing the file as a whole."""
-        described = {"nodes": len(self), "pronunciations": len(self.words), "vocabulary": self.vocabulary}
-        _FILE.write(path, self._tensors, described)
+        description = {"nodes": len(self), "pronunciations": len(self.words), "vocabulary": self.vocabulary}
+        _FILE.write(path, self._tensors, description)
 
     @classmethod
     def load(cls, path: Path | str) -> Lexicon:
         """Read a lexicon that `save` wrote."""
-        described, tensors = _FILE.read(path)
+        description, tensors = _FILE.read(path)
         with _FILE.parts(path):
-            return cls(tensors, described.get("vocabulary", ""))
+            return cls(tensors, description.get("vocabulary", ""))
 
     def pronunciations(self) -> Iterator[Pronunciation]:
-        """All pronunciations, in the order of their nodes."""
+        """Yield all pronunciations, in the order of their nodes."""
         units, parents, words = self.units.tolist(), self.parent.tolist(), self.words.tolist()
         for word, end in zip(words, self._tensors["ends"].tolist(), strict=True):
-            found, node = [], end
+            path, node = [], end
             while node != ROOT:
-                found.append(units[node])
+                path.append(units[node])
                 node = parents[node]
-            yield word, tuple(reversed(found))
+            yield word, tuple(reversed(path))
 
     def arrays(self) -> tuple[NDArray[np.int32], ...]:
-        """For each pronunciation the node where it ends and its word; for each node its parent and its base."""
+        """Return the end node and the word of each pronunciation, and the parent and the base of each node."""
         ends, words, parent, base = (self._tensors[name].numpy() for name in ("ends", "words", "parent", "base"))
         return ends, words, parent, base
 
     @property
     def units(self) -> Tensor:
-        """The unit that leads to each node; meaningless for the root and for unused indices."""
+        """The unit that leads to each node. It is meaningless for the root and for unused indices."""
         return torch.arange(len(self.base)) - self.base[self.parent]
 
 
 def _node_indices(children: list[dict[int, int]]) -> Work[tuple[list[int], list[int]]]:
-    """An index for every node and a base for its children, by first fit, so that no two nodes share an index."""
+    """Return an index for every node and a base for its children, by first fit, so that no two nodes share an index."""
     indices, bases = [ROOT] * len(children), [0] * len(children)
-    taken = bytearray(1)
-    taken[ROOT] = 1
+    used = bytearray(1)
+    used[ROOT] = 1
     work = 0
-    # For each row size the search starts where the last row of that size went. Shorter rows fill the gaps.
-    tried: dict[int, int] = {}
+    # The search for a place starts at the place of the last row with as many children. Shorter rows fill the gaps.
+    next_bases: dict[int, int] = {}
     for nodes in (yield from _by_children(children)):
         for node in nodes:
             row = children[node]
             units = sorted(row)
             lowest, span = units[0], units[-1] + 1
-            base = max(tried.get(len(units), 0), 1 - lowest)
+            base = max(next_bases.get(len(units), 0), 1 - lowest)
             while True:
                 work += 1
                 if not work % _NODES_A_PART:
                     yield
-                free = taken.find(0, base + lowest)
-                base = (free if free >= 0 else max(len(taken), base + lowest)) - lowest
-                taken.extend(bytes(max(0, base + span - len(taken))))
-                if not any(taken[base + unit] for unit in units):
+                free = used.find(0, base + lowest)
+                base = (free if free >= 0 else max(len(used), base + lowest)) - lowest
+                used.extend(bytes(max(0, base + span - len(used))))
+                if not any(used[base + unit] for unit in units):
                     break
                 base += 1
-            tried[len(units)] = base
+            next_bases[len(units)] = base
             bases[node] = base
             for unit in units:
-                taken[base + unit] = 1
+                used[base + unit] = 1
                 indices[row[unit]] = base + unit
     return indices, bases
 
 
 def _by_children(children: list[dict[int, int]]) -> Work[list[list[int]]]:
-    """The nodes that have children, those with the most of them first."""
-    found: list[list[int]] = [[] for _ in range(MOST_UNITS)]
+    """Return the nodes that have children, grouped by their number of children, the greatest number first."""
+    by_count: list[list[int]] = [[] for _ in range(MOST_UNITS)]
     for start in range(0, len(children), 4 * _NODES_A_PART):
         for node, row in enumerate(children[start : start + 4 * _NODES_A_PART], start):
-            found[len(row)].append(node)
+            by_count[len(row)].append(node)
         yield
-    return [nodes for nodes in reversed(found[1:]) if nodes]
+    return [nodes for nodes in reversed(by_count[1:]) if nodes]

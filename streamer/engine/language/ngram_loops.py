@@ -1,4 +1,4 @@
-"""Look-ups in the tables of the language model, one n-gram at a time, compiled (`compiled_loop.py`)."""
+"""Compiled look-ups in the tables of the language model, one n-gram at a time (`compiled_loop.py`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ABSENT = -1
 
 
 class TableArrays(NamedTuple):
-    """What a look-up in an `NgramTable` needs."""
+    """The arrays and numbers of an `NgramTable` for look-ups."""
 
     starts: NDArray[np.int32]
     entries: NDArray[np.signedinteger]  # type: ignore[type-arg]
-    size: int  # entries without the padding
+    size: int  # the number of entries without the padding
     multiplier: int
     key_mask: int
     low_bits: int
@@ -31,7 +31,7 @@ class TableArrays(NamedTuple):
 
 
 class LanguageArrays(NamedTuple):
-    """What the score of a word needs."""
+    """The arrays of a language model for the scores of words."""
 
     words: int
     unigrams: NDArray[np.float32]
@@ -43,7 +43,7 @@ class LanguageArrays(NamedTuple):
 
 @inlined_loop
 def index_of(table: TableArrays, key: int) -> int:
-    """The index of a key, or ABSENT."""
+    """Return the index of a key; ABSENT if the table does not have it."""
     mixed = (key * table.multiplier) & table.key_mask
     bucket = mixed >> table.low_bits
     starts, entries = table.starts, table.entries
@@ -58,21 +58,21 @@ def index_of(table: TableArrays, key: int) -> int:
 
 @inlined_loop
 def value_at(table: TableArrays, index: int) -> int:
-    """The value of the key with this index."""
+    """Return the value of the key with this index."""
     return np.int64(table.entries[index]) & ((1 << table.value_bits) - 1)
 
 
 @inlined_loop
 def score(language: LanguageArrays, older: int, last: int, word: int) -> float:
-    """The natural log of P(word | the two words before it)."""
+    """Return the natural log of P(word | the two words before it)."""
     pair = index_of(language.bigrams, older * language.words + last)
     if pair != ABSENT:
         triple = index_of(language.trigrams, pair * language.words + word)
         if triple != ABSENT:
             return value_at(language.trigrams, triple) * -TRIGRAM_STEP
-    known = index_of(language.bigrams, last * language.words + word)
-    if known != ABSENT:
-        lower = value_at(language.bigrams, known) * -BIGRAM_STEP
+    bigram = index_of(language.bigrams, last * language.words + word)
+    if bigram != ABSENT:
+        lower = value_at(language.bigrams, bigram) * -BIGRAM_STEP
     else:
         lower = language.back_offs[last] + language.unigrams[word]
     if pair == ABSENT:
@@ -82,8 +82,8 @@ def score(language: LanguageArrays, older: int, last: int, word: int) -> float:
 
 @compiled_loop
 def score_all(
-    language: LanguageArrays, contexts: NDArray[np.int64], words: NDArray[np.int64], found: NDArray[np.float32]
+    language: LanguageArrays, contexts: NDArray[np.int64], words: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> None:
-    """The scores of words [n] after contexts [n, 2]."""
+    """Compute the scores of words [n] after contexts [n, 2]."""
     for number in range(len(words)):
-        found[number] = score(language, contexts[number, 0], contexts[number, 1], words[number])
+        scores[number] = score(language, contexts[number, 0], contexts[number, 1], words[number])

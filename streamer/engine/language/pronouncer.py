@@ -1,7 +1,7 @@
-"""Guesses the pronunciations of words that are not in the lexicon, once for each caller that asks for them.
+"""Guesses the pronunciations of words that are not in the lexicon, once for each caller that needs them.
 
-The guesses for each caller are remembered separately. A caller that asks for many words does not displace the words of
-others, and cannot find out from the response times which words others have asked for.
+The guesses are remembered separately for each caller. So a caller with many words does not displace the words of other
+callers, and cannot infer from response times which words they have used.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Collection, Sequence
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.work.parts import Work
 
-GUESSES = 3  # pronunciations kept for each word
-MOST_WORDS = 20_000  # remembered for all callers together
+GUESSES = 3  # the most pronunciations of a word
+MOST_WORDS = 20_000  # the most words that are remembered for all callers together
 MOST_CALLERS = 256
 _BEAM = 8  # narrow, because a stream waits for the guesses
-_TOGETHER = 8  # words in a batch: more would take less time in total, but one part of the work would take too long
+_TOGETHER = 8  # words in a batch: more would save time in total, but one part of the work would take too long
 
 Phones = tuple[str, ...]
 Ways = Sequence[Phones]
@@ -31,50 +31,50 @@ class Pronouncer:
         self._memories = CallerMemories()
 
     def guess(self, words: Collection[str], caller: str) -> Work[dict[str, Ways]]:
-        """The pronunciations of these words."""
-        found: dict[str, Ways] = {}
+        """Guess the pronunciations of these words, or recall them."""
+        pronunciations: dict[str, Ways] = {}
         for word in words:
-            remembered = self._memories.recall(caller, word)
-            if remembered is not None:
-                found[word] = remembered
+            memory = self._memories.recall(caller, word)
+            if memory is not None:
+                pronunciations[word] = memory
         yield
-        # Batches have words of about the same length, because a batch takes as long as its longest word.
-        new = sorted((word for word in words if word not in found), key=lambda word: (len(word), word))
+        # The words of a batch have similar lengths, because a batch takes as long as its longest word.
+        new = sorted((word for word in words if word not in pronunciations), key=lambda word: (len(word), word))
         for start in range(0, len(new), _TOGETHER):
             batch = new[start : start + _TOGETHER]
             scored = yield from self._letters.scoring(batch, _BEAM)
             for word, ways in zip(batch, scored, strict=True):
-                found[word] = [phones for phones, _ in ways[:GUESSES]]
-                self._memories.keep(caller, word, found[word])
+                pronunciations[word] = [phones for phones, _ in ways[:GUESSES]]
+                self._memories.keep(caller, word, pronunciations[word])
             yield
-        return found
+        return pronunciations
 
 
 class CallerMemories:
-    """The guesses for each caller. At the limit, the caller with the most words loses its least recently used one."""
+    """The guesses for each caller. At the limit, the caller with the most words loses its least recently used word."""
 
     def __init__(self, most_words: int = MOST_WORDS, most_callers: int = MOST_CALLERS) -> None:
         self._most_words, self._most_callers = most_words, most_callers
         self._callers: OrderedDict[str, OrderedDict[str, Ways]] = OrderedDict()  # the most recently used is last
-        self._returned: set[str] = set()  # callers that have asked again for a word that they had asked for before
+        self._returned: set[str] = set()  # the callers that have used a word again
         self._words = 0
 
     def recall(self, caller: str, word: str) -> Ways | None:
-        """The remembered pronunciations of this word; None if there are none."""
-        theirs = self._callers.get(caller)
-        if theirs is None or word not in theirs:
+        """Return the remembered pronunciations of this word; None if there are none."""
+        own_words = self._callers.get(caller)
+        if own_words is None or word not in own_words:
             return None
         self._callers.move_to_end(caller)
         self._returned.add(caller)
-        theirs.move_to_end(word)
-        return theirs[word]
+        own_words.move_to_end(word)
+        return own_words[word]
 
     def keep(self, caller: str, word: str, ways: Ways) -> None:
         """Remember these pronunciations for the caller."""
-        theirs = self._callers.setdefault(caller, OrderedDict())
+        own_words = self._callers.setdefault(caller, OrderedDict())
         self._callers.move_to_end(caller)
-        self._words += word not in theirs
-        theirs[word] = ways
+        self._words += word not in own_words
+        own_words[word] = ways
         if len(self._callers) > self._most_callers:
             self._forget(self._least_useful(caller))
         if self._words > self._most_words:
@@ -83,7 +83,7 @@ class CallerMemories:
             self._words -= 1
 
     def _least_useful(self, newest: str) -> str:
-        """The caller to forget: the least recently used one, but callers that never repeated a word come first."""
+        """Return the caller to forget: the least recent one that never repeated a word, else the least recent one."""
         others = [caller for caller in self._callers if caller != newest]
         return next((caller for caller in others if caller not in self._returned), others[0])
 

@@ -1,7 +1,7 @@
-"""Rescores words by what the neural language model expects, beside the n-gram model.
+"""Rescores words with the neural language model, in addition to the n-gram model.
 
-The probability of a word becomes a mixture of both models. What counts is how much likelier, in natural logarithms, a
-word is under the mixture than under the n-gram model, which the search has counted already.
+The probability of a word becomes a mixture of both models. The gain of a word is the natural log of its probability in
+the mixture, minus that in the n-gram model, which the search has added already.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, Neural
 
 
 class Context:
-    """The words of a sentence so far. The neural model reads them when a word after them is scored first."""
+    """The words of a sentence so far. The neural model reads them when the first word after them is scored."""
 
     __slots__ = ("before", "last_two", "memory")
 
@@ -34,56 +34,56 @@ SaidWord = tuple[Context, int]
 
 @dataclass(frozen=True)
 class BothScores:
-    """ln P of each word under both models. They are the same for words that neither model knows."""
+    """ln P of each word in both models. Both are equal for words that neither model has."""
 
     neural: Tensor
     ngram: Tensor
 
     def gains(self, share: float) -> list[float]:
-        """How much likelier the words are in a mixture in which the neural model has this share."""
+        """Return the gains of the words in a mixture in which the neural model has this share."""
         more: list[float] = (self.neural.double() - self.ngram.double()).tolist()
-        if share == 1:  # there is no logarithm of a word that is impossible to the last bit
+        if share == 1:  # a word with the probability 0 would have no logarithm below
             return more
-        # One by one: exponentials of a tensor depend on where a number is in it, in the last bit.
+        # One by one, because the last bit of an exponential in a tensor depends on the place of the number.
         return [math.log1p(share * math.expm1(difference)) for difference in more]
 
 
 class Rescorer:
-    """Scores words with both language models. A word gets the same bits in any company."""
+    """Scores words with both language models. The bits of a score do not depend on the other words."""
 
     def __init__(self, neural: NeuralModel, language: LanguageModel) -> None:
-        """ValueError if the models do not number the same words."""
+        """ValueError if the models do not have the same words and numbers."""
         check_vocabulary(neural, language)
         self._neural, self._language = neural, language
-        # The words that the neural model does not have share the probability of its word 0 by their unigrams.
+        # The words outside the neural model share the probability of its word 0 in proportion to their unigrams.
         self._shares = torch.zeros_like(language.unigrams)
         others = language.unigrams[neural.size :]
         self._shares[neural.size :] = others - others.logsumexp(0)
 
     def start(self) -> Context:
-        """The start of a sentence."""
+        """Return the start of a sentence."""
         return Context(None, self._language.start)
 
     def after(self, context: Context, word: int) -> Context:
-        """The context with one more word. A number that the n-gram model does not have is an unknown word."""
+        """Return the context with one more word. A number outside the n-gram model is an unknown word."""
         return Context(context, (context.last_two[1], self._known(word)))
 
     @torch.inference_mode()
-    def score(self, said: Sequence[SaidWord]) -> BothScores:
-        """The scores of these words under both models."""
-        self._read([context for context, _ in said])
-        words = torch.tensor([self._known(word) for _, word in said])
-        ngram = self._language.score(torch.tensor([context.last_two for context, _ in said]), words)
-        memories = torch.stack([context.memory for context, _ in said if context.memory is not None])
+    def score(self, words_said: Sequence[SaidWord]) -> BothScores:
+        """Return the scores of these words in both models."""
+        self._read([context for context, _ in words_said])
+        words = torch.tensor([self._known(word) for _, word in words_said])
+        ngram = self._language.score(torch.tensor([context.last_two for context, _ in words_said]), words)
+        memories = torch.stack([context.memory for context, _ in words_said if context.memory is not None])
         neural = self._neural.score(memories, words.to(memories.device)).cpu() + self._shares[words]
         return BothScores(torch.where(words == OTHERS, ngram, neural), ngram)
 
-    def gains(self, said: Sequence[SaidWord], share: float) -> list[float]:
-        """How much likelier each word is if the neural model has this share of the mixture."""
-        return self.score(said).gains(share) if said else []
+    def gains(self, words_said: Sequence[SaidWord], share: float) -> list[float]:
+        """Return the gain of each word if the neural model has this share of the mixture."""
+        return self.score(words_said).gains(share) if words_said else []
 
     def _read(self, contexts: Sequence[Context]) -> None:
-        """Let the neural model read these contexts, those before them first."""
+        """Let the neural model read these contexts, after the contexts before them."""
         levels = [_unread(contexts)]
         while levels[-1]:
             levels.append(_unread([context.before for context in levels[-1] if context.before]))
@@ -97,7 +97,7 @@ class Rescorer:
                     torch.tensor(words, device=blank.device),
                 )
                 for context, memory in zip(unread, memories, strict=True):
-                    # A copy, and no way back: nothing else is kept alive.
+                    # A copy, and no link to the context before, so that no other memory stays alive.
                     context.memory, context.before = memory.clone(), None
 
     def _known(self, word: int) -> int:

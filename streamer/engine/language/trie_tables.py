@@ -1,7 +1,7 @@
-"""The trie of the search as tables: the lexicon, which all streams share, and small tries with the hotwords of streams.
+"""The tries of the search as tables: the lexicon, which all streams share, and the tries of hotwords of streams.
 
-The trie of a stream's hotwords lies in an area after the lexicon's nodes. Its first nodes are children of the same
-root, so a hypothesis at the root may grow into either trie.
+The trie with the hotwords of a stream lies in an area after the nodes of the lexicon. Its first nodes are children of
+the same root, so a hypothesis at the root may grow into both tries.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from streamer.engine.work.parts import NotNow, Work, finish
 
 # Columns of the table of nodes. DOUBLED: whether the parent has the same unit.
 BASE, PARENT, UNIT, DOUBLED, FIRST_WORD, WORD_COUNT, DEPTH = range(7)
-# This bounds the memory.
-MOST_NODES = 1 << 22
-# Three times what 200 long phrases need. So there is room for 64 streams, whatever hotwords they have.
+MOST_NODES = 1 << 22  # the limit for the hotwords of all streams, which bounds the memory
+# Three times as many as 200 long phrases need. So there is always room for the hotwords of 64 streams.
 MOST_NODES_A_STREAM = 1 << 16
 _LEAST_GROWTH = 1 << 14
 
@@ -29,23 +28,29 @@ _LEAST_GROWTH = 1 << 14
 class TrieArrays(NamedTuple):
     """Tables by node and by word, for the compiled loops."""
 
-    shared: int  # the nodes of the lexicon
+    shared: int  # the number of nodes of the lexicon
     table: NDArray[np.int32]
-    # What every candidate needs is in tables of one column, in which a look-up takes a third of the time.
+    # Numbers that every candidate needs are in tables of one column, where a look-up takes a third of the time.
     parents: NDArray[np.int32]
-    # Look-ahead: the worth of the best word below a node counts in advance, and is replaced where the word ends.
+    # The look-ahead: the worth of the best word below a node counts in advance, and is replaced at the end of a word.
     ahead: NDArray[np.float32]
     words: NDArray[np.int64]
-    likely: NDArray[np.float64]  # the worth of each of these words after nothing
+    likely: NDArray[np.float64]  # the worth of each of these words without a context
 
 
 class TrieTables:
     """The rows of the lexicon, then the areas of slots with hotwords."""
 
     def __init__(
-        self, lexicon: Lexicon, worth: Callable[[Tensor], Tensor], unigrams: Tensor, homophones: int, boundary: int,
+        self,
+        lexicon: Lexicon,
+        worth: Callable[[Tensor], Tensor],
+        unigrams: Tensor,
+        homophones: int,
+        boundary: int,
         streams: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
+        """`worth` turns log-probabilities into factors of a score. `homophones` limits the words at a node."""
         self._homophones, self._boundary = homophones, boundary
         columns, words = finish(self._columns(lexicon)), lexicon.words
         self.arrays = TrieArrays(
@@ -63,24 +68,24 @@ class TrieTables:
 
     @property
     def most_bytes_a_stream(self) -> int:
-        """How much memory the hotwords of one stream can take."""
+        """The most memory that the hotwords of one stream can take."""
         return MOST_NODES_A_STREAM * sum(array[0].nbytes for array, _ in self._parts())
 
     @property
     def hotword_bytes(self) -> int:
-        """How much memory is reserved for hotwords. It is in use only while streams have hotwords."""
+        """The memory that is reserved for hotwords. It is in use only while streams have hotwords."""
         return sum((len(array) - shared) * array[0].nbytes for array, shared in self._parts())
 
     def _parts(self) -> list[tuple[NDArray[np.generic], int]]:
-        """The tables, and how many rows of each belong to the lexicon."""
-        found = self.arrays
-        by_node, by_word = (found.table, found.parents, found.ahead), (found.words, found.likely)
-        return [*((array, found.shared) for array in by_node), *((array, self._shared_words) for array in by_word)]
+        """Return the tables, and how many rows of each belong to the lexicon."""
+        arrays = self.arrays
+        by_node, by_word = (arrays.table, arrays.parents, arrays.ahead), (arrays.words, arrays.likely)
+        return [*((array, arrays.shared) for array in by_node), *((array, self._shared_words) for array in by_word)]
 
     def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
-        """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root.
+        """Give a slot a trie whose words are indices into `words` and `worth`. Return the base of its root.
 
-        NotNow if there is no room for it at present; ValueError if it is too large.
+        NotNow if there is no room for it now; ValueError if it is too large.
         """
         self.remove(slot)
         size = max(len(trie.base), len(trie.words))
@@ -124,7 +129,7 @@ class TrieTables:
         return start
 
     def _extend(self, rows: int) -> None:
-        """Make room for more nodes. What lies there is undefined until an area is written."""
+        """Make room for more nodes. The new rows are undefined until an area is written."""
         longer: dict[str, Any] = {}
         for name, array in self.arrays._asdict().items():
             if name != "shared":
@@ -135,16 +140,16 @@ class TrieTables:
     def _columns(self, lexicon: Lexicon) -> Work[NDArray[np.int32]]:
         unit, parent = lexicon.units, lexicon.parent
         doubled = (unit == unit[parent]) & (parent > ROOT)
-        unit[parent == NO_NODE] = self._boundary  # the unit before the root is a boundary
+        unit[parent == NO_NODE] = self._boundary  # the root comes after a boundary
         first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=self._homophones)
         depths = yield from _depths(parent)
         columns = torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, depths), 1)
-        found: NDArray[np.int32] = columns.int().numpy()
-        return found
+        array: NDArray[np.int32] = columns.int().numpy()
+        return array
 
 
 def _depths(parent: Tensor) -> Work[Tensor]:
-    """How many units lead to each node."""
+    """Return the number of units that lead to each node."""
     depths = torch.zeros_like(parent)
     above = parent
     while bool((above != NO_NODE).any()):

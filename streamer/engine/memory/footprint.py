@@ -1,6 +1,6 @@
-"""Counts the bytes that an object and everything below it take: tensors exactly, other objects as Python counts them.
+"""Counts the bytes of an object and all objects that it refers to: tensors exactly, others as Python counts them.
 
-Recordings in `bytearray` are not counted: how much of them a stream keeps is bounded elsewhere.
+Audio in `bytearray` is not counted, because its size depends on the length of segments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 
-# What is found below these belongs to the program, not to the object that refers to it.
+# Objects that these refer to belong to the program, and not to the object that is measured.
 _PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
 
 
@@ -20,9 +20,9 @@ _PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
 class Footprint:
     """Bytes of memory."""
 
-    own: int = 0  # of the process alone
-    mapped: int = 0  # of files that all processes share
-    device: int = 0  # of a GPU
+    own: int = 0  # in the memory of the process alone
+    mapped: int = 0  # in files that all processes share
+    device: int = 0  # in the memory of a GPU
 
     def __add__(self, other: Footprint) -> Footprint:
         return Footprint(self.own + other.own, self.mapped + other.mapped, self.device + other.device)
@@ -38,21 +38,21 @@ class Footprint:
 
 
 def footprint(*roots: object) -> Footprint:
-    """Count everything that can be reached from these objects, each part once."""
+    """Count all objects that can be reached from these, each only once."""
     own = mapped = device = 0
     files = _mapped_files()
     storages: set[int] = set()
-    # Without torch there are no tensors, and it is not loaded for that: its libraries would be counted, too.
+    # If torch is not loaded, there are no tensors. It is not imported here, because its libraries would count, too.
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
-    for found in reachable(*roots):
-        own += sys.getsizeof(found)
-        if not isinstance(found, tensor):
+    for item in reachable(*roots):
+        own += sys.getsizeof(item)
+        if not isinstance(item, tensor):
             continue
-        storage = found.untyped_storage()
+        storage = item.untyped_storage()
         if storage.data_ptr() in storages:
             continue
         storages.add(storage.data_ptr())
-        if found.device.type != "cpu":
+        if item.device.type != "cpu":
             device += storage.nbytes()
         elif any(start <= storage.data_ptr() < end for start, end in files):
             mapped += storage.nbytes()
@@ -62,19 +62,19 @@ def footprint(*roots: object) -> Footprint:
 
 
 def reachable(*roots: object) -> Iterator[object]:
-    """Yield these objects and everything to which they refer, without code and recordings."""
-    seen: set[int] = set()
+    """Yield these objects and all objects that they refer to, without code and audio."""
+    visited: set[int] = set()
     waiting = list(roots)
     while waiting:
-        found = waiting.pop()
-        if id(found) not in seen and not isinstance(found, (bytearray, *_PROGRAM)):
-            seen.add(id(found))
-            waiting += gc.get_referents(found)
-            yield found
+        item = waiting.pop()
+        if id(item) not in visited and not isinstance(item, (bytearray, *_PROGRAM)):
+            visited.add(id(item))
+            waiting += gc.get_referents(item)
+            yield item
 
 
 def _mapped_files() -> list[tuple[int, int]]:
-    """The addresses at which files of models are mapped."""
+    """Return the ranges of addresses at which files are mapped."""
     ranges = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
         address, _, _, _, inode, *path = line.split(maxsplit=5)

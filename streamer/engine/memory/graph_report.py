@@ -1,10 +1,10 @@
-"""Measures how much memory a public model takes, in a process of its own: what `streamer plan` starts.
+"""Measures how much memory a public model takes. `streamer plan` runs it in a separate process.
 
     python -m streamer.engine.memory.graph_report FOLDER --batch 32 --kind auto < speech.raw
 
-It prints the same JSON as `streamer.engine.memory.report`, but works without torch, as the instances of such a model
-do. A slot is the size of the states that the graph declares, and of what the search keeps. Weights are told as large as
-they are in the files; what onnxruntime takes in addition is counted with the batch.
+It prints the same JSON as `streamer.engine.memory.report`, but works without torch, like the instances of such a model.
+The size of a slot is the size of the states in the graph and in the search. The size of the weights is their size in
+the files; additional memory of onnxruntime is counted with the batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.graphs.model_folder import ModelFolderError, read_model_folder
 from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 
-STEPS: Final = 4  # computed by every stream; the memory stops growing after the first ones
+STEPS: Final = 4  # the steps of each stream; the memory stops growing after the first steps
 BYTES_PER_SAMPLE: Final = 2
 
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def measured(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, Any]:
-    """Measure the model in this folder. ModelFolderError if there is none."""
+    """Measure the model in this folder. ModelFolderError if it has none."""
     process = _resident()
     weights = sum(graph.size for graph in read_model_folder(folder).graphs)
     recogniser = load_public_model(folder, name=folder.name, slots=batch)
@@ -75,21 +75,25 @@ def measured(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, A
 
 
 def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
-    """Let this many streams hear different places of the speech. They stay open."""
+    """Recognise different places of the speech in this many streams, and leave them open."""
     [step_ms] = recogniser.model.step_ms
     [search, *_] = recogniser.searches
     size = step_ms * recogniser.model.sample_rate // 1000
     # The last step is computed only with the samples after it.
-    heard = {stream: np.resize(np.roll(speech, -stream * size // 4), (STEPS + 1) * size) for stream in range(streams)}
-    for stream in heard:
+    audio_by_stream = {
+        stream: np.resize(np.roll(speech, -stream * size // 4), (STEPS + 1) * size) for stream in range(streams)
+    }
+    for stream in audio_by_stream:
         recogniser.open(stream, StreamOptions(step_ms=step_ms, search=search))
     for start in range(0, (STEPS + 1) * size, size):
-        for _ in recogniser.step([Chunk(stream, audio[start : start + size]) for stream, audio in heard.items()]):
+        for _ in recogniser.step(
+            [Chunk(stream, audio[start : start + size]) for stream, audio in audio_by_stream.items()]
+        ):
             pass
 
 
 def _resident() -> dict[str, int]:
-    """The memory of this process: RssAnon is its own, RssFile is mapped from files that processes share."""
+    """Return the memory of this process. RssAnon is its own, RssFile is mapped from files that processes share."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return {name: 1024 * int(size) for name, size in re.findall(r"^(Rss\w+):\s*(\d+) kB$", status, re.MULTILINE)}
 

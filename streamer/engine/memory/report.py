@@ -1,10 +1,10 @@
-"""Measures how much memory a recogniser takes, in a process of its own: what `streamer plan` starts.
+"""Measures how much memory a recogniser takes. `streamer plan` runs it in a separate process.
 
     python -m streamer.engine.memory.report FOLDER --batch 32 --kind auto < speech.raw
 
-FOLDER is a bundle, the speech is int16 at 16 kHz. It prints one JSON object: sizes in bytes, or `error`. A slot is
-measured exactly, as the difference between a recogniser with `batch` slots and one with twice as many. What does not
-depend on the slots is measured while all slots of the first recogniser compute speech as one batch.
+FOLDER is a bundle, the speech is int16 at 16 kHz. It prints one JSON object: sizes in bytes, or `error`. The size of a
+slot is exact: it is the difference between a recogniser with `batch` slots and one with twice as many. The other sizes
+are measured while all slots of the first recogniser compute speech as one batch.
 """
 
 # ruff: noqa: E402
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from streamer.machine.torch_import import import_torch
 
-import_torch()  # as the process of an instance does, before anything here imports torch
+import_torch()  # before any other import of torch, as in the process of an instance
 
 import torch
 
@@ -36,7 +36,7 @@ from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
 from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 
-STEPS = 4  # computed by every stream; the memory stops growing after the first ones
+STEPS = 4  # the steps of each stream; the memory stops growing after the first steps
 BYTES_PER_SAMPLE = 2
 
 
@@ -58,12 +58,12 @@ def main() -> int:
 
 
 def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
-    """Measure the recogniser of this folder on this device. BundleError if there is none."""
+    """Measure the recogniser of this folder on this device. BundleError if the folder has none."""
     torch.set_num_threads(1)  # as in the process of an instance
     process, gpu = resident(), GpuMemory(device)
     recogniser = load_recogniser(folder, slots=batch, device=device)
     idle, before = in_use(recogniser), resident()
-    # What no object shows: the weights as onnxruntime keeps them, its libraries, and what loading left behind.
+    # Memory outside Python objects: the weights in onnxruntime, its libraries, and leftovers from loading.
     hidden = max(0, before["RssAnon"] - process["RssAnon"] - idle.own)
     _recognise(recogniser, batch, speech)
     busy, after, gpu_after = in_use(recogniser), resident(), gpu.used
@@ -97,21 +97,25 @@ def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -
 
 
 def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
-    """Let this many streams hear different places of the speech, in the longest steps. They stay open."""
+    """Recognise different places of the speech in this many streams, in the longest steps, and leave them open."""
     step_ms = max(recogniser.model.step_ms)
     options = StreamOptions.from_dict({"step_ms": step_ms}, recogniser.model.step_ms, list(recogniser.searches))
     size = step_ms * recogniser.model.sample_rate // 1000
-    heard = {stream: np.resize(np.roll(speech, -stream * size // 4), STEPS * size) for stream in range(streams)}
-    for stream in heard:
+    audio_by_stream = {
+        stream: np.resize(np.roll(speech, -stream * size // 4), STEPS * size) for stream in range(streams)
+    }
+    for stream in audio_by_stream:
         recogniser.open(stream, options)
     for start in range(0, STEPS * size, size):
-        for _ in recogniser.step([Chunk(stream, audio[start : start + size]) for stream, audio in heard.items()]):
+        for _ in recogniser.step(
+            [Chunk(stream, audio[start : start + size]) for stream, audio in audio_by_stream.items()]
+        ):
             pass
 
 
 def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
-    """What one slot takes in the state of the model, and in that of its detector of speech."""
-    found = {"encoder": Footprint(), ACTIVITY: Footprint()}
+    """Return the size of one slot in the state of the model and in its detector of speech."""
+    sizes_by_part = {"encoder": Footprint(), ACTIVITY: Footprint()}
     detector = model.detector(slots) if isinstance(model, AcousticModel) else None
     tensors = [(name.startswith(ACTIVITY), tensor) for name, tensor in model.make_state(slots).items()]
     tensors += [(True, tensor) for tensor in (detector.state.values() if detector else ())]
@@ -119,23 +123,23 @@ def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
         part = ACTIVITY if activity else "encoder"
         size = tensor.nbytes // slots
         cpu = tensor.device.type == "cpu"
-        found[part] += Footprint(own=size) if cpu else Footprint(device=size)
-    return found
+        sizes_by_part[part] += Footprint(own=size) if cpu else Footprint(device=size)
+    return sizes_by_part
 
 
 def in_use(part: object) -> Footprint:
-    """What a recogniser, or a part of one, takes while no stream has hotwords."""
-    found = footprint(part)
+    """Return the size of a recogniser, or of a part of one, while no stream has hotwords."""
+    total = footprint(part)
     reserved = sum(tables.hotword_bytes for tables in _tables(part))
-    return found - Footprint(own=reserved)
+    return total - Footprint(own=reserved)
 
 
 def _tables(part: object) -> list[TrieTables]:
-    return [found for found in reachable(part) if isinstance(found, TrieTables)]
+    return [item for item in reachable(part) if isinstance(item, TrieTables)]
 
 
 def hotwords_of(recogniser: Recogniser) -> dict[str, Any]:
-    """The most that the hotwords of one stream take, and for how many streams there is room."""
+    """Return the most memory for the hotwords of one stream, and for how many streams there is room."""
     size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
     return {"stream": sizes(size), "streams": MOST_NODES // MOST_NODES_A_STREAM}
 
