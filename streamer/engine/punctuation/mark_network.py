@@ -1,7 +1,7 @@
-"""The network that reads words: a few convolutions over word vectors, with a fixed view back and ahead.
+"""The network of the punctuation model: a few convolutions over word vectors, with a fixed view back and ahead.
 
-The answer for a word must be the same bits wherever the word stands in a batch. So all sums over the width are computed
-by products of blocks of the same shape, everything else works on single words, and places without a word are zero.
+The bits of the answer for a word must not depend on its place in a batch. So all sums over the width are computed as
+products of blocks of the same shape, all other operations work on single words, and places without a word are zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional
 BLOCK = 32
 """The number of words in each product of matrices. The products give the same bits for any number of blocks."""
 
-# In milliseconds: the pauses that the network tells apart. Number 0 stands for an unknown one.
+# The bounds in milliseconds between the classes of pauses. Class 0 is an unknown pause.
 PAUSE_BOUNDS = (60, 140, 240, 360, 520, 760)
 PAUSES = len(PAUSE_BOUNDS) + 2
 MARKS = 4
@@ -39,34 +39,34 @@ class NetworkShape:
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> NetworkShape:
-        """From the values of `asdict`, as they are read from JSON."""
+        """Read a shape from the values of `asdict` in JSON."""
         views = tuple(tuple(int(place) for place in view) for view in values["views"])
         if not views or not all(view and 0 in view for view in views):
             raise ValueError("every convolution must see its own place")
         return cls(int(values["embedding"]), int(values["width"]), views)
 
     def values(self) -> dict[str, Any]:
-        """The shape for JSON."""
+        """Return the shape for JSON."""
         return asdict(self)
 
     @property
     def behind(self) -> int:
-        """How many words before a word its answer depends on."""
+        """The number of words before a word on which its answer depends."""
         return -sum(min(view) for view in self.views)
 
     @property
     def ahead(self) -> int:
-        """How many words after a word its answer depends on."""
+        """The number of words after a word on which its answer depends."""
         return sum(max(view) for view in self.views)
 
     @property
     def gap(self) -> int:
-        """How many empty places must lie between texts in a row, so that they do not see each other."""
+        """The number of empty places that must lie between two texts, so that neither sees the other."""
         return max(max(-min(view), max(view)) for view in self.views)
 
 
 class MarkNetwork(nn.Module):
-    """Word vectors and pauses in, scores of the marks and cases out."""
+    """Computes the scores of marks and cases from word vectors and pauses."""
 
     def __init__(self, shape: NetworkShape) -> None:
         super().__init__()
@@ -80,38 +80,38 @@ class MarkNetwork(nn.Module):
         )
         self.judge = nn.Linear(shape.width, MARKS + CASES)
 
-    def forward(self, vectors: Tensor, pauses: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of marks [rows, places, 4] and of cases [rows, places, 3].
+    def forward(self, vectors: Tensor, pauses: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores of marks [rows, places, 4] and of cases [rows, places, 3].
 
-        `vectors` [rows, places, embedding] are those of the words or `end`; `pauses` [rows, places] are the numbers of
-        the pauses before them; `taken` [rows, places] is 1 where there is a word or an end, and else 0.
+        `vectors` [rows, places, embedding] has the vectors of words or `end`; `pauses` [rows, places] has the classes
+        of the pauses before them; `occupied` [rows, places] is 1 where there is a word or an end, and otherwise 0.
         """
-        held = taken.unsqueeze(2)
+        mask = occupied.unsqueeze(2)
         hidden = vectors + self.pauses(pauses)
         for norm, convolution, view in zip(self.norms, self.convolutions, self.shape.views, strict=False):
-            seen = _seen(norm(hidden) * held, view)
-            found = functional.relu(_product(seen, convolution))
-            hidden = found if hidden.shape != found.shape else hidden + found
+            inputs = _in_view(norm(hidden) * mask, view)
+            output = functional.relu(_product(inputs, convolution))
+            hidden = output if hidden.shape != output.shape else hidden + output
         scores = _product(self.norms[-1](hidden), self.judge)
         return scores[..., :MARKS], scores[..., MARKS:]
 
 
 def pause_number(pause_ms: int | None) -> int:
-    """The number of a pause for the network."""
+    """Return the class of a pause for the network."""
     if pause_ms is None:
         return 0
     return 1 + sum(pause_ms >= bound for bound in PAUSE_BOUNDS)
 
 
-def _seen(hidden: Tensor, view: Sequence[int]) -> Tensor:
-    """The vectors of the places in view, side by side. Beyond the ends there are zeros."""
+def _in_view(hidden: Tensor, view: Sequence[int]) -> Tensor:
+    """Return the vectors of the places in view, side by side. There are zeros beyond the ends."""
     before, after, places = -min(view), max(view), hidden.shape[1]
     padded = functional.pad(hidden, (0, 0, before, after))
     return torch.cat([padded[:, before + place : before + place + places] for place in view], dim=2)
 
 
 def _product(values: Tensor, linear: nn.Module) -> Tensor:
-    """What the linear layer makes of the values [rows, places, width]."""
+    """Apply the linear layer to the values [rows, places, width]."""
     assert isinstance(linear, nn.Linear)
     rows, places, width = values.shape
     if linear.weight.requires_grad or rows * places % BLOCK:

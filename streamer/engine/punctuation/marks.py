@@ -1,4 +1,4 @@
-"""What the punctuation model reads and says: words with pauses, the mark after each word, and its capitals. Pure."""
+"""The input and output of the punctuation model: words with pauses, and the mark and the capitals of each word."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-# In names, the letter after these is a capital too: O'Brien, McCarthy.
+# In names, the letter after these beginnings is also a capital: O'Brien, McCarthy.
 _INNER_CAPITAL = re.compile(r"^(o'|mc)(?=[a-z]{3})")
 
 
 class Mark(Enum):
-    """What is written directly after a word."""
+    """A mark directly after a word."""
 
     NONE = ""
     COMMA = ","
@@ -25,14 +25,14 @@ class Mark(Enum):
 
 
 class Case(Enum):
-    """How a word is written within a sentence. The first word of a sentence has a capital in any case."""
+    """The capitals of a word within a sentence. The first word of a sentence always has a capital."""
 
     LOWER = "lower"
     FIRST = "first"
     ALL = "all"
 
     def written(self, word: str, begins: bool = False) -> str:
-        """The word, given in lower case, with its capitals. `begins`: it is the first word of a sentence."""
+        """Return a word in lower case with its capitals. `begins`: it is the first word of a sentence."""
         if self is Case.ALL:
             stem = word.removesuffix("'s")
             return stem.upper() + word[len(stem) :]
@@ -47,8 +47,8 @@ class Case(Enum):
 class HeardWord:
     """A word as it was recognised, in lower case, and the silence from its end to the start of the next word.
 
-    `pause_ms` is None if it is unknown. For the last word of a window, None means that more may follow. A number means
-    that the segment ended there, with at least so much silence.
+    `pause_ms` is None if it is not known. For the last word of a window, None means that more words may follow, and a
+    number means that the segment ended there, with at least this much silence.
     """
 
     word: str
@@ -59,8 +59,8 @@ class HeardWord:
 class MarkedWord:
     """The mark after a word, and its capitals within a sentence.
 
-    A word whose predecessor has a mark that ends a sentence begins the next one, which `case` does not say. So a
-    capital and the mark before it always agree, although they were decided at different times.
+    `case` does not depend on the mark before the word. A word after a mark that ends a sentence gets its capital from
+    that mark, so both always agree, although they are decided at different times.
     """
 
     mark: Mark

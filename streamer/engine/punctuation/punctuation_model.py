@@ -1,7 +1,7 @@
-"""The punctuation model: says which mark follows a word and which capitals it has, from the words around it.
+"""The punctuation model. It finds the mark after a word, and its capitals, from the words around it.
 
-The answer for a word depends on nothing but the words and pauses from `behind` words before it to `ahead` words after
-it. So it is the same however the audio was divided, and whichever other streams are computed in the same batch.
+The answer for a word depends only on the words and pauses from `behind` words before it to `ahead` words after it. It
+does not depend on the division of the audio, nor on other streams in the same batch.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ PUNCTUATION_FILE = "punctuation.safetensors"
 _FILE = ModelFileKind("punctuation model", "punctuation", "streamer-punctuation-1", "train_punctuation.py")
 _MARKS = tuple(Mark)
 _CASES = tuple(Case)
-_END_MS = 600  # a pause after which a segment may have ended, as the network knows it
+_END_MS = 600  # the pause after the last word for which `over` computes the marks
 _NO_WORD = (0,) * (1 + AFFIXES)
-_REMEMBERED = 8192  # words whose rows are remembered
-_HALF_LIMIT = 60_000  # the greatest value of a weight in half precision, about
+_CACHED_WORDS = 8192  # the number of words whose rows are cached
+_HALF_LIMIT = 60_000  # a bit less than the greatest number in half precision
 
 
 class PunctuationModel:
-    """Marks and capitals for windows of words, many streams in one call."""
+    """Computes marks and capitals for windows of words of many streams in one call."""
 
     def __init__(self, words: Sequence[str], rows: Tensor, scales: Tensor, network: MarkNetwork) -> None:
-        """`rows` [number, embedding] are whole numbers from -127 to 127, to be multiplied by the `scales` [number]."""
+        """`rows` [number, embedding] has whole numbers from -127 to 127. Their factors are in `scales` [number]."""
         self._words = list(words)
         self._rows = rows
         self._scales = scales
         self._network = network.float().eval().requires_grad_(False)
         numbers = WordRows(self._words, len(rows) - len(self._words) - 1)
-        self._numbers = lru_cache(_REMEMBERED)(numbers.of)
+        self._numbers = lru_cache(_CACHED_WORDS)(numbers.of)
 
     @property
     def behind(self) -> int:
-        """How many words a window must have before the first word that it asks about, if there are so many."""
-        # One more than the network sees, because the pause before a word is said by the word before it.
+        """How many words a window must have before the first word whose answer is used, if the stream has them."""
+        # One more than the network sees, because the pause before a word is a field of the word before it.
         return self._network.shape.behind + 1
 
     @property
     def ahead(self) -> int:
-        """How many words must follow a word, in the same segment, before its answer is settled."""
+        """How many words of the same segment must follow a word before its answer is settled."""
         return self._network.shape.ahead
 
     @torch.inference_mode()
     def over(self, words: Sequence[str]) -> float:
-        """How likely it is that a sentence is over after these words, if the speaker pauses there."""
+        """Return the probability that a sentence is over after these words, if the speaker pauses there."""
         window = [HeardWord(word.lower(), 0) for word in words[-self.behind :]]
         if not window:
             return 0.0
         line = _Line(self._numbers, self._network.shape.gap)
         line.add([*window[:-1], HeardWord(window[-1].word, _END_MS)])
-        chances = torch.softmax(self._scores(line)[0][len(window) - 1], 0).tolist()
-        return float(sum(chance for mark, chance in zip(_MARKS, chances, strict=True) if mark.ends_sentence))
+        shares = torch.softmax(self._scores(line)[0][len(window) - 1], 0).tolist()
+        return float(sum(chance for mark, chance in zip(_MARKS, shares, strict=True) if mark.ends_sentence))
 
     @torch.inference_mode()
     def read(self, windows: Sequence[Sequence[HeardWord]]) -> list[list[MarkedWord]]:
-        """The answer for every word of each window.
+        """Return the answer for every word of each window.
 
-        It is meant to be used from the word on that has `behind` words before it, or from the first word of the stream.
-        The last `ahead` words may get another answer when more words are known, unless the segment ended there: then
-        the last word has a pause.
+        Only the answers of words with `behind` words before them, or from the start of the stream, are right. The last
+        `ahead` words may get other answers when more words come, unless the segment ended there: then the last word
+        has a pause.
         """
         line = _Line(self._numbers, self._network.shape.gap)
         starts = [line.add(window) for window in windows]
@@ -82,18 +82,18 @@ class PunctuationModel:
         ]
 
     def _scores(self, line: _Line) -> tuple[Tensor, Tensor]:
-        """The scores of the marks and of the cases [places, kinds] of all words of a line."""
+        """Return the scores of the marks and of the cases [places, kinds] for all words of a line."""
         line.fill()
         table = torch.tensor(line.rows)
         vectors = self._vectors(table)
         vectors[line.ends] = self._network.end
-        taken = (table[:, 1] != 0).float()
-        taken[line.ends] = 1.0
-        marks, cases = self._network(vectors.unsqueeze(0), torch.tensor([line.pauses]), taken.unsqueeze(0))
+        occupied = (table[:, 1] != 0).float()
+        occupied[line.ends] = 1.0
+        marks, cases = self._network(vectors.unsqueeze(0), torch.tensor([line.pauses]), occupied.unsqueeze(0))
         return marks[0], cases[0]
 
     def _vectors(self, numbers: Tensor) -> Tensor:
-        """The vectors of words [words, embedding]: the sums of their rows, always added in the same order."""
+        """Return the vectors of words [words, embedding]. Each is the sum of its rows, always in the same order."""
         flat = numbers.flatten()
         rows = self._rows.index_select(0, flat).float() * self._scales.index_select(0, flat).unsqueeze(1)
         first, *others = rows.view(*numbers.shape, -1).unbind(1)
@@ -104,7 +104,7 @@ class PunctuationModel:
 
     @classmethod
     def build(cls, words: Sequence[str], vectors: Tensor, network: MarkNetwork) -> PunctuationModel:
-        """From vectors of the rows in full precision, which are rounded to the precision of the file."""
+        """Make a model from vectors in full precision. They are rounded to the precision of the file."""
         scales = (vectors.abs().amax(1) / 127).clamp(min=1e-8)
         rows = (vectors / scales.unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)
         rounded = MarkNetwork(network.shape)
@@ -122,9 +122,9 @@ class PunctuationModel:
     def load(cls, folder: Path | str) -> PunctuationModel:
         """Read the model of a bundle."""
         path = Path(folder) / PUNCTUATION_FILE
-        described, tensors = _FILE.read(path)
+        description, tensors = _FILE.read(path)
         with _FILE.parts(path):
-            shape = NetworkShape.parse(described["shape"])
+            shape = NetworkShape.parse(description["shape"])
             words = bytes(tensors.pop("words").numpy()).decode().split("\n")
             rows, scales = tensors.pop("rows"), tensors.pop("scales")
             if rows.dtype != torch.int8 or rows.shape != (len(scales), shape.embedding) or len(rows) <= len(words) + 1:
@@ -135,7 +135,7 @@ class PunctuationModel:
 
 
 class _Line:
-    """The words of all windows one after another, with gaps between them: what the network reads."""
+    """The words of all windows one after another, with gaps between them, as the network reads them."""
 
     def __init__(self, numbers: Callable[[str], tuple[int, ...]], gap: int) -> None:
         self._numbers, self._gap = numbers, gap
@@ -144,12 +144,12 @@ class _Line:
         self.ends: list[int] = []  # the places where a segment ends
 
     def add(self, window: Sequence[HeardWord]) -> int:
-        """Append a window and a gap. Returns the place of its first word."""
+        """Append a window and a gap. Return the place of its first word."""
         start, pause_ms = len(self.rows), None
-        for heard in window:
-            self.rows.append(self._numbers(heard.word))
+        for word in window:
+            self.rows.append(self._numbers(word.word))
             self.pauses.append(pause_number(pause_ms))
-            pause_ms = heard.pause_ms
+            pause_ms = word.pause_ms
         if pause_ms is not None:
             self.ends.append(len(self.rows))
             self.rows.append(_NO_WORD)
@@ -158,7 +158,7 @@ class _Line:
         return start
 
     def fill(self) -> None:
-        """Leave places empty until they are whole blocks."""
+        """Append empty places until the line has whole blocks."""
         self._leave(-len(self.rows) % BLOCK)
 
     def _leave(self, places: int) -> None:

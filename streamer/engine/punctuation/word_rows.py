@@ -1,6 +1,7 @@
-"""Which rows of the table of word vectors belong to a word: its own, and those of how it begins and ends. Pure.
+"""The rows of a word in the table of word vectors: a row for the word itself, and rows for its beginning and its end.
 
-A word outside the vocabulary has only the latter. They are found by a checksum, and several beginnings may share a row.
+A word outside the vocabulary has only the rows for beginning and end. A checksum chooses these rows, so several
+beginnings may share a row.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import zlib
 from collections.abc import Sequence
 
 AFFIXES = 3
-"""The number of rows that every word has besides its own."""
+"""The number of rows for the beginning and the end of every word."""
 
 
 class WordRows:
-    """The rows of each word. Row 0 stands for no word, and takes the place of the own row of an unknown one."""
+    """The rows of each word. Row 0 means no word. An unknown word has it in place of a row of its own."""
 
     def __init__(self, words: Sequence[str], affix_rows: int) -> None:
         self._own = {word: number for number, word in enumerate(words, start=1)}
@@ -24,7 +25,7 @@ class WordRows:
         return self._first_affix + self._affix_rows
 
     def of(self, word: str) -> tuple[int, ...]:
-        """The numbers of its rows: its own one first, then AFFIXES others."""
+        """Return the numbers of the rows of a word: first its own row, then AFFIXES others."""
         affixes = (f"{word[:3]}-", f"-{word[-2:]}", f"-{word[-4:]}+")
         return self._own.get(word, 0), *map(self._affix_row, affixes)
 

@@ -1,4 +1,4 @@
-"""Expands the hypotheses of a slot by the frames of a step, with the compiled loops, and holds the tables they need."""
+"""Expands the hypotheses of a slot by the frames of a step, with the compiled loops and their tables."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from streamer.engine.search.hotwords.hotword_compiler import CompiledHotwords
 from streamer.engine.search.search import BLANK
 from streamer.engine.work.parts import Work
 
-# Of words with the same pronunciation only the likeliest are considered.
-MOST_HOMOPHONES = 8
-LEAST_HOMOPHONES = 4  # room for hotwords that sound alike, even if no words of the lexicon do
+MOST_HOMOPHONES = 8  # of words with the same pronunciation, only the likeliest are considered
+LEAST_HOMOPHONES = 4  # room for hotwords with the same pronunciation, even if the lexicon has no such words
 
 
 @dataclass
 class LastWords:
-    """The words with which hypotheses could end now: [rows, homophones]. Worth 0 means that there is none."""
+    """The words with which hypotheses could end now: [rows, homophones]. A worth of 0 means that there is no word."""
 
     words: NDArray[np.int64]
     worth: NDArray[np.float64]
-    posteriors: NDArray[np.float64]  # [rows]: geometric mean over the phones
+    posteriors: NDArray[np.float64]  # [rows]: the geometric mean over the phones
     whole: NDArray[np.float64]  # [rows]: the worth of ending with no further word; 0 in the middle of a word
 
 
@@ -39,10 +38,16 @@ class BeamExpander:
     """Expands beams step by step, with the lexicon, the language model and the hotwords of the streams."""
 
     def __init__(
-        self, lexicon: Lexicon, language: LanguageModel, options: BeamOptions, boundary: int, units: int, slots: int,
+        self,
+        lexicon: Lexicon,
+        language: LanguageModel,
+        options: BeamOptions,
+        boundary: int,
+        units: int,
+        slots: int,
         first: BeamExpander | None = None,
-    ) -> None:  # fmt: skip
-        """`first`: that of the first pass. This one shares its tables and hotwords."""
+    ) -> None:
+        """`first` is the expander of the first pass, if this is the second. Both share its tables and hotwords."""
         self._options, self._language = options, language
         homophones = min(max(lexicon.homophones, LEAST_HOMOPHONES), MOST_HOMOPHONES)
         self._rules = Rules(
@@ -65,22 +70,22 @@ class BeamExpander:
         else:
             self._nodes = TrieTables(lexicon, self._worth, language.unigrams, homophones, boundary, slots)
             self._bonuses = HotwordBonuses(slots)
-        # The loops are compiled now, or read from where they are kept, not while somebody waits for words.
-        nothing = Beams(1, options.beam, language.start)
-        self.step(nothing, 0, torch.zeros(0, units), rescored=False)
-        self.last_words(nothing, 0, 1, sentence=False)
+        # Run the loops once, so that they are compiled, or read from disk, before a client waits for words.
+        empty = Beams(1, options.beam, language.start)
+        self.step(empty, 0, torch.zeros(0, units), rescored=False)
+        self.last_words(empty, 0, 1, sentence=False)
 
     @property
     def look_ahead(self) -> NDArray[np.float32]:
-        """For each node, what a hypothesis is multiplied with to decide which ones are kept."""
+        """The factor for each node in the rank of a hypothesis. The ranks decide which hypotheses are kept."""
         return self._nodes.arrays.ahead
 
     def _worth(self, log_probabilities: Tensor) -> Tensor:
-        """The factor by which a word of this language model probability multiplies the mass of a hypothesis."""
+        """Return the factor of a word with this language model probability in the mass of a hypothesis."""
         return (log_probabilities.double() * self._options.language_weight + self._options.word_bonus).exp()
 
     def set_hotwords(self, slot: int, hotwords: CompiledHotwords | None) -> Work[None]:
-        """Set the hotwords of the stream in a slot. NotNow if there is no room for them."""
+        """Set the hotwords of the stream in a slot. NotNow if there is no room for them now."""
         self._bonuses.remove(slot)
         if hotwords is None:
             self._nodes.remove(slot)
@@ -89,33 +94,33 @@ class BeamExpander:
         yield from self._bonuses.put(slot, hotwords.bonuses, root)
 
     def ends_no_word(self, node: int) -> bool:
-        """Whether no word could end at this node of the trie."""
+        """Return whether no word ends at this node of the trie."""
         return not self._nodes.arrays.table[node, WORD_COUNT]
 
     def last_words(self, beams: Beams, slot: int, rows: int, *, sentence: bool) -> LastWords:
-        """The words with which the first `rows` hypotheses could end if the segment ended here.
+        """Return the words with which the first `rows` hypotheses could end if the segment ended here.
 
-        `sentence`: how well the sentence ends with them counts.
+        `sentence`: their worth includes the probability that a sentence ends with them.
         """
         shape = rows, self._rules.homophones
-        found = LastWords(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(rows), np.zeros(rows))
-        last_words(self._tables, self._rules, slot, beams.hypotheses[slot, :rows], sentence, *vars(found).values())
-        return found
+        result = LastWords(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(rows), np.zeros(rows))
+        last_words(self._tables, self._rules, slot, beams.hypotheses[slot, :rows], sentence, *vars(result).values())
+        return result
 
     def step(self, beams: Beams, slot: int, log_probabilities: Tensor, rescored: bool) -> Records:
-        """Read a step of emissions [frames, units]. Returns the words that ended in it.
+        """Read a step of emissions [frames, units]. Return the words that ended in it.
 
-        `rescored` says that the words of the beams were rescored where the steps before this one ended.
+        `rescored`: the words of the beams were rescored after each earlier step.
         """
         frames = np.ascontiguousarray(log_probabilities.float().numpy())
-        ended: Records = np.empty(len(frames) * self._rules.endings, ENDED_WORD)
+        records: Records = np.empty(len(frames) * self._rules.endings, ENDED_WORD)
         before = int(beams.frames[slot])
         number, scale = read_step(
-            self._tables, self._rules, slot, beams.hypotheses[slot], frames, before, rescored, ended
+            self._tables, self._rules, slot, beams.hypotheses[slot], frames, before, rescored, records
         )
         beams.scale[slot] += scale
         beams.frames[slot] += len(frames)
-        return ended[:number]
+        return records[:number]
 
     @property
     def _tables(self) -> Tables:

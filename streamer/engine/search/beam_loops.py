@@ -1,6 +1,6 @@
-"""The loops of the prefix beam search: they read a step of emissions and grow the hypotheses of a slot frame by frame.
+"""The loops of the prefix beam search. They read a step of emissions, and grow the hypotheses of a slot frame by frame.
 
-They are compiled (`compiled_loop.py`). The attributes of a hypothesis are the fields of `HYPOTHESIS`.
+They are compiled (`compiled_loop.py`). A hypothesis has the fields of `HYPOTHESIS`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from streamer.engine.search.hotwords.bonus_loops import BonusArrays, extend_hash
 from streamer.engine.search.row_loops import NOBODY, best_of, find, index_for, put
 from streamer.engine.search.search import BLANK
 
-_SMALLEST, _SMALL = 1e-250, 1e-100  # masses are scaled before they are smaller
+_SMALLEST, _SMALL = 1e-250, 1e-100  # masses are scaled when the greatest is smaller than _SMALL
 
 
 class Rules(NamedTuple):
-    """The thresholds and weights of `BeamOptions`, as the loops need them."""
+    """The thresholds and weights of `BeamOptions` for the loops."""
 
     tokens: int
     endings: int
@@ -41,7 +41,7 @@ class Rules(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What all streams share, and the hotwords of each slot."""
+    """The tables that all streams share, and the hotwords of each slot."""
 
     trie: TrieArrays
     language: LanguageArrays
@@ -53,38 +53,38 @@ _CANDIDATE = np.dtype(
         ("total", np.float64),
         ("in_blank", np.float64),
         ("node", np.int32),
-        ("source", np.int32),  # the hypothesis whose words it has
-        ("grew", np.bool_),  # by a phone
+        ("source", np.int32),  # the row of the hypothesis with the same words
+        ("grew", np.bool_),  # whether it has one phone more
     ],
     align=True,
 )
-"""What a hypothesis may become in a frame."""
+"""A candidate for a hypothesis after a frame."""
 
 
 class _Step(NamedTuple):
-    """What stays the same while a step is read, and where its words are written."""
+    """The inputs and outputs of a step that all its frames share."""
 
     tables: Tables
     rules: Rules
     slot: int
-    former: NDArray[np.int64]  # finds the histories that were rescored before the step
-    gains: NDArray[np.float64]  # of each of them
+    former: NDArray[np.int64]  # an index of the histories that were rescored before the step
+    gains: NDArray[np.float64]  # the gain of each of these histories
     candidates: Records
-    ranks: NDArray[np.float64]  # of each candidate: its mass, times the look-ahead of its node
-    ended: Records
+    ranks: NDArray[np.float64]  # the mass of each candidate, times the look-ahead of its node
+    records: Records  # the words that ended in the step
 
 
 @inlined_loop
 def word_worth(tables: Tables, rules: Rules, slot: int, hypothesis: Any, word: int) -> float:
-    """The factor by which a word that ends here multiplies the mass of the hypothesis."""
+    """Return the factor of a word that ends here in the mass of the hypothesis."""
     language, bonuses = tables.language, tables.bonuses
     older, last = hypothesis.older, hypothesis.last
     if bonuses.roots[slot] == 0:
         return math.exp(score(language, older, last, word) * rules.language_weight + rules.word_bonus)
-    # The stream's own trie has all pronunciations of a hotword, so those in the lexicon would count twice.
+    # The trie of the stream has all pronunciations of a hotword, so those in the lexicon would count twice.
     if hypothesis.node < tables.trie.shared and is_own(bonuses, slot, word):
         return 0.0
-    # In a context an unknown word is word 0 of the language model. As a word it gets a score of its own.
+    # In a context, an unknown word is word 0 of the language model. As the next word, it gets a score of its own.
     if word < language.words:
         chance = score(language, older if older < language.words else 0, last if last < language.words else 0, word)
     else:
@@ -95,25 +95,32 @@ def word_worth(tables: Tables, rules: Rules, slot: int, hypothesis: Any, word: i
 
 @inlined_loop
 def end_worth(tables: Tables, rules: Rules, slot: int, older: int, last: int, sentence: bool) -> float:
-    """The factor for the end after these words. `sentence`: how well a sentence ends there counts."""
+    """Return the factor of the end after these words. `sentence`: it includes the end of the sentence."""
     words, log_worth = tables.language.words, 0.0
     if sentence and rules.end_weight:
-        known = older if older < words else 0, last if last < words else 0
-        log_worth += score(tables.language, known[0], known[1], SENTENCE_END) * rules.end_weight
-    if tables.bonuses.roots[slot]:  # nothing follows, so take back what was lent for unfinished phrases
+        context = older if older < words else 0, last if last < words else 0
+        log_worth += score(tables.language, context[0], context[1], SENTENCE_END) * rules.end_weight
+    if tables.bonuses.roots[slot]:  # nothing follows, so the bonuses that were lent for incomplete phrases go
         log_worth -= lent_after(tables.bonuses, slot, older, last)
     return math.exp(log_worth)
 
 
 @compiled_loop
 def last_words(
-    tables: Tables, rules: Rules, slot: int, rows: Any, sentence: bool, words: NDArray[np.int64],
-    worth: NDArray[np.float64], posteriors: NDArray[np.float64], whole: NDArray[np.float64],
-) -> None:  # fmt: skip
-    """The words with which these hypotheses could end, if the segment ended here.
+    tables: Tables,
+    rules: Rules,
+    slot: int,
+    rows: Any,
+    sentence: bool,
+    words: NDArray[np.int64],
+    worth: NDArray[np.float64],
+    posteriors: NDArray[np.float64],
+    whole: NDArray[np.float64],
+) -> None:
+    """Find the words with which these hypotheses could end, if the segment ended here.
 
-    Written: the words [rows, homophones] and their worth, 0 where there is none; the mean over the phones of each; and
-    for each row the worth of ending with no further word, 0 in the middle of a word.
+    Write the words [rows, homophones] and their worth, which is 0 where there is no word; the geometric mean over the
+    phones of each row; and for each row the worth of ending with no further word, which is 0 in the middle of a word.
     """
     trie = tables.trie
     for row in range(len(rows)):
@@ -134,21 +141,28 @@ def last_words(
 
 @inlined_loop
 def _add(
-    found: Any, ranks: NDArray[np.float64], number: int, ahead: NDArray[np.float32], node: int, total: float,
-    in_blank: float, source: int, grew: bool,
-) -> int:  # fmt: skip
-    """Add a candidate, unless it is impossible. Returns how many there are."""
+    candidates: Any,
+    ranks: NDArray[np.float64],
+    number: int,
+    ahead: NDArray[np.float32],
+    node: int,
+    total: float,
+    in_blank: float,
+    source: int,
+    grew: bool,
+) -> int:
+    """Add a candidate, unless it is impossible. Return the number of candidates."""
     ranks[number] = total * ahead[node]
     if ranks[number] <= 0:
         return number
-    one = found[number]
+    one = candidates[number]
     one.total, one.in_blank, one.node, one.source, one.grew = total, in_blank, node, source, grew
     return number + 1
 
 
 @compiled_loop
 def _likeliest(probabilities: NDArray[np.float64], rules: Rules) -> NDArray[np.int64]:
-    """The likeliest phones of a frame."""
+    """Return the likeliest phones of a frame."""
     phones = probabilities.copy()
     phones[BLANK], phones[rules.boundary] = -1.0, -1.0
     return best_of(phones, min(rules.tokens, len(phones) - 2))
@@ -156,15 +170,21 @@ def _likeliest(probabilities: NDArray[np.float64], rules: Rules) -> NDArray[np.i
 
 @compiled_loop
 def _end_words(
-    step: _Step, now: Any, alive: int, probability: float, index: NDArray[np.int64], inflow: NDArray[np.float64],
-    origin: NDArray[np.int64], count: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Let the likeliest words end, with this probability of a boundary. Equal ones are merged.
+    step: _Step,
+    now: Any,
+    alive: int,
+    probability: float,
+    index: NDArray[np.int64],
+    inflow: NDArray[np.float64],
+    origin: NDArray[np.int64],
+    count: int,
+) -> tuple[int, int]:
+    """Let the likeliest words end, with this probability of a boundary. Merge equal results.
 
-    What they become at the root is written behind the beam, and flows into hypotheses that wait there already. Returns
-    how many were written, and how many words have ended in the step.
+    The new hypotheses at the root are written after the beam. If the beam already has such a hypothesis, the mass flows
+    into it. Return how many were written, and how many words have ended in the step.
     """
-    tables, rules, former, gains, beam = step.tables, step.rules, step.former, step.gains, len(inflow)
+    tables, rules, before_step, gains, beam = step.tables, step.rules, step.former, step.gains, len(inflow)
     table, likely, words = tables.trie.table, tables.trie.likely, tables.trie.words
     guesses = np.empty(alive * rules.homophones)
     rows, places = np.empty(len(guesses), np.int64), np.empty(len(guesses), np.int64)
@@ -180,28 +200,28 @@ def _end_words(
         one, word = now[rows[guess]], words[places[guess]]
         mass = one.total * probability * word_worth(tables, rules, step.slot, one, word)
         history, gain = extend_hash(one.history, word), one.gain
-        known = find(former, history, 0)
-        if known != NOBODY:  # the words of the beam before the step were rescored, and this history is one of them
-            gain = gains[known]
+        place_before = find(before_step, history, 0)
+        if place_before != NOBODY:  # the beam before the step had this history, and it was rescored
+            gain = gains[place_before]
             mass *= math.exp(gain - one.gain)
         if mass <= 0:
             continue
-        there = find(index, history, ROOT)
-        if there >= beam:
-            now[there].total += mass
+        existing = find(index, history, ROOT)
+        if existing >= beam:
+            now[existing].total += mass
             continue
-        if there != NOBODY:
-            inflow[there] += mass
-            if origin[there] != there:
+        if existing != NOBODY:
+            inflow[existing] += mass
+            if origin[existing] != existing:
                 continue
-            origin[there] = beam + written
+            origin[existing] = beam + written
         new = now[beam + written]
         new.history, new.node, new.older, new.last, new.back = history, ROOT, one.last, word, beam + count
         new.start, new.end, new.start_mass, new.gain, new.in_blank = 0, 0, 0.0, gain, 0.0
-        new.total = 0.0 if there != NOBODY else mass
-        if there == NOBODY:
+        new.total = 0.0 if existing != NOBODY else mass
+        if existing == NOBODY:
             put(index, beam + written, history, ROOT)
-        record = step.ended[count]
+        record = step.records[count]
         record.before, record.word, record.start, record.end = one.back, word, one.start, one.end
         record.phones, record.probability = table[one.node, DEPTH], one.total / one.start_mass
         written, count = written + 1, count + 1
@@ -212,9 +232,9 @@ def _end_words(
 def _grow(
     step: _Step, now: Any, alive: int, then: Any, frame: int, probabilities: NDArray[np.float64], count: int
 ) -> tuple[int, int]:
-    """Read a frame. Returns how many hypotheses live on, and how many words have ended in the step."""
+    """Read a frame. Return the number of living hypotheses, and how many words have ended in the step."""
     trie, rules, root = step.tables.trie, step.rules, step.tables.bonuses.roots[step.slot]
-    table, parents, ahead, found, ranks = trie.table, trie.parents, trie.ahead, step.candidates, step.ranks
+    table, parents, ahead, candidates, ranks = trie.table, trie.parents, trie.ahead, step.candidates, step.ranks
     beam = len(step.gains)
     index = index_for(len(now))
     for row in range(alive):
@@ -223,8 +243,9 @@ def _grow(
             one.start, one.start_mass = frame, one.total
         put(index, row, one.history, one.node)
 
-    # If the parent of a hypothesis is in the beam too, what it grows by this unit flows into the hypothesis. After
-    # the same phone only paths that end in a blank do: the others merely prolong the phone of the parent.
+    # If the parent of a hypothesis is also in the beam, the mass with which it grows by this unit flows into the
+    # hypothesis. If the parent has the same phone, only its paths that end in a blank grow: the others merely prolong
+    # the phone of the parent.
     inflow, origin = np.zeros(beam), np.arange(beam)
     flowed, flowed_own = np.zeros(beam, np.int64), np.zeros(beam, np.int64)  # the units that flowed, as bits
     for row in range(alive):
@@ -255,34 +276,36 @@ def _grow(
         unit = table[one.node, UNIT]
         in_blank = one.total * probabilities[BLANK]
         stay = in_blank + (one.total - one.in_blank) * probabilities[unit]
-        # The frames of the running word are those of the larger part.
+        # The frames of the running word come from the part with the greater mass.
         source = origin[row] if inflow[row] > stay else row
-        number = _add(found, ranks, number, ahead, one.node, stay + inflow[row], in_blank, source, source != row)
+        number = _add(candidates, ranks, number, ahead, one.node, stay + inflow[row], in_blank, source, source != row)
         base = table[one.node, BASE]
         for phone in likely:
             if parents[base + phone] == one.node and not (flowed[row] >> phone) & 1:
                 mass = one.in_blank if phone == unit else one.total
-                number = _add(found, ranks, number, ahead, base + phone, mass * probabilities[phone], 0.0, row, True)
-            # From the root a hypothesis may also grow into the stream's own trie.
+                number = _add(
+                    candidates, ranks, number, ahead, base + phone, mass * probabilities[phone], 0.0, row, True
+                )
+            # From the root, a hypothesis may also grow into the trie of the stream.
             if root and one.node == ROOT and parents[root + phone] == ROOT and not (flowed_own[row] >> phone) & 1:
                 number = _add(
-                    found, ranks, number, ahead, root + phone, one.total * probabilities[phone], 0.0, row, True
+                    candidates, ranks, number, ahead, root + phone, one.total * probabilities[phone], 0.0, row, True
                 )
     for row in range(beam, beam + written):
-        number = _add(found, ranks, number, ahead, ROOT, now[row].total, 0.0, row, False)
-    return _keep(now, then, found, best_of(ranks[:number], beam), beam, frame, ending), count
+        number = _add(candidates, ranks, number, ahead, ROOT, now[row].total, 0.0, row, False)
+    return _keep(now, then, candidates, best_of(ranks[:number], beam), beam, frame, ending), count
 
 
 @compiled_loop
-def _keep(now: Any, then: Any, found: Any, best: NDArray[np.int64], beam: int, frame: int, ending: bool) -> int:
-    """Keep the best candidates. Returns how many there are."""
+def _keep(now: Any, then: Any, candidates: Any, best: NDArray[np.int64], beam: int, frame: int, ending: bool) -> int:
+    """Make hypotheses of the best candidates. Return their number."""
     # Two hypotheses at the same node with the same last two words have the same future, so the worse one hardly ever
-    # wins. If the beam is full, its place is freed for others. Most of these arise where words end.
+    # wins. If the beam is full, it is dropped to make room for others. Most such pairs arise where words end.
     crowded = ending and len(best) == beam
     futures = index_for(beam if crowded else 1)
     alive = 0
     for candidate in best:
-        chosen, one = found[candidate], then[alive]
+        chosen, one = candidates[candidate], then[alive]
         then[alive] = now[chosen.source]
         one.node, one.total, one.in_blank = chosen.node, chosen.total, chosen.in_blank
         if chosen.grew:
@@ -300,14 +323,14 @@ def _keep(now: Any, then: Any, found: Any, best: NDArray[np.int64], beam: int, f
 
 @compiled_loop
 def _let_all_end_in_blank(rows: Any, alive: int) -> None:
-    """What skipped frames do: they are left out because in them nothing but a blank is likely."""
+    """Apply frames that were skipped, because only a blank is likely in them."""
     for row in range(alive):
         rows[row].in_blank = rows[row].total
 
 
 @compiled_loop
 def _scale_down(rows: Any, alive: int) -> float:
-    """Let the greatest mass be one. Returns the natural log of what it was."""
+    """Scale the greatest mass to one. Return the natural log of its former value."""
     peak = _SMALLEST
     for row in range(alive):
         peak = max(peak, rows[row].total)
@@ -319,7 +342,7 @@ def _scale_down(rows: Any, alive: int) -> float:
 
 @compiled_loop
 def _load(rows: Any, now: Any, former: NDArray[np.int64], gains: NDArray[np.float64], rescored: bool) -> int:
-    """Copy the living rows of a beam, with their places, and their histories and gains if they were rescored."""
+    """Copy the living rows of a beam with their places, and index their histories and gains if they were rescored."""
     alive = 0
     for row in range(len(rows)):
         if rows[row].total > 0:
@@ -334,22 +357,28 @@ def _load(rows: Any, now: Any, former: NDArray[np.int64], gains: NDArray[np.floa
 
 @compiled_loop
 def read_step(
-    tables: Tables, rules: Rules, slot: int, rows: Any, log_probabilities: NDArray[np.float32], before: int,
-    rescored: bool, ended: Any,
-) -> tuple[int, float]:  # fmt: skip
+    tables: Tables,
+    rules: Rules,
+    slot: int,
+    rows: Any,
+    log_probabilities: NDArray[np.float32],
+    before: int,
+    rescored: bool,
+    records: Any,
+) -> tuple[int, float]:
     """Read a step of a slot [frames, units] into the rows of its beam, and write the words that ended in it.
 
-    `before`: the frames of the segment before it. `rescored`: the words of the beam were rescored where the steps
-    before this one ended. Returns how many words ended, and the natural log of what the masses were divided by.
+    `before` is the number of frames of the segment before the step. `rescored`: the words of the beam were rescored
+    after each earlier step. Return how many words ended, and the natural log of the divisor of the masses.
     """
     beam = len(rows)
     now, then = np.empty(beam + rules.endings, HYPOTHESIS), np.empty(beam + rules.endings, HYPOTHESIS)
     former, gains = index_for(beam), np.zeros(beam)
     alive = _load(rows, now, former, gains, rescored)
     candidates = np.empty(beam * (2 * rules.tokens + 1) + rules.endings, _CANDIDATE)
-    step = _Step(tables, rules, slot, former, gains, candidates, np.empty(len(candidates)), ended)
+    step = _Step(tables, rules, slot, former, gains, candidates, np.empty(len(candidates)), records)
     probabilities = np.empty(log_probabilities.shape[1])
-    count, scale, skipped = np.int64(0), 0.0, False  # a plain 0 is a type of its own: all would be compiled twice
+    count, scale, skipped = np.int64(0), 0.0, False  # with a plain 0, which is another type, numba would compile twice
     for number in range(len(log_probabilities)):
         blank = log_probabilities[number, BLANK]
         if math.exp(blank) >= rules.blank_ceiling:

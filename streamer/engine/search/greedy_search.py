@@ -1,4 +1,4 @@
-"""The greedy search: the likeliest unit of every frame, without a lexicon."""
+"""The greedy search. It takes the likeliest unit of every frame, without a lexicon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPACE = " "
 
 @dataclass
 class _GreedyPath:
-    """The best path of one slot with its repeats collapsed: whole words, and the letters of the running one."""
+    """The best path of one slot with merged repetitions: the whole words, and the letters of the running word."""
 
     frame: int = 0
     previous: int = BLANK
@@ -53,7 +53,7 @@ class _GreedyPath:
 
 
 class GreedySearch:
-    """Takes the best unit of every frame. The units are letters and the space, so words need no lexicon."""
+    """A Search that takes the best unit of every frame. The units are letters and the space."""
 
     def __init__(self, units: Sequence[str], slots: int, head: str = "characters") -> None:
         if SPACE not in units:
@@ -63,13 +63,13 @@ class GreedySearch:
         self._paths = [_GreedyPath() for _ in range(slots)]
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
-        """Refuse hotwords: this search only writes the letters it hears. Its whole words never change, at any age."""
+        """Refuse hotwords, because this search only writes letters. All its whole words are settled."""
         yield from ()
         if hotwords:
             raise ValueError("the greedy search does not support hotwords")
 
     def release(self, slot: int) -> None:
-        """Nothing was set up for the stream."""
+        """Do nothing, because `prepare` takes nothing."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
@@ -78,12 +78,12 @@ class GreedySearch:
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
-        found = emissions[self._head]
-        batch, frames, _ = found.shape
-        frame = found.reshape(batch * frames, -1)
-        best = frame.argmax(-1)
-        # Two transfers for the whole batch. Only what the arrays of torch and numpy have in common is used here.
-        log_probs = frame[list(range(batch * frames)), best].reshape(batch, frames).tolist()
+        scores = emissions[self._head]
+        batch, frames, _ = scores.shape
+        rows = scores.reshape(batch * frames, -1)
+        best = rows.argmax(-1)
+        # Only two transfers for the whole batch. This code works with arrays of torch and of numpy.
+        log_probs = rows[list(range(batch * frames)), best].reshape(batch, frames).tolist()
         units = best.reshape(batch, frames).tolist()
         for row, slot in enumerate(slots):
             path = self._paths[slot]
@@ -92,16 +92,16 @@ class GreedySearch:
         return self.finish(slots)
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
-        """The hypotheses of these slots if the segment ended here, in the same order. Changes no state."""
+        """Return the hypotheses of these slots if the segment ended here, in the same order. Change no state."""
         hypotheses = []
         for slot in slots:
             path = self._paths[slot]
             running = path.running_word()
             words = (*path.words, running) if running else tuple(path.words)
-            # A greedy path only grows at its end: whole words stay as they are, the running one may get more letters.
+            # A greedy path only grows at its end: whole words stay, and the running word may get more letters.
             hypotheses.append(Hypothesis(words, stable=len(path.words)))
         return hypotheses
 
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
-        """The only path there is, with probability 1."""
+        """Return the only path, with the probability 1."""
         return [(self.finish([slot])[0].words, 1.0)][:number]

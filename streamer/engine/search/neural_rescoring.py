@@ -1,7 +1,7 @@
-"""Rescores the hypotheses of a beam by the neural language model, where a step ends and where a segment ends.
+"""Rescores the hypotheses of a beam with the neural language model at the end of each step and of a segment.
 
-A hypothesis has a gain: what the neural model adds to the score of all its words. The gain of the words that ended in a
-step is counted at the end of the step, or of the first later one after which their hypothesis is not unlikely.
+The gain of a hypothesis is the number that the neural model adds to the score of all its words. The gain of words that
+ended in a step is added at the end of the step, or of the first later step after which their hypothesis is likely.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from streamer.engine.search.word_histories import NO_HISTORY
 
 
 class RescoredHistory:
-    """The words of a hypothesis as the neural model knows them, and what it adds to their score."""
+    """The words of a hypothesis as the context of the neural model, and their gain."""
 
     __slots__ = ("before", "context", "gain", "word")
 
     def __init__(self, context: Context, before: RescoredHistory | None = None, word: int = 0) -> None:
-        """`before` is the history without the last word, whose number is `word`. It is kept until the word counts."""
+        """`before` is the history without the last word, which has the number `word`, until the word is counted."""
         self.context, self.before, self.word = context, before, word
         self.gain: float = before.gain if before else 0.0
 
     def count(self, gain: float) -> None:
-        """Count the gain of the last word, after those of all words before it."""
+        """Add the gain of the last word, after those of all words before it."""
         assert self.before
         self.gain, self.before = self.before.gain + gain, None
 
 
 @dataclass(frozen=True)
 class BeamStep:
-    """What happened in the beam of a slot in one step."""
+    """The changes of the beam of a slot in one step."""
 
     slot: int
-    histories: Sequence[int]  # which history each row continues, NO_HISTORY for a dead row
-    hashes: Sequence[int]  # of the history of each row
-    masses: Sequence[float]  # of each row, with the look-ahead to the end of its word
-    ended: Callable[[int], tuple[int, int]]  # of each word that ended, the history before it and its number
+    histories: Sequence[int]  # the history that each row continues; NO_HISTORY for a dead row
+    hashes: Sequence[int]  # the hash of the history of each row
+    masses: Sequence[float]  # the mass of each row, times the look-ahead of its node
+    ended: Callable[[int], tuple[int, int]]  # returns the history before an ended word, and the number of the word
 
 
 class NeuralRescoring:
-    """Keeps the rescored histories of the rows of every slot."""
+    """The rescored histories of the rows of every slot."""
 
     def __init__(self, rescorer: Rescorer, options: BeamOptions, slots: int) -> None:
         self._rescorer, self._options = rescorer, options
@@ -58,70 +58,70 @@ class NeuralRescoring:
         self._rows[slot] = [self._rows[slot][row] for row in rows]
 
     def gains(self, slot: int) -> list[float]:
-        """The gain of each row of a slot."""
+        """Return the gain of each row of a slot."""
         return [history.gain for history in self._rows[slot]]
 
     def follow(self, steps: Sequence[BeamStep]) -> list[int]:
-        """Follow a step of the beams of some slots. Returns those with words that were rescored."""
+        """Follow a step of the beams of some slots. Return the slots with words that were rescored."""
         counted: dict[RescoredHistory, None] = {}  # in the order of their words
         changed = []
         for step in steps:
-            known = len(counted)
-            rows = self._rows[step.slot] = self._followed(step)
+            before = len(counted)
+            rows = self._rows[step.slot] = self._histories_after(step)
             least = self._options.rescoring_floor * max(step.masses)
             for history, mass in zip(rows, step.masses, strict=True):
                 if history.before and mass >= least and history not in counted:
                     counted |= dict.fromkeys(reversed(list(_waiting(history))))
-            if len(counted) > known:
+            if len(counted) > before:
                 changed.append(step.slot)
-        said = [(history.before.context, history.word) for history in counted if history.before]
-        for history, gain in zip(counted, self._word_gains(said), strict=True):
+        words = [(history.before.context, history.word) for history in counted if history.before]
+        for history, gain in zip(counted, self._word_gains(words), strict=True):
             history.count(gain)
         return changed
 
     def last_gains(self, slot: int, words: Sequence[tuple[int, int]]) -> list[float]:
-        """The gains of words that have not ended, each after the history of a row."""
+        """Return the gains of running words, each after the history of a row."""
         return self._word_gains([(self._rows[slot][row].context, word) for row, word in words])
 
     def end_gains(self, slot: int, ways: Sequence[tuple[int, int | None]]) -> list[float]:
-        """The gains of the end of the sentence after the history of a row, or after one more word."""
-        found = [(self._rows[slot][row].context, last) for row, last in ways]
-        contexts = [context if last is None else self._rescorer.after(context, last) for context, last in found]
-        said = [(context, SENTENCE_END) for context in contexts]
+        """Return the gains of the end of a sentence after the history of a row, or after one more word."""
+        pairs = [(self._rows[slot][row].context, last) for row, last in ways]
+        contexts = [context if last is None else self._rescorer.after(context, last) for context, last in pairs]
+        ends = [(context, SENTENCE_END) for context in contexts]
         weight = self._options.neural_end_weight
-        return [weight * gain for gain in self._rescorer.gains(said, self._options.neural_share)]
+        return [weight * gain for gain in self._rescorer.gains(ends, self._options.neural_share)]
 
-    def _word_gains(self, said: Sequence[SaidWord]) -> list[float]:
+    def _word_gains(self, words: Sequence[SaidWord]) -> list[float]:
         weight = self._options.neural_weight
-        return [weight * gain for gain in self._rescorer.gains(said, self._options.neural_share)]
+        return [weight * gain for gain in self._rescorer.gains(words, self._options.neural_share)]
 
-    def _followed(self, step: BeamStep) -> list[RescoredHistory]:
-        """The histories of the rows after a step."""
+    def _histories_after(self, step: BeamStep) -> list[RescoredHistory]:
+        """Return the histories of the rows after a step."""
         before, beam = self._rows[step.slot], self._options.beam
-        made: dict[int, RescoredHistory] = {NO_HISTORY: before[0]}
+        new: dict[int, RescoredHistory] = {NO_HISTORY: before[0]}
 
         def history_of(number: int) -> RescoredHistory:
             if 0 <= number < beam:
                 return before[number]
-            if number not in made:
+            if number not in new:
                 earlier, word = step.ended(number - beam)
-                former = history_of(earlier)
-                made[number] = RescoredHistory(self._rescorer.after(former.context, word), former, word)
-            return made[number]
+                previous = history_of(earlier)
+                new[number] = RescoredHistory(self._rescorer.after(previous.context, word), previous, word)
+            return new[number]
 
-        # By hash, so that words which ended in several ways are read once. Many rows have the same history.
+        # Many rows have the same history, and words may have ended in several ways. So histories are shared by hash.
         marks = dict(zip(step.histories, step.hashes, strict=True))
         same = {mark: before[number] for number, mark in marks.items() if 0 <= number < beam}
-        found: dict[int, RescoredHistory] = {}
+        by_number: dict[int, RescoredHistory] = {}
         for number, mark in marks.items():
             if mark not in same:
                 same[mark] = history_of(number)
-            found[number] = same[mark]
-        return [found[number] for number in step.histories]
+            by_number[number] = same[mark]
+        return [by_number[number] for number in step.histories]
 
 
 def _waiting(history: RescoredHistory) -> Iterator[RescoredHistory]:
-    """This history and those before it whose last words do not count yet."""
+    """Yield this history and those before it whose last words are not counted yet."""
     while history.before:
         yield history
         history = history.before

@@ -1,4 +1,4 @@
-"""Finding rows by two numbers, and ranking them, in compiled loops (`compiled_loop.py`)."""
+"""Compiled loops that find rows by two numbers, and rank values (`compiled_loop.py`)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from streamer.engine.compiled.compiled_loop import compiled_loop, inlined_loop
 
-NOBODY = -1  # no row
-_MIX, _OTHER_MIX = -4417276706812531889, -7046029254386353131  # odd, for a hash; products wrap around
+NOBODY = -1  # means that there is no row
+_MIX, _OTHER_MIX = -4417276706812531889, -7046029254386353131  # odd multipliers for a hash; products wrap around
 
 
 @compiled_loop
 def index_for(rows: int) -> NDArray[np.int64]:
-    """Room to find this many rows by two numbers. Each entry has the row, or NOBODY, and its numbers."""
+    """Return an empty index for this many rows by two numbers. Each entry has a row or NOBODY, and its numbers."""
     size = 2
     while size < 2 * rows:
         size *= 2
@@ -22,7 +22,7 @@ def index_for(rows: int) -> NDArray[np.int64]:
 
 @inlined_loop
 def _entry(index: NDArray[np.int64], first: int, second: int) -> int:
-    """The entry of the row with these two numbers, or where it would be."""
+    """Return the place of the entry for these two numbers, or of the free entry for them."""
     last = len(index) - 1
     entry = (((first + second * _MIX) * _OTHER_MIX) >> 32) & last
     while index[entry, 0] != NOBODY and (index[entry, 1] != first or index[entry, 2] != second):
@@ -32,22 +32,22 @@ def _entry(index: NDArray[np.int64], first: int, second: int) -> int:
 
 @inlined_loop
 def find(index: NDArray[np.int64], first: int, second: int) -> int:
-    """The row with these two numbers, or NOBODY."""
+    """Return the row with these two numbers; NOBODY if there is none."""
     return index[_entry(index, first, second), 0]
 
 
 @inlined_loop
 def put(index: NDArray[np.int64], row: int, first: int, second: int) -> None:
-    """Let this row be found by these two numbers."""
+    """Add this row under these two numbers."""
     entry = _entry(index, first, second)
     index[entry, 0], index[entry, 1], index[entry, 2] = row, first, second
 
 
 @compiled_loop
 def best_of(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """The places of the greatest of these values, the greatest first."""
+    """Return the places of the greatest of these values, the greatest first."""
     keys, places = values.copy(), np.arange(len(values))
-    # A quicksort that leaves out what does not reach the first places.
+    # A quicksort that does not sort the parts after the first `most` places.
     waiting = [(0, len(values) - 1)]
     while waiting:
         low, high = waiting.pop()

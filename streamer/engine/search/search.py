@@ -1,7 +1,7 @@
-"""The interface between the recogniser and its searches, and the types that pass through it.
+"""The interface between the recogniser and its searches, and its types.
 
-A search turns emissions (log-probabilities per frame) into words. Two implement this interface: `BeamSearch` and
-`GreedySearch`.
+A search turns emissions (log-probabilities per frame) into words. For the shipped model, there are `BeamSearch` and
+`GreedySearch`; public models have others.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class HypothesisWord:
     text: str
     start: int
     end: int
-    confidence: float  # geometric mean of the posteriors of its phones
-    share: float = 1.0  # the part of the search's probability that has this word at about this time; set by `finish`
+    confidence: float  # the geometric mean of the posteriors of its phones
+    share: float = 1.0  # the probability of all hypotheses with this word at about this time; `finish` sets it
 
 
 @dataclass(frozen=True)
 class Hotword:
-    """A word or phrase that a stream expects. Weight 1 is the tuned default, weight 0 has no effect.
+    """A word or phrase that a stream expects. Weight 1 is the default, and weight 0 has no effect.
 
-    A client sends it as `streamer.wire.options.Hotword`. `written` stands for it in results if it is not the same.
+    A client sends it as `streamer.wire.options.Hotword`. `written` replaces it in results, if it is not empty.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Hotword:
 class Hypothesis:
     """The best words of a segment so far. The first `stable` of them will not change.
 
-    `running` is set while a word has begun but cannot be named yet: its first frame, and the frame after its last.
+    `running` has the first frame, and the frame after the last one, of a word that has begun but is not known yet.
     """
 
     words: tuple[HypothesisWord, ...]
@@ -59,18 +59,18 @@ LikelyWords = tuple[tuple[HypothesisWord, ...], float]
 
 
 class Search(Protocol):
-    """Keeps the hypotheses of every slot and advances those of a batch together."""
+    """Keeps the hypotheses of every slot, and advances those of a batch together."""
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
-        """Set the options of the stream that takes this slot. Finished before `reset`; valid until `release`.
+        """Prepare this slot for its next stream. The work must be finished before `reset`.
 
-        Words that ended `settle_frames` frames ago no longer change; 0 means that age settles nothing. Other slots may
-        advance between the parts of the work. It raises ValueError for a hotword that cannot be used, and NotNow if
-        there is no room for it.
+        Words that ended `settle_frames` frames ago no longer change; 0 means that words are not settled by their age.
+        Other slots may advance between the parts of the work. ValueError for a hotword that cannot be used, and NotNow
+        if there is no room for it now.
         """
 
     def release(self, slot: int) -> None:
-        """Free what `prepare` has set up: the stream in this slot has ended, or its preparation was cancelled."""
+        """Free what `prepare` took, because the stream in this slot has ended, or its preparation was cancelled."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
@@ -79,10 +79,10 @@ class Search(Protocol):
         """Read the next frames of these slots and return their hypotheses, in the same order."""
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
-        """The hypotheses of these slots if the segment ended here, in the same order. Changes no state."""
+        """Return the hypotheses of these slots if the segment ended here, in the same order. Change no state."""
 
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
-        """Up to `number` different texts of a slot if the segment ended here, likeliest first.
+        """Return up to `number` different texts of a slot if the segment ended here, likeliest first.
 
         The first one is the text that `finish` returns.
         """

@@ -1,6 +1,6 @@
-"""How much of a beam agreed on each word of its best hypothesis while the word could still change.
+"""Measures how much of a beam agreed on each word of its best hypothesis while the word could still change.
 
-The share of a word is the part of the mass of all hypotheses that have the word at about the same time.
+The share of a word is the part of the mass that belongs to hypotheses with the word at about the same time.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from collections.abc import Collection, Iterable, Sequence
 
 from streamer.engine.search.search import HypothesisWord
 
-_RECENT = 24  # how many of the last entries are searched for a word; there are never more unsettled words
-_NEGLIGIBLE = 1e-4  # hypotheses less likely than this, compared with the likeliest, do not count
+_RECENT = 24  # how many of the last notes are searched for a word; there are never more unsettled words
+_NEGLIGIBLE = 1e-4  # hypotheses that are less likely than this part of the likeliest do not count
 
 
 class WordAgreement:
-    """The shares of words, collected step by step, because the last beam says nothing about words settled before."""
+    """The shares of words, collected step by step, because the last beam no longer has other words than the settled."""
 
     def __init__(self) -> None:
         self._notes: list[tuple[HypothesisWord, float, int]] = []  # word, sum of its shares, number of steps
-        self._by_text: dict[str, list[int]] = {}  # the indices of the notes
+        self._by_text: dict[str, list[int]] = {}  # the indices of the notes with a text
 
     def note(self, rows: Sequence[tuple[HypothesisWord, ...]], masses: Sequence[float]) -> None:
         """Note a step: the unsettled words of every hypothesis, those of the best one first, and the mass of each."""
         if not rows[0]:
             return
         least = _NEGLIGIBLE * max(masses)
-        alike: dict[int, tuple[HypothesisWord, ...]] = {}
+        distinct: dict[int, tuple[HypothesisWord, ...]] = {}
         mass_of: dict[int, float] = {}
         for words, mass in zip(rows, masses, strict=True):
             if mass > least:
-                alike[id(words)] = words
+                distinct[id(words)] = words
                 mass_of[id(words)] = mass_of.get(id(words), 0.0) + mass
-        shares = AgreementShares(zip(alike.values(), mass_of.values(), strict=True), {word.text for word in rows[0]})
+        shares = AgreementShares(zip(distinct.values(), mass_of.values(), strict=True), {word.text for word in rows[0]})
         for word in rows[0]:
             share, index = shares.of(word), self._index_of(word)
             if index is None:
@@ -42,7 +42,7 @@ class WordAgreement:
                 self._notes[index] = word, total + share, steps + 1
 
     def of(self, word: HypothesisWord, now: float) -> float:
-        """The mean share of a word over the steps in which it was open, and its share now."""
+        """Return the mean share of a word over the steps in which it was open, with its share `now`."""
         index = self._index_of(word, everywhere=True)
         _, total, steps = self._notes[index] if index is not None else (word, 0.0, 0)
         return min((total + now) / (steps + 1), 1.0)
@@ -58,20 +58,20 @@ class WordAgreement:
 
 
 def is_same_word(one: HypothesisWord, other: HypothesisWord) -> bool:
-    """Whether both have the same text and overlap in time."""
+    """Return whether both have the same text and overlap in time."""
     return one.text == other.text and one.start < other.end and other.start < one.end
 
 
 class AgreementShares:
-    """The parts of the mass of some hypotheses that have a word at about the same time."""
+    """The shares of words among some hypotheses."""
 
     def __init__(
         self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]], texts: Collection[str] | None = None
     ) -> None:
-        """`texts`: those of the words that will be asked for; None if they are not known."""
+        """`texts` has the texts of the words that `of` is called for; None if they are not known."""
         self._masses: list[float] = []
-        self._having: dict[str, dict[tuple[int, int], list[int]]] = {}  # by text and time, the hypotheses
-        self._known: dict[tuple[str, int, int], float] = {}
+        self._having: dict[str, dict[tuple[int, int], list[int]]] = {}  # the hypotheses by text and time
+        self._shares: dict[tuple[str, int, int], float] = {}
         for number, (words, mass) in enumerate(hypotheses):
             self._masses.append(mass)
             for word in words:
@@ -81,13 +81,13 @@ class AgreementShares:
         self._total = sum(self._masses)
 
     def of(self, word: HypothesisWord) -> float:
-        """The part of the mass that has this word."""
+        """Return the share of this word."""
         key = word.text, word.start, word.end
-        if key not in self._known:
-            found: set[int] = set()
+        if key not in self._shares:
+            having: set[int] = set()
             for (start, end), numbers in self._having.get(word.text, {}).items():
                 if word.start < end and start < word.end:
-                    found.update(numbers)
-            mass = sum(self._masses[number] for number in sorted(found))
-            self._known[key] = mass / self._total if self._total else 0.0
-        return self._known[key]
+                    having.update(numbers)
+            mass = sum(self._masses[number] for number in sorted(having))
+            self._shares[key] = mass / self._total if self._total else 0.0
+        return self._shares[key]

@@ -1,4 +1,4 @@
-"""How long a pause must be to end a turn, by the probability that the turn is over. Pure."""
+"""Decides how long a pause must be to end a turn, from the probability that the turn is over."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from streamer.limits import EAGERNESS, LONGEST_PAUSE_MS
 
 UNKNOWN = 0.5
-"""The probability where nothing judges the words: the silence alone decides."""
+"""The probability without a judge of the words. Then only the silence decides."""
 
 LOOK_MS = 160
-"""A shorter pause is not judged: it may be within a word."""
+"""A shorter pause is not judged, because it may be within a word."""
 
 FLUENT_MS = 2000
-"""After so much speech without a pause, nobody is thought to be hesitating any more."""
+"""After this much speech without a pause, the speaker does not count as hesitating."""
 
 EAGER_OVER = 0.5
-"""A pause is announced as the probable end of a turn from this probability on."""
+"""From this probability on, a pause is reported as the probable end of a turn."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """The pause that ends a turn: `surely_ms` where the words are as good as complete, and longer where they are not.
+    """The pause that ends a turn. It is `surely_ms` if the words are almost certainly complete.
 
-    It grows by `doubt_ms` for each unit by which the logarithm of the odds that the turn is over is below `sure`.
+    Otherwise it is longer by `doubt_ms` for each unit by which the log-odds that the turn is over are below `sure`.
     """
 
     surely_ms: int
@@ -32,10 +32,11 @@ class Patience:
     sure: float
 
     def pause_ms(self, over: float, spoken_ms: float | None) -> float:
-        """The pause that ends a turn which is over with this probability.
+        """Return the pause that ends a turn which is over with this probability.
 
-        `spoken_ms`: the time from the pause before to this one, None without one. A speaker who has paused a short time
-        ago looks for words, or reads aloud, and will rather pause again. So the odds are lower.
+        `spoken_ms` is the time from the previous pause to this one; None without a previous pause. A speaker who has
+        paused a short time ago is looking for words, or reads aloud, and will probably pause again. So the odds are
+        lower.
         """
         odds = math.log(max(over, 1e-6) / max(1 - over, 1e-6))
         if spoken_ms is not None:
@@ -53,11 +54,11 @@ PATIENCE = {
 
 @dataclass(frozen=True)
 class TurnRule:
-    """The pause that ends a turn: never longer than `longest_pause_ms`."""
+    """The pause that ends a turn for the options of a stream. It is never longer than `longest_pause_ms`."""
 
     eagerness: str = EAGERNESS
     longest_pause_ms: int = LONGEST_PAUSE_MS
 
     def pause_ms(self, over: float, spoken_ms: float | None = None) -> int:
-        """The pause that ends a turn which is over with this probability, so long after the pause before."""
+        """Return the pause that ends a turn which is over with this probability, this long after the last pause."""
         return round(min(PATIENCE[self.eagerness].pause_ms(over, spoken_ms), self.longest_pause_ms))

@@ -1,6 +1,6 @@
-"""Work in small parts, so that other streams do not have to wait for the whole of it.
+"""Work in small parts, so that other streams do not have to wait until all of it is done.
 
-A function that may take long is a generator: it yields after every part that takes some tenths of a millisecond.
+A function that may take long is a generator. It yields after every part, which takes some tenths of a millisecond.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Work = Generator[None, None, Result]
 
 
 class NotNow(Exception):
-    """There is no room or no time for this work at present. It may be possible later."""
+    """There is no room or no time for this work now. It may be possible later."""
 
 
 def finish(work: Work[Result]) -> Result:

@@ -1,8 +1,8 @@
-"""The work for which streams wait: done slice by slice between the steps of others.
+"""The work for which streams wait. It is done in slices between the steps of other streams.
 
-A stream waits until its options are prepared, before its first audio can be computed; and for the second pass of each
-segment. Callers have equal shares of the time. The work that would be done first if all callers were served in parallel
-is done first (fair queueing). So a short list of hotwords or a short segment does not wait for the long ones of other
+A stream waits for the preparation of its options before its first audio is computed, and for the second pass of each
+segment. Callers have equal shares of the time. The work that would end first if all callers were served in parallel is
+done first (fair queueing). So a short list of hotwords or a short segment does not wait for the long ones of other
 callers, however many there are. Long ones are done one after another, because in parallel all of them would be late.
 """
 
@@ -16,18 +16,18 @@ from enum import Enum, auto
 
 from streamer.engine.work.parts import NotNow, Work, finish
 
-# A step of other streams waits for two slices at most: one that had begun, and one after the previous step. A part of a
-# second pass takes longer, some milliseconds: it is a slice by itself.
+# A step of other streams waits for at most two slices: one that has begun, and one after the previous step. One part of
+# a second pass takes some milliseconds, so it is a slice by itself.
 SLICE_S = 0.0005
-# Shorter than the time after which Triton drops an idle sequence, and than the time for which the bridge waits.
+# This is shorter than the time after which Triton drops an idle sequence, and than the time for which the bridge waits.
 PREPARATION_LIMIT_S = 10.0
 
 Done = tuple[int, Exception | None]
-"""A stream that does not wait any more, and why its work failed if it did."""
+"""A stream that no longer waits, and the exception if its work failed."""
 
 
 class Wait(Enum):
-    """What a stream waits for."""
+    """The kind of work that a stream waits for."""
 
     PREPARATION = auto()
     SECOND_PASS = auto()
@@ -40,7 +40,7 @@ class _Waiting:
     caller: str
     work: Work[None]
     begun_at: float
-    order: tuple[float, int]  # when it would be done, in shared time, and the number of the work
+    order: tuple[float, int]  # the shared time at which the work would be done, and the number of the work
 
 
 class WaitingWork:
@@ -50,7 +50,7 @@ class WaitingWork:
         self._now = clock
         self._waiting: dict[int, _Waiting] = {}  # by stream
         self._callers: Counter[str] = Counter()  # the number of waiting streams of each caller
-        # Shared time is the work that each caller would have received if all were served in parallel.
+        # The shared time is the time that each caller would have received if all were served in parallel.
         self._shared_s = 0.0
         self._promised_s: dict[str, float] = {}  # the shared time at which all work of a caller would be done
         self._added = 0
@@ -62,16 +62,16 @@ class WaitingWork:
         return len(self._waiting)
 
     def find(self, stream: int) -> Wait | None:
-        """What this stream waits for; None if it does not wait."""
-        found = self._waiting.get(stream)
-        return None if found is None else found.wait
+        """Return the kind of work that this stream waits for; None if it does not wait."""
+        entry = self._waiting.get(stream)
+        return None if entry is None else entry.wait
 
     def count(self, wait: Wait) -> int:
-        """How many streams wait for this."""
-        return sum(each.wait == wait for each in self._waiting.values())
+        """Return how many streams wait for this kind of work."""
+        return sum(entry.wait == wait for entry in self._waiting.values())
 
     def add(self, stream: int, wait: Wait, work: Work[None], caller: str, estimate_s: float) -> None:
-        """Let this stream wait until this work is done, which will take about `estimate_s`."""
+        """Let this stream wait for this work, which will take about `estimate_s`."""
         done_s = max(self._shared_s, self._promised_s.get(caller, 0.0)) + estimate_s
         self._promised_s[caller] = done_s
         self._added += 1
@@ -79,17 +79,17 @@ class WaitingWork:
         self._waiting[stream] = _Waiting(stream, wait, caller, work, self._now(), (done_s, self._added))
 
     def drop(self, stream: int) -> None:
-        """Cancel the work for a stream that is not needed any more."""
+        """Cancel the work for a stream, if any."""
         if (waiting := self._take(stream)) is not None:
             waiting.work.close()
 
     def finish(self, stream: int) -> None:
-        """Do the work for this stream now, before all other. Raises its errors. A stream that does not wait stays."""
+        """Do the work for this stream now, if any, before all other work. Raise its exception if it fails."""
         if (waiting := self._take(stream)) is not None:
             finish(waiting.work)
 
     def advance(self, second_passes_s: float = 0.0) -> list[Done]:
-        """Work for one slice, or for this long if there are second passes. Returns the streams that wait no longer."""
+        """Work for one slice, or for this long if there are second passes. Return the streams that wait no longer."""
         since = self._now()
         ended: list[Done] = self._late(since)
         callers = max(1, len(self._callers))
@@ -111,28 +111,28 @@ class WaitingWork:
         return ended
 
     def _next(self, until: Mapping[Wait, float]) -> _Waiting | None:
-        """Whose turn it is, of those for which there is still time."""
+        """Return the first work for which there is still time; None if there is none."""
         now = self._now()
-        return min((each for each in self._waiting.values() if now < until[each.wait]), key=_order, default=None)
+        return min((entry for entry in self._waiting.values() if now < until[entry.wait]), key=_order, default=None)
 
     def _late(self, now: float) -> list[Done]:
-        """Cancel the preparations that wait for too long. A second pass is not cancelled: its words were shown."""
+        """Cancel the preparations that wait for too long. A second pass goes on, because its words were shown."""
         late = [
-            each.stream
-            for each in self._waiting.values()
-            if each.wait is Wait.PREPARATION and now - each.begun_at > PREPARATION_LIMIT_S
+            entry.stream
+            for entry in self._waiting.values()
+            if entry.wait is Wait.PREPARATION and now - entry.begun_at > PREPARATION_LIMIT_S
         ]
         for stream in late:
             self.drop(stream)
-        return [(stream, NotNow("too many hotwords are being prepared at present; try again later")) for stream in late]
+        return [(stream, NotNow("too many hotwords are being prepared now; try again later")) for stream in late]
 
     def _take(self, stream: int) -> _Waiting | None:
-        found = self._waiting.pop(stream, None)
-        if found is not None:
-            self._callers[found.caller] -= 1
-            if not self._callers[found.caller]:
-                del self._callers[found.caller]
-        return found
+        entry = self._waiting.pop(stream, None)
+        if entry is not None:
+            self._callers[entry.caller] -= 1
+            if not self._callers[entry.caller]:
+                del self._callers[entry.caller]
+        return entry
 
 
 def _order(waiting: _Waiting) -> tuple[float, int]:

@@ -1,8 +1,8 @@
-"""The bonuses of hotwords: earned when a phrase is complete, and lent in part while the phrase is being said.
+"""The bonuses of hotwords. A complete phrase earns its bonus; an incomplete one is lent a part of it.
 
-A phrase earns its bonus with its last word; up to three last words identify it. After each earlier word a part of the
-bonus is lent. That depends on the last two words only, as the language model does, so hypotheses merge as without
-hotwords.
+A phrase earns its bonus with its last word; up to three last words identify it. After each earlier word, a part of the
+bonus is lent. This part depends only on the last two words, like the language model, so hotwords do not prevent
+hypotheses from being merged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamer.engine.search.hotwords.bonus_loops import BonusArrays, extend_hash
 from streamer.engine.work.parts import Work
 
 _LAST_KEY = 2**63 - 1
-_ENTRIES_A_PART = 256  # of the work: some tenths of a millisecond
+_ENTRIES_A_PART = 256  # in a part of the work, which takes some tenths of a millisecond
 
 
 @dataclass(frozen=True)
@@ -32,28 +32,26 @@ class StreamBonuses:
 
     @classmethod
     def of(cls, entries: Mapping[tuple[int, ...], tuple[float, float, bool]]) -> Work[StreamBonuses]:
-        """The bonuses by the last one to three words: (earned, lent, own)."""
-        listed, keys = list(entries), []
-        for number, words in enumerate(listed):
+        """Make the bonuses from entries (earned, lent, own) by the last one to three words."""
+        phrases, keys = list(entries), []
+        for number, words in enumerate(phrases):
             if not number % _ENTRIES_A_PART:
                 yield
             keys.append(reduce(extend_hash, words, 0))
-        found = np.array(keys, dtype=np.int64)
-        order = found.argsort()
+        hashes = np.array(keys, dtype=np.int64)
+        order = hashes.argsort()
         yield
         earned, lent, own = (np.array(column)[order] for column in zip(*entries.values(), strict=True))
-        return cls(found[order], earned, lent, own)
+        return cls(hashes[order], earned, lent, own)
 
 
 class HotwordBonuses:
     """The bonuses of all slots."""
 
     def __init__(self, slots: int) -> None:
-        nothing = np.zeros((slots, 1))
+        zeros = np.zeros((slots, 1))
         keys = np.full((slots, 1), _LAST_KEY)
-        self.arrays = BonusArrays(
-            np.zeros(slots, np.int64), keys, nothing, nothing.copy(), np.zeros((slots, 1), np.bool_)
-        )
+        self.arrays = BonusArrays(np.zeros(slots, np.int64), keys, zeros, zeros.copy(), np.zeros((slots, 1), np.bool_))
 
     def put(self, slot: int, bonuses: StreamBonuses, root: int) -> Work[None]:
         """Store the bonuses of a stream in a slot; `root` is the base of the root of its trie."""
