@@ -1,1 +1,1 @@
-"""The recogniser in parts that need not be in one process: one encoder, and several heads that read its frames."""
+"""The recogniser in parts for separate processes: one encoder, and several heads that read its frames."""

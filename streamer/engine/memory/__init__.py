@@ -1,1 +1,1 @@
-"""How much memory a recogniser takes: counted from its tensors, and measured in a process of its own."""
+"""The memory of a recogniser: its size is counted from its tensors, and measured in a separate process."""

@@ -1,1 +1,1 @@
-"""Models that turn audio into emissions: the interface of a streaming model, and the one that is shipped."""
+"""Models that turn audio into emissions: the interface of a streaming model, and the shipped model."""

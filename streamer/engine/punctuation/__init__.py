@@ -1,1 +1,1 @@
-"""Punctuation and capitals for the words that were heard."""
+"""Marks and capitals for recognised words."""

@@ -1,1 +1,1 @@
-"""From emissions to words: the beam search over lexicon and language model, and the greedy one."""
+"""Searches that find words in emissions: the beam search with lexicon and language model, and the greedy search."""

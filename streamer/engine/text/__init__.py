@@ -1,1 +1,1 @@
-"""From the words of a search to results: times, confidence, written form."""
+"""Turns the words of a search into results: times, confidence, written form."""

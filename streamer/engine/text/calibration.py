@@ -1,8 +1,7 @@
 """Corrects the times and confidences of the words that a search finds.
 
-A model emits a word some time after it was said, and a search is surer of its words than it should be. Both were
-measured for each search and step length by scripts/train/calibrate.py. They are kept as `calibration.json` in the
-bundle.
+A model emits a word some time after it was said, and the confidences of a search are too high. The script
+scripts/train/calibrate.py measures both for each search and step length, and writes `calibration.json` in the bundle.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from streamer.engine.search.search import HypothesisWord
 CALIBRATION_FILE = "calibration.json"
 LEXICON = "lexicon"
 GREEDY = "greedy"
-# Higher probabilities count as this one, so logits stay finite and the effect of every weight is bounded.
+# The highest probability in a logit, so that logits stay finite and the effect of every weight is bounded.
 SUREST = 0.999
 
 
@@ -43,13 +42,13 @@ class ConfidenceWeights:
             raise ValueError("the weights of confidence and share cannot be negative")
 
     def probability(self, word: HypothesisWord) -> float:
-        """The probability that the word is right: 0..1."""
-        found = sum(weight * sign for weight, sign in zip(vars(self).values(), confidence_features(word), strict=True))
-        return 1 / (1 + math.exp(-max(-30.0, min(30.0, found))))
+        """Return the probability that the word is right, from 0 to 1."""
+        logit = sum(weight * sign for weight, sign in zip(vars(self).values(), confidence_features(word), strict=True))
+        return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
 
 
 def confidence_features(word: HypothesisWord) -> tuple[float, float, float, float, float]:
-    """The features of a word, in the order of the fields of ConfidenceWeights."""
+    """Return the features of a word, in the order of the fields of ConfidenceWeights."""
     return (
         1.0,
         _logit(word.confidence),
@@ -61,9 +60,9 @@ def confidence_features(word: HypothesisWord) -> tuple[float, float, float, floa
 
 @dataclass(frozen=True)
 class StepCalibration:
-    """The measurements for one step length: corrections of the times, and weights for the confidence.
+    """The calibration for one step length: corrections of the times, and weights for the confidence.
 
-    Without weights the confidence is the product of the posterior and the share.
+    Without weights, the confidence is the product of the posterior and the share.
     """
 
     start_ms: float = 0.0
@@ -71,7 +70,7 @@ class StepCalibration:
     evidence: ConfidenceWeights | None = None
 
     def confidence(self, word: HypothesisWord) -> float:
-        """The probability that the word is right: 0..1."""
+        """Return the probability that the word is right, from 0 to 1."""
         if self.evidence is None:
             return max(0.0, min(1.0, word.confidence * word.share))
         return self.evidence.probability(word)
@@ -79,7 +78,7 @@ class StepCalibration:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Measurements by search and step length. Words of a search that has none are left as they are."""
+    """Calibrations by search and step length. Words of a search without a calibration are not corrected."""
 
     fits: Mapping[str, Mapping[int, StepCalibration]] = field(default_factory=dict)
 
@@ -109,43 +108,43 @@ class Calibration:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     def fit(self, step_ms: int, search: str = LEXICON) -> StepCalibration:
-        """The measurements for the nearest step length."""
+        """Return the calibration for the nearest step length."""
         by_step = self.fits.get(search)
         if not by_step:
             return StepCalibration()
         return by_step[min(by_step, key=lambda step: (abs(math.log(step / step_ms)), step))]
 
     def start_ms(self, step_ms: int, search: str = LEXICON) -> float:
-        """The correction of the start of a word."""
+        """Return the correction of the start of a word."""
         return self.fit(step_ms, search).start_ms
 
     def end_ms(self, step_ms: int, search: str = LEXICON) -> float:
-        """The correction of the end of a word."""
+        """Return the correction of the end of a word."""
         return self.fit(step_ms, search).end_ms
 
     def confidence(self, word: HypothesisWord, step_ms: int, search: str = LEXICON) -> float:
-        """The probability that the word is right: 0..1."""
+        """Return the probability that the word is right, from 0 to 1."""
         return self.fit(step_ms, search).confidence(word)
 
     def final(self, confidences: Sequence[float]) -> float:
-        """The confidence of a final: the share of its words that are expected to be right."""
+        """Return the confidence of a final, which is the expected share of right words."""
         return sum(confidences) / len(confidences) if confidences else 0.0
 
     def spans(
         self, words: Sequence[HypothesisWord], frame_ms: float, step_ms: int, search: str = LEXICON
     ) -> list[tuple[float, float]]:
-        """The start and end of consecutive words in milliseconds of their segment, in order and without overlap."""
+        """Return the start and end of consecutive words in milliseconds of their segment, without overlap."""
         fit = self.fit(step_ms, search)
         starts = [max(0.0, word.start * frame_ms + fit.start_ms) for word in words]
-        found = []
+        spans = []
         for index, word in enumerate(words):
             end = max(starts[index], word.end * frame_ms + fit.end_ms)
-            # Frames are in order, but after two different corrections their times need not be.
+            # Frames are in order, but the corrections of start and end differ, so the corrected times need not be.
             if index + 1 < len(starts):
                 starts[index + 1] = max(starts[index + 1], starts[index])
                 end = min(end, starts[index + 1])
-            found.append((starts[index], end))
-        return found
+            spans.append((starts[index], end))
+        return spans
 
 
 def _fit(values: Mapping[str, Any]) -> StepCalibration:

@@ -1,4 +1,4 @@
-"""Marks that a speaker dictates: "comma", "full stop", "new paragraph". A stage of the written form. Pure."""
+"""Marks that a speaker dictates: "comma", "full stop", "new paragraph". This is a stage of the written form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST_WORDS = frozenset(words[0] for words in _MARKS)
 
 
 def dictated_mark_at(words: TrackedWords, at: int) -> tuple[str, int] | None:
-    """The mark that is dictated here, and the position after its last word."""
+    """Return the mark that is dictated here, and the position after its last word; None without one."""
     first = words.at(at)
     if first not in _FIRST_WORDS:
         return None

@@ -1,6 +1,6 @@
-"""Writes spoken English numbers, money, times and dates in figures, by rules. docs/reference/written.md lists them.
+"""Writes spoken English numbers, money, times and dates in figures. docs/reference/written.md lists the rules.
 
-This is a stage of the written form (`written_form.py`). It sees the words only through `TrackedWords.at`.
+This is a stage of the written form (`written_form.py`). It reads the words only through `TrackedWords.at`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def _words(text: str) -> frozenset[str]:
 
 _WEEKDAYS = _words("monday tuesday wednesday thursday friday saturday sunday")
 _PLAIN_MONTHS = _words("january february april june july august september october november december")
-# These have other meanings too: they are months only next to a day or a year.
+# These also have other meanings, so they are months only next to a day or a year.
 _DOUBTFUL_MONTHS = ("march", "may")
 _MONTHS = frozenset((*_PLAIN_MONTHS, *_DOUBTFUL_MONTHS))
 _CAPITALS = frozenset(
     name + ending for name in (*_WEEKDAYS, *_PLAIN_MONTHS) for ending in ("", "'s", *(("s",) if "day" in name else ()))
 )
-# "You may first ..." is not a date, "on may first ..." is.
+# "You may first ..." is not a date, but "on may first ..." is.
 _BEFORE_DATES = _words("after and before by for from in next of on since the this till to until")
 
 _CURRENCIES = {
@@ -60,7 +60,7 @@ _DURATIONS = frozenset(form for name in _words("second minute hour day week mont
 _COUNTED = frozenset(
     {*_DURATIONS, *_MEASURES, *_CURRENCIES, "percent", "point", "people", "times", "hundred", "thousand"}
 )
-# After these words a number is a label, and written in figures.
+# After these words, a number is a label, which is written in figures.
 _LABELS = _words(
     "apartment chapter channel flight gate highway page platform room route section suite verse version volume"
 )
@@ -70,48 +70,51 @@ _ADJECTIVES = _words("a another each every")
 _CLEAR_MINUTES = (15, 30, 45)
 _SMALL = 10
 
-_Found = tuple[str, int]
+_Figures = tuple[str, int]
 """A text, and the position after its last word."""
 
 
-def figures_at(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    """How the words that begin here are written; None if the first of them stays as it was said.
+def figures_at(words: TrackedWords, at: int, earlier: Sequence[str]) -> _Figures | None:
+    """Return the written form of the words that begin here; None if the first one stays as it was said.
 
-    `said`: the words of what was written before, in lower case.
+    `earlier` has the words of the written form so far, in lower case.
     """
     word = words.at(at)
     if word == "i" or word.startswith("i'"):
         return f"I{word[1:]}", at + 1
     if word in _MONTHS:
-        return _date(words, at, said)
+        return _date(words, at, earlier)
     if word in _CAPITALS:
         return word.capitalize(), at + 1
     if word in ("half", "quarter", "a"):
-        return _fraction_of_hour(words, at) or (_figures(words, at, said) if word == "a" else None)
+        return _fraction_of_hour(words, at) or (_figures(words, at, earlier) if word == "a" else None)
     if word in ("minus", "negative"):
-        return _below_zero(words, at, said)
+        return _below_zero(words, at, earlier)
     if word in ("oh", "o", "double", "triple"):
-        return _found(digits(words, at))
+        return _text_and_end(digits(words, at))
     if word in BEGINNINGS:
         return (
-            _time(words, at, said) or _year(words, at, said) or _found(digits(words, at)) or _figures(words, at, said)
+            _time(words, at, earlier)
+            or _year(words, at, earlier)
+            or _text_and_end(digits(words, at))
+            or _figures(words, at, earlier)
         )
     return None
 
 
-def _found(number: Number | None) -> _Found | None:
+def _text_and_end(number: Number | None) -> _Figures | None:
     return None if number is None else (number.text, number.end)
 
 
-def _last(said: Sequence[str], back: int = 1) -> str:
-    return said[-back] if len(said) >= back else ""
+def _last(earlier: Sequence[str], back: int = 1) -> str:
+    return earlier[-back] if len(earlier) >= back else ""
 
 
 # Dates
 
 
-def _date(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    """A month with the day and the year after it, if they follow."""
+def _date(words: TrackedWords, at: int, earlier: Sequence[str]) -> _Figures | None:
+    """Return a month with the day and the year after it, if they follow."""
     month = words.at(at).capitalize()
     sure = words.at(at) not in _DOUBTFUL_MONTHS
     day = integer(words, at + 1 + (words.at(at + 1) == "the"))
@@ -119,13 +122,13 @@ def _date(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
         following = _full_year(words, day.end)
         if following is not None:
             return f"{month} {day.value}, {following.text}", following.end
-        opens = not said or _last(said) in _BEFORE_DATES
+        opens = not earlier or _last(earlier) in _BEFORE_DATES
         if day.ordinal and (sure or opens or day.value > 2):
             return f"{month} {day.value}", day.end
     of_year = _full_year(words, at + 1)
     if of_year is not None:
         return f"{month} {of_year.text}", of_year.end
-    day_before = _last(said) == "of" and _last(said, 2)[:1].isdigit()
+    day_before = _last(earlier) == "of" and _last(earlier, 2)[:1].isdigit()
     return (month, at + 1) if sure or day_before else None
 
 
@@ -138,19 +141,19 @@ def _full_year(words: TrackedWords, at: int) -> Number | None:
     return whole if whole is not None and plain and words.at(whole.end) not in _COUNTED else None
 
 
-def _year(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    found = year(words, at, earliest=10)
-    if found is None or words.at(found.end) in _COUNTED or words.at(found.end) == "per":
+def _year(words: TrackedWords, at: int, earlier: Sequence[str]) -> _Figures | None:
+    two_halves = year(words, at, earliest=10)
+    if two_halves is None or words.at(two_halves.end) in _COUNTED or words.at(two_halves.end) == "per":
         return None
     # "Thirteen thirty" may be a time and "twelve ninety" a price; "fourteen sixty nine" is neither.
-    clear = found.value >= 1600 or (found.value >= 1300 and found.value % 100 >= 60)
-    return (found.text, found.end) if clear or _last(said) in ("in", "year") else None
+    clear = two_halves.value >= 1600 or (two_halves.value >= 1300 and two_halves.value % 100 >= 60)
+    return (two_halves.text, two_halves.end) if clear or _last(earlier) in ("in", "year") else None
 
 
 # Times of day
 
 
-def _time(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+def _time(words: TrackedWords, at: int, earlier: Sequence[str]) -> _Figures | None:
     hour = integer(words, at)
     if hour is None or hour.ordinal or not 1 <= hour.value < 60:
         return None
@@ -174,7 +177,7 @@ def _time(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
         return f"{text} {half[0]}", half[1]
     if words.at(minute.end) in _COUNTED:
         return None
-    before = _last(said)
+    before = _last(earlier)
     if before in _BEFORE_TIMES if on_clock else before == "at":
         return text, minute.end
     clear = on_clock and minute.value in _CLEAR_MINUTES
@@ -182,8 +185,8 @@ def _time(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
     return (text, minute.end) if clear and not one_of_them else None
 
 
-def _past(words: TrackedWords, minute: Number) -> _Found | None:
-    """Minutes past or to an hour. "Ten to five" without "minutes" may be a range, so it is left alone."""
+def _past(words: TrackedWords, minute: Number) -> _Figures | None:
+    """Return a time with minutes past or to an hour. "Ten to five" without "minutes" may be a range, so it stays."""
     with_unit = words.at(minute.end) in ("minute", "minutes")
     word = words.at(minute.end + with_unit)
     if word in ("past", "after") and (with_unit or word == "past"):
@@ -191,8 +194,8 @@ def _past(words: TrackedWords, minute: Number) -> _Found | None:
     return _at_hour(words, minute.end + 2, -minute.value) if with_unit and word == "to" else None
 
 
-def _fraction_of_hour(words: TrackedWords, at: int) -> _Found | None:
-    """Half past, (a) quarter past, (a) quarter to."""
+def _fraction_of_hour(words: TrackedWords, at: int) -> _Figures | None:
+    """Return a time with "half past", "(a) quarter past" or "(a) quarter to"."""
     at += words.at(at) == "a"
     word = words.at(at)
     if word == "half" and words.at(at + 1) == "past":
@@ -202,7 +205,7 @@ def _fraction_of_hour(words: TrackedWords, at: int) -> _Found | None:
     return None
 
 
-def _at_hour(words: TrackedWords, at: int, minute: int) -> _Found | None:
+def _at_hour(words: TrackedWords, at: int, minute: int) -> _Figures | None:
     hour = integer(words, at)
     if hour is None or hour.ordinal or not 1 <= hour.value <= 12 or words.at(hour.end) in _COUNTED:
         return None
@@ -212,7 +215,7 @@ def _at_hour(words: TrackedWords, at: int, minute: int) -> _Found | None:
     return (f"{text} {half[0]}", half[1]) if half else (text, hour.end)
 
 
-def _half_of_day(words: TrackedWords, at: int) -> _Found | None:
+def _half_of_day(words: TrackedWords, at: int) -> _Figures | None:
     word = words.at(at)
     if word in ("pm", "p.m.") or (word in ("am", "a.m.") and words.at(at + 1) != "i"):
         return word[0].upper() + "M", at + 1
@@ -224,67 +227,69 @@ def _half_of_day(words: TrackedWords, at: int) -> _Found | None:
 # Amounts
 
 
-def _figures(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    """A number in figures, with its unit if that changes how it is written. None if it stays a word."""
-    found = number(words, at)
-    if found is None:
+def _figures(words: TrackedWords, at: int, earlier: Sequence[str]) -> _Figures | None:
+    """Return a number in figures, with its unit if that changes its written form; None if it stays a word."""
+    figure = number(words, at)
+    if figure is None:
         return None
-    if found.ordinal:
-        return _ordinal(words, at, found, said)
-    amount = _amount(words, found, said)
-    if words.at(at) == "a" and (_last(said) in ("half", "many", "of") or (amount is None and _vague(words, at, found))):
+    if figure.ordinal:
+        return _ordinal(words, at, figure, earlier)
+    amount = _amount(words, figure, earlier)
+    if words.at(at) == "a" and (
+        _last(earlier) in ("half", "many", "of") or (amount is None and _vague(words, at, figure))
+    ):
         return None
     if amount is not None:
         return amount
-    alone = found.end == at + 1 and found.value < _SMALL
-    measured = words.at(at) != "one" and (words.at(found.end) in _MEASURES or words.at(found.end) == "pounds")
-    if alone and not measured and _last(said) not in _LABELS:
+    alone = figure.end == at + 1 and figure.value < _SMALL
+    measured = words.at(at) != "one" and (words.at(figure.end) in _MEASURES or words.at(figure.end) == "pounds")
+    if alone and not measured and _last(earlier) not in _LABELS:
         return None
-    return found.text, found.end
+    return figure.text, figure.end
 
 
-def _vague(words: TrackedWords, at: int, found: Number) -> bool:
-    """Whether the number is only "a" and scales such as "hundred", which may just mean many."""
-    return all(words.at(position) not in BEGINNINGS for position in range(at, found.end))
+def _vague(words: TrackedWords, at: int, figure: Number) -> bool:
+    """Return whether the number has only "a" and scales such as "hundred", which may just mean many."""
+    return all(words.at(position) not in BEGINNINGS for position in range(at, figure.end))
 
 
-def _amount(words: TrackedWords, found: Number, said: Sequence[str]) -> _Found | None:
-    """Money or a percentage."""
-    word = words.at(found.end)
+def _amount(words: TrackedWords, figure: Number, earlier: Sequence[str]) -> _Figures | None:
+    """Return an amount of money or a percentage; None if the number is neither."""
+    word = words.at(figure.end)
     if word == "percent":
-        return f"{found.text}%", found.end + 1
-    if word == "per" and words.at(found.end + 1) == "cent":
-        return f"{found.text}%", found.end + 2
+        return f"{figure.text}%", figure.end + 1
+    if word == "per" and words.at(figure.end + 1) == "cent":
+        return f"{figure.text}%", figure.end + 2
     sign = _CURRENCIES.get(word)
-    end = found.end + 1
-    if sign is None or (word == "pounds" and (words.at(end) == "of" or _last(said) in _WEIGHING)):
+    end = figure.end + 1
+    if sign is None or (word == "pounds" and (words.at(end) == "of" or _last(earlier) in _WEIGHING)):
         return None
-    if sign in _CENTS and found.text.replace(",", "").isdigit():
+    if sign in _CENTS and figure.text.replace(",", "").isdigit():
         after = end + (words.at(end) == "and")
         part = integer(words, after) if words.at(after) != "a" else None
         if part is not None and not part.ordinal and part.value < 100 and words.at(part.end) in _CENTS[sign]:
-            return f"{sign}{found.text}.{part.value:02}", part.end + 1
-    return sign + found.text, end
+            return f"{sign}{figure.text}.{part.value:02}", part.end + 1
+    return sign + figure.text, end
 
 
-def _below_zero(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    found = number(words, at + 1) if words.at(at + 1) != "a" else None
+def _below_zero(words: TrackedWords, at: int, earlier: Sequence[str]) -> _Figures | None:
+    figure = number(words, at + 1) if words.at(at + 1) != "a" else None
     # "Ten minus five" is a difference.
-    if found is None or found.ordinal or _last(said) in DIGITS or _last(said)[-1:].isdigit():
+    if figure is None or figure.ordinal or _last(earlier) in DIGITS or _last(earlier)[-1:].isdigit():
         return None
-    text, end = _amount(words, found, said) or (found.text, found.end)
+    text, end = _amount(words, figure, earlier) or (figure.text, figure.end)
     return f"-{text}", end
 
 
-def _ordinal(words: TrackedWords, at: int, found: Number, said: Sequence[str]) -> _Found | None:
-    before, following = _last(said), words.at(found.end)
-    if found.end == at + 1 and found.value < _SMALL:
-        of_month = following == "of" and words.at(found.end + 1) in _MONTHS
-        of_week = before == "the" and _last(said, 2) in _WEEKDAYS
-        return (with_suffix(found.value), found.end) if of_month or of_week else None
-    # A fraction, not a rank: "one tenth", "a tenth of it", "one hundredth".
-    if before in DIGITS or (before == "a" and following == "of") or (words.at(at) == "one" and found.end == at + 2):
+def _ordinal(words: TrackedWords, at: int, figure: Number, earlier: Sequence[str]) -> _Figures | None:
+    before, following = _last(earlier), words.at(figure.end)
+    if figure.end == at + 1 and figure.value < _SMALL:
+        of_month = following == "of" and words.at(figure.end + 1) in _MONTHS
+        of_week = before == "the" and _last(earlier, 2) in _WEEKDAYS
+        return (with_suffix(figure.value), figure.end) if of_month or of_week else None
+    # These are fractions, not ranks: "one tenth", "a tenth of it", "one hundredth".
+    if before in DIGITS or (before == "a" and following == "of") or (words.at(at) == "one" and figure.end == at + 2):
         return None
-    if words.at(found.end - 1) == "second" and before in _ADJECTIVES and found.value < 100:
-        return str(found.value - 2), found.end - 1  # a thirty second clip
-    return found.text, found.end
+    if words.at(figure.end - 1) == "second" and before in _ADJECTIVES and figure.value < 100:
+        return str(figure.value - 2), figure.end - 1  # a thirty second clip
+    return figure.text, figure.end

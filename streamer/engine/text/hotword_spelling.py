@@ -1,7 +1,7 @@
-"""Hotwords are written as the client gave them: the ways to say K8s, and the words that are written as K8s. Pure.
+"""The spellings of hotwords: the spoken forms of a hotword such as K8s, and the way back from words to spelling.
 
-The search looks for the words that are said, "k eight s". Where they occur, results have K8s again. In the written
-form, names such as Quilter get the capitals again that they were given with.
+The search looks for the spoken words, "k eight s". Where they occur, results have K8s. In the written form, names such
+as Quilter get the capitals that the client gave them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from streamer.engine.search.search import Hotword
 from streamer.engine.text.spoken_numbers import TrackedWords
 
-VARIANTS = 4  # ways to speak one of them
+VARIANTS = 4  # the most spoken forms of a hotword
 
 _POSSESSIVE = "'s"
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -21,32 +21,32 @@ _DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 _TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS = [".", ".", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _VOWELS = frozenset("aeiouy")
-_LONGEST_SPELLED = 3  # letters; more of them are a word, unless they have no vowel
+_LONGEST_SPELLED = 3  # more letters than this are a word, unless they have no vowel
 
 
 class Spellings:
     """The spellings that replace spoken words in the written form."""
 
     def __init__(self, written: Mapping[tuple[str, ...], str] | None = None) -> None:
-        """`written`: the spelling for each sequence of spoken words."""
+        """`written` has the spelling of each sequence of spoken words."""
         self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for words in sorted(written or {}, key=len, reverse=True):
             self._by_first.setdefault(words[0], []).append((words, (written or {})[words]))
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Spellings:
-        """From pairs of spoken text and spelling. The first for a text counts, and an empty one does not."""
-        found: dict[tuple[str, ...], str] = {}
+        """Make spellings from pairs of spoken text and spelling. The first spelling that is not empty counts."""
+        spellings: dict[tuple[str, ...], str] = {}
         for spoken, written in pairs:
             if written:
-                found.setdefault(tuple(spoken.split()), written)
-        return cls(found)
+                spellings.setdefault(tuple(spoken.split()), written)
+        return cls(spellings)
 
     def __bool__(self) -> bool:
         return bool(self._by_first)
 
     def at(self, words: TrackedWords, position: int) -> tuple[str, int] | None:
-        """The spelling of the words that begin here, and the position after the last of them; None without one."""
+        """Return the spelling of the words that begin here, and the position after the last one; None without one."""
         first = words.at(position)
         stem = first.removesuffix(_POSSESSIVE)
         own = self._by_first.get(first, ())
@@ -66,7 +66,7 @@ NO_SPELLINGS = Spellings()
 
 
 def spellings_of(hotwords: Iterable[Hotword], *, capitals: bool) -> Spellings:
-    """The spellings of hotwords with figures, and with `capitals` also of those that were given with capitals."""
+    """Return the spellings of hotwords with figures, and with `capitals` also of hotwords with capitals."""
     pairs = [(hotword.text, hotword.written) for hotword in hotwords]
     if capitals:
         named = [text for text, written in pairs if not written and text != text.lower()]
@@ -75,28 +75,28 @@ def spellings_of(hotwords: Iterable[Hotword], *, capitals: bool) -> Spellings:
 
 
 def has_figures(text: str) -> bool:
-    """Whether a hotword has figures, so that it is said in other words than it is written."""
+    """Return whether a hotword has figures, so that its spoken form differs from its spelling."""
     return any(character.isdecimal() for character in text)
 
 
 def spoken_forms(text: str, most: int = VARIANTS) -> list[str]:
-    """How a hotword with figures is said, likeliest first."""
-    ways = [
-        _said_letters(run) if not run[0].isdecimal() else _said_number("".join(str(int(digit)) for digit in run))
+    """Return the spoken forms of a hotword with figures, likeliest first."""
+    parts = [
+        _letter_forms(run) if not run[0].isdecimal() else _number_forms("".join(str(int(digit)) for digit in run))
         for word in _WORD.findall(text)
         for run in _RUN.findall(word)
     ]
-    # Each further form says one part in another way than the likeliest.
-    usual = [way[0] for way in ways]
-    others = ([*usual[:place], other, *usual[place + 1 :]] for place, way in enumerate(ways) for other in way[1:])
-    forms = [" ".join(parts) for parts in (usual, *others)]
+    # Each other form differs from the likeliest in one part.
+    usual = [part[0] for part in parts]
+    others = ([*usual[:place], other, *usual[place + 1 :]] for place, part in enumerate(parts) for other in part[1:])
+    forms = [" ".join(form) for form in (usual, *others)]
     if re.search(r"\d[sS]$", text):  # K8s: kay eights
         forms.insert(1, f"{forms[0].rpartition(' ')[0]}{'es' if forms[0].endswith('six s') else 's'}")
     return list(dict.fromkeys(forms))[:most]
 
 
-def _said_letters(run: str) -> list[str]:
-    """Letters one by one, or as a word."""
+def _letter_forms(run: str) -> list[str]:
+    """Return the spoken forms of letters: one by one, or as a word."""
     word, spelled = run.lower(), " ".join(run.lower())
     vowel = not _VOWELS.isdisjoint(word)
     if len(run) == 1 or not vowel:
@@ -106,8 +106,8 @@ def _said_letters(run: str) -> list[str]:
     return [word]
 
 
-def _said_number(figures: str) -> list[str]:
-    """Figures as a number, in pairs, or one by one."""
+def _number_forms(figures: str) -> list[str]:
+    """Return the spoken forms of figures: as a number, in pairs, or one by one."""
     single = " ".join(_DIGITS[int(digit)] for digit in figures)
     if len(figures) == 1:
         return [single, "oh"] if figures == "0" else [single]

@@ -1,7 +1,7 @@
 """Letters that are said one by one, and digits among them: U.S., FBI, BRAMAN, B7K29. A stage of the written form.
 
-Pure, like all of them. A run of symbols is read as far as it goes, and then given back in part where its end may be
-words again: "i" and "a", or a single number after letters.
+The longest run of symbols is read first. Then symbols at its end are left out if they may be words: "i" and "a", or a
+single number after letters.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from streamer.engine.text.spoken_numbers import DIGITS, LONGEST_RUN, MULTIPLIERS, REPEATS, TrackedWords
 
-_KNOWN = {"us": "U.S.", "uk": "U.K.", "un": "U.N.", "dc": "D.C.", "eu": "EU", "tv": "TV", "phd": "PhD"}
-_PRONOUNS = ("a", "i")  # these letters are also words
+_ABBREVIATIONS = {"us": "U.S.", "uk": "U.K.", "un": "U.N.", "dc": "D.C.", "eu": "EU", "tv": "TV", "phd": "PhD"}
+_PRONOUNS = ("a", "i")  # letters that are also words
 _FEWEST = 3
 _FEWEST_WITH_DIGITS = 4
 _FEWEST_AFTER_DIGIT = 5
@@ -20,7 +20,7 @@ _FEWEST_AFTER_DIGIT = 5
 
 @dataclass(frozen=True)
 class _Symbol:
-    """A letter or digit, maybe said as "double l", and the position after its last word."""
+    """A letter or digit, or several equal ones such as "double l", and the position after the last word."""
 
     text: str
     end: int
@@ -35,23 +35,23 @@ class _Symbol:
 
 
 def spelled_at(words: TrackedWords, at: int) -> tuple[str, int] | None:
-    """What is spelled from here on, in capitals, and the position after its last word."""
+    """Return the word that is spelled from here on, in capitals, and the position after it; None without one."""
     run = list(_symbols(words, at))
     while run and _is_word(run, words):
         run.pop()
     text = "".join(symbol.text for symbol in run)
-    if text in _KNOWN:
-        return _KNOWN[text], run[-1].end
-    if text[:1] == "a" and text[1:] in _KNOWN:
+    if text in _ABBREVIATIONS:
+        return _ABBREVIATIONS[text], run[-1].end
+    if text[:1] == "a" and text[1:] in _ABBREVIATIONS:
         return None  # "a t v"
     mixed = any(symbol.is_digit for symbol in run)
     if len(text) < (_FEWEST_WITH_DIGITS if mixed else _FEWEST):
         return None
     surely = sum(not symbol.is_digit and not symbol.is_pronoun for symbol in run)
     if run[0].is_pronoun and surely < 2:
-        return None  # a word, and other symbols
+        return None  # rather a word, and other symbols
     if run[0].is_digit and (surely < 2 or len(text) < _FEWEST_AFTER_DIGIT or text[:_FEWEST].isdigit()):
-        return None  # a number, and maybe letters
+        return None  # rather a number, and maybe letters
     return text.upper(), run[-1].end
 
 
@@ -78,7 +78,7 @@ def _is_letter(word: str) -> bool:
 
 
 def _is_word(run: list[_Symbol], words: TrackedWords) -> bool:
-    """Whether the last symbol of a run is rather a word."""
+    """Return whether the last symbol of a run is probably a word."""
     last, before = run[-1], run[-2] if len(run) > 1 else None
     if before is None:
         return False

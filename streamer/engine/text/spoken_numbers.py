@@ -1,7 +1,7 @@
 """Reads spoken English numbers: cardinals, ordinals, decimals, years and runs of digits.
 
-All functions see the words only through `TrackedWords.at`, which records how far they looked. Words after that position
-cannot change what was read.
+All functions read the words only through `TrackedWords.at`, which records the last position. Words after that position
+cannot change the result.
 """
 
 from __future__ import annotations
@@ -44,29 +44,27 @@ MULTIPLIERS = frozenset({*_HUNDRED, *_SCALES, *_SCALE_ORDINALS})
 BEGINNINGS = frozenset({*DIGITS, *_CARDINALS, *_ORDINALS})
 REPEATS = {"double": 2, "triple": 3}
 
-# Longer dictated numbers are written as several, so that partial results settle in time.
-LONGEST_RUN = 20
+LONGEST_RUN = 20  # longer dictated numbers are written as several, so that partial results settle in time
 _LONGEST_FRACTION = 12
-# Digits are grouped from here on. Below it, years would be split ("2,005").
-_GROUPED_FROM = 10_000
+_GROUPED_FROM = 10_000  # digits are grouped from this number on; in smaller ones, years would be split ("2,005")
 
 
 class TrackedWords:
-    """Words read by position. `furthest` is the last position that was asked for."""
+    """Words that are read by position. `furthest` is the greatest position so far."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = [word.lower().replace("\u2019", "'") for word in words]
         self.furthest = -1
 
     def at(self, position: int) -> str:
-        """The word at this position in lower case; empty after the last word."""
+        """Return the word at this position in lower case; "" after the last word."""
         self.furthest = max(self.furthest, position)
         return self._words[position] if position < len(self._words) else ""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number, the position after its last word, and its figures as `text`."""
+    """A number, the position after its last word, and its figures in `text`."""
 
     value: int
     end: int
@@ -75,7 +73,7 @@ class Number:
 
 
 def number(words: TrackedWords, at: int) -> Number | None:
-    """The longest cardinal, ordinal or decimal that begins here. "a" means one before "hundred" and the like."""
+    """Return the longest cardinal, ordinal or decimal that begins here. "a" means one before words like "hundred"."""
     whole = integer(words, at)
     if whole is None or whole.ordinal or words.at(whole.end) != "point":
         return whole
@@ -89,7 +87,7 @@ def number(words: TrackedWords, at: int) -> Number | None:
 
 
 def integer(words: TrackedWords, at: int) -> Number | None:
-    """The longest cardinal or ordinal that begins here."""
+    """Return the longest cardinal or ordinal that begins here."""
     if words.at(at) == "zero":
         return Number(0, at + 1, "0")
     group = _Group(1, at + 1) if words.at(at) == "a" and words.at(at + 1) in _SCALES else _group(words, at)
@@ -111,7 +109,7 @@ def integer(words: TrackedWords, at: int) -> Number | None:
 
 
 def year(words: TrackedWords, at: int, earliest: int = 16) -> Number | None:
-    """A year or decade said in two halves ("nineteen eighty four"), if its first half is at least `earliest`."""
+    """Return a year or decade in two halves ("nineteen eighty four"), if the first half is at least `earliest`."""
     word = words.at(at)
     century = _TEENS.get(word, 0) or (20 if word == "twenty" else 0)
     if century < earliest:
@@ -127,7 +125,7 @@ def year(words: TrackedWords, at: int, earliest: int = 16) -> Number | None:
 
 
 def minutes(words: TrackedWords, at: int) -> Number | None:
-    """Two figures as the second half of a year or time: "thirty", "forty five", "oh five"."""
+    """Return two figures as the second half of a year or time: "thirty", "forty five", "oh five"."""
     if words.at(at) in _OH:
         unit = _UNITS.get(words.at(at + 1))
         return None if unit is None else Number(unit, at + 2, f"0{unit}")
@@ -138,10 +136,10 @@ def minutes(words: TrackedWords, at: int) -> Number | None:
 
 
 def digits(words: TrackedWords, at: int) -> Number | None:
-    """Three or more single digits in a row. If they are only counting, their figures are separated by spaces."""
-    found: list[int] = []
+    """Return three or more single digits in a row. If somebody counts, their figures are separated by spaces."""
+    figures: list[int] = []
     end = at
-    while len(found) < LONGEST_RUN:
+    while len(figures) < LONGEST_RUN:
         word = words.at(end)
         repeats = REPEATS.get(word, 1)
         last = end + (repeats > 1)
@@ -152,19 +150,19 @@ def digits(words: TrackedWords, at: int) -> Number | None:
         if following in MULTIPLIERS or following == "point":
             break  # the digit begins another number
         # "oh" may also be an exclamation.
-        if word in _OH and following not in _DIGITS_AND_OH and len(found) < 4:
+        if word in _OH and following not in _DIGITS_AND_OH and len(figures) < 4:
             break
-        found += [digit] * repeats
+        figures += [digit] * repeats
         end = last + 1
-    if len(found) < (5 if words.at(at) in _OH else 3):
+    if len(figures) < (5 if words.at(at) in _OH else 3):
         return None
-    steps = {later - earlier for earlier, later in pairwise(found)}
+    steps = {later - earlier for earlier, later in pairwise(figures)}
     counting = steps in ({1}, {-1})
-    return Number(0, end, (" " if counting else "").join(map(str, found)))
+    return Number(0, end, (" " if counting else "").join(map(str, figures)))
 
 
 def with_suffix(value: int) -> str:
-    """An ordinal in figures: 21st."""
+    """Return an ordinal in figures, such as 21st."""
     suffix = "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
     return f"{_grouped(value)}{suffix}"
 
@@ -182,7 +180,7 @@ def _group(words: TrackedWords, at: int) -> _Group | None:
     article = words.at(at) == "a" and words.at(at + 1) in _HUNDRED
     group = _Group(1, at + 1) if article else _below_hundred(words, at)
     hundred = _HUNDRED.get(words.at(group.end)) if group and not group.ordinal else None
-    # "Twenty five hundred" is said, "twenty hundred" is not.
+    # People say "twenty five hundred", but not "twenty hundred".
     if group is None or hundred is None or group.value % 10 == 0:
         return group
     value, end = group.value * 100, group.end + 1
@@ -199,7 +197,7 @@ def _group(words: TrackedWords, at: int) -> _Group | None:
 
 
 def _remainder(words: TrackedWords, at: int, bound: int) -> _Group | None:
-    """The group that continues a number after a scale such as thousand."""
+    """Return the group that continues a number after a scale such as thousand."""
     with_and = words.at(at) == "and"
     group = _below_hundred(words, at + 1) if with_and else _group(words, at)
     if group is None or (words.at(at) == "a" and not with_and):
@@ -225,7 +223,7 @@ def _below_hundred(words: TrackedWords, at: int) -> _Group | None:
 
 
 def _fraction(words: TrackedWords, at: int) -> tuple[str, int]:
-    """The figures after a decimal point: single digits, or one number of two figures."""
+    """Return the figures after a decimal point: single digits, or one number of two figures."""
     pair = minutes(words, at) if words.at(at) not in _OH else None
     if pair is not None:
         return pair.text, pair.end

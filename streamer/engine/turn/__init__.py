@@ -1,1 +1,1 @@
-"""The end of a turn: whether somebody who pauses has said what they wanted to say."""
+"""The end of a turn: decides whether a speaker who pauses has finished."""

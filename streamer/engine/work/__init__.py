@@ -1,1 +1,1 @@
-"""Work in parts: how it is done between the steps of streams, and which streams wait for it."""
+"""Work in parts between the steps of streams, and the streams that wait for it."""
