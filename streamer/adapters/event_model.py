@@ -263,8 +263,8 @@ class _PendingRequest(NamedTuple):
 
 def _parameters(events: list[StreamEvent]) -> dict[str, Any]:
     finals = [event for event in events if isinstance(event, Final)]
-    heard = [event.audio_ms for event in events if isinstance(event, Heard)]
-    parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": heard[-1] if heard else 0}
+    audio_ms = [event.audio_ms for event in events if isinstance(event, Heard)]
+    parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": audio_ms[-1] if audio_ms else 0}
     if finals:
         parameters["segment"] = finals[-1].segment
     return parameters

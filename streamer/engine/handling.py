@@ -62,19 +62,19 @@ class StepHandling:
     def _go_on(self, answered: Iterable[tuple[Handler, Handling[bool], Any]]) -> None:
         """Go on with these answers to the requests of the streams."""
         with_windows: list[tuple[Handler, Handling[bool], Sequence[Window]]] = []
-        ended: list[int] = []
+        ended_slots: list[int] = []
         for stream, handling, answer in answered:
             try:
                 request = handling.send(answer)
             except StopIteration as end:
-                ended += [stream.lease.slot] if end.value else []
+                ended_slots += [stream.lease.slot] if end.value else []
                 continue
             if isinstance(request, Reread):
                 work, estimate_s = self._second_pass(stream, handling, request), _REREAD * request.seconds
                 self._waiting.add(stream.number, Wait.SECOND_PASS, work, stream.options.caller, estimate_s)
             else:
                 with_windows.append((stream, handling, request))
-        self._start_afresh(ended)
+        self._start_afresh(ended_slots)
         if with_windows and self._punctuation is not None:
             marks = iter(self._punctuation.read([window for _, _, windows in with_windows for window in windows]))
             self._go_on(

@@ -122,8 +122,8 @@ class Recogniser:
         if not self._acoustics.two_pass:
             options = replace(options, second_pass=False)
         if options.search not in self.searches:
-            known = ", ".join(self.searches)
-            raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
+            names = ", ".join(self.searches)
+            raise StreamError("bad_options", f"there is no search {options.search!r}; known are {names}")
         self._check_language(options.language)
         # A stream without events of speech needs no pieces.
         detects = self._acoustics.detects and options.speech
@@ -160,14 +160,14 @@ class Recogniser:
 
     def work(self, second_passes_s: float = 0.0) -> list[tuple[int, StreamError | None]]:
         """Work for a slice of time, and at second passes for this long. Return the streams that are ready or failed."""
-        ended: list[tuple[int, StreamError | None]] = []
+        results: list[tuple[int, StreamError | None]] = []
         for stream, error in self._waiting.advance(second_passes_s):
             if error is None:
                 self._streams.use(stream)
             else:
                 self.close(stream)
-            ended.append((stream, None if error is None else _stream_error(error)))
-        return ended
+            results.append((stream, None if error is None else _stream_error(error)))
+        return results
 
     def hurry(self, stream: int) -> None:
         """Do the work that this stream waits for now, if any. If it fails, close the stream and raise StreamError."""
@@ -307,8 +307,8 @@ class Recogniser:
                 "bad_options", f"this model has no choice of languages: leave out 'language' ({language})"
             )
         if not model.has_language(language):
-            known = ", ".join(self.languages)
-            raise StreamError("bad_options", f"this model has no language {language!r}; it has {known}")
+            names = ", ".join(self.languages)
+            raise StreamError("bad_options", f"this model has no language {language!r}; it has {names}")
 
     def _release(self, number: int, stream: Stream) -> None:
         self._waiting.drop(number)

@@ -26,15 +26,15 @@ class Slots:
             raise ValueError("there must be at least one slot")
         self._free = list(range(count))  # a heap
         self._generations = [0] * count
-        self._held = [False] * count
+        self._in_use = [False] * count
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._in_use)
 
     @property
     def live(self) -> int:
         """How many slots are in use."""
-        return len(self._held) - len(self._free)
+        return len(self._in_use) - len(self._free)
 
     def acquire(self) -> SlotLease:
         """Lease the first free slot under a new generation number, so that slots in use lie side by side.
@@ -45,15 +45,15 @@ class Slots:
             raise SlotsFull(f"all {len(self)} slots are taken")
         slot = heapq.heappop(self._free)
         self._generations[slot] += 1
-        self._held[slot] = True
+        self._in_use[slot] = True
         return SlotLease(slot, self._generations[slot])
 
     def valid(self, lease: SlotLease) -> bool:
         """Return whether this lease still holds its slot."""
-        return self._held[lease.slot] and self._generations[lease.slot] == lease.generation
+        return self._in_use[lease.slot] and self._generations[lease.slot] == lease.generation
 
     def release(self, lease: SlotLease) -> None:
         """Give the slot back. Do nothing if the lease is no longer valid."""
         if self.valid(lease):
-            self._held[lease.slot] = False
+            self._in_use[lease.slot] = False
             heapq.heappush(self._free, lease.slot)

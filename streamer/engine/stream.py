@@ -55,7 +55,7 @@ class Stream:
     supply: Supply
     last_used: float
     detects: bool = False  # speech is detected in pieces that are shorter than a step
-    watch: TurnWatch | None = None  # for a stream that asks for turns
+    watch: TurnWatch | None = None  # for a stream that wants turns
     flushing: bool = False  # the client wants everything so far to become final
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0

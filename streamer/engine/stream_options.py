@@ -128,8 +128,8 @@ def _endpoint(content: object) -> EndpointRule:
         elif name in _ENDPOINT_BOUNDS:
             _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), _ENDPOINT_BOUNDS[name])
         else:
-            known = ", ".join([*_ENDPOINT_FLAGS, "eagerness", *_ENDPOINT_BOUNDS])
-            raise BadOptions(f"the endpoint has no option {name!r}; known are {known}")
+            names = ", ".join([*_ENDPOINT_FLAGS, "eagerness", *_ENDPOINT_BOUNDS])
+            raise BadOptions(f"the endpoint has no option {name!r}; known are {names}")
     return replace(rule, **content)
 
 
@@ -198,10 +198,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 _JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
 
 
-def _typed(what: str, value: Any, wanted: type) -> Any:
+def _typed(what: str, value: Any, type_: type) -> Any:
     # type() instead of isinstance(), because a boolean must not count as a number.
-    if type(value) is not wanted:
-        raise BadOptions(f"{what} must be a JSON {_JSON_NAMES[wanted]}, not {json.dumps(value)}")
+    if type(value) is not type_:
+        raise BadOptions(f"{what} must be a JSON {_JSON_NAMES[type_]}, not {json.dumps(value)}")
     return value
 
 

@@ -23,9 +23,16 @@ UNITS = ["<blank>", "|", *PHONES]
 BLANK, BOUNDARY = 0, 1
 # A beam so wide that nothing is lost.
 WIDE = BeamOptions(
-    beam=600, tokens=3, endings=600, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, end_weight=0.6,
-    boundary_floor=0.0, blank_ceiling=2.0,
-)  # fmt: skip
+    beam=600,
+    tokens=3,
+    endings=600,
+    language_weight=0.7,
+    word_bonus=0.3,
+    blank_penalty=0.4,
+    end_weight=0.6,
+    boundary_floor=0.0,
+    blank_ceiling=2.0,
+)
 
 
 def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:

@@ -30,7 +30,7 @@ class CompiledActivity(CompiledGraph):
         }
 
     def step(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
-        """Log-probabilities of the next frames of each slot: `energies` is [batch, 4 * frames, mels]."""
+        """Return the log-probabilities of the next frames of each slot: `energies` is [batch, 4 * frames, mels]."""
         # With numpy, which shares the memory, and takes a fraction of the time of torch for such small arrays.
         past, memory, numbers = state["activity_past"].numpy(), state["activity_memory"].numpy(), slots.numpy()
         inputs = {"energies": energies.numpy(), "past": past[numbers], "memory": memory[None, numbers]}

@@ -25,7 +25,7 @@ from streamer.graphs.graph_writer import CONTRIBUTED
 from streamer.graphs.onnx_file import ElementType
 
 CHUNK: Final = "chunk"
-_UNSEEN: Final = -1e9  # softmax turns this into zero
+_HIDDEN: Final = -1e9  # softmax turns this into zero
 
 
 def windows(layers: int) -> list[str]:
@@ -86,11 +86,11 @@ class EncoderGraph:
         positions = graph.node("Add", frames, graph.node("Range", graph.number(0), end, graph.number(1)))
         self._positions = graph.node("Mod", positions, graph.number(ROTATION_PERIOD))
         filled = graph.node("Less", graph.tensor(torch.arange(left).unsqueeze(0)), frames)
-        seen, unseen = graph.tensor(torch.zeros(1)), graph.tensor(torch.full((1,), _UNSEEN))
-        window = graph.node("Unsqueeze", graph.node("Where", filled, seen, unseen), graph.numbers(1, 2))
+        visible, hidden = graph.tensor(torch.zeros(1)), graph.tensor(torch.full((1,), _HIDDEN))
+        window = graph.node("Unsqueeze", graph.node("Where", filled, visible, hidden), graph.numbers(1, 2))
         one, every = graph.numbers(1), graph.numbers(left)
         window = graph.node("Expand", window, graph.node("Concat", streams, one, chunk, every, axis=0))
-        within = graph.node("Expand", seen, graph.node("Concat", streams, one, chunk, chunk, axis=0))
+        within = graph.node("Expand", visible, graph.node("Concat", streams, one, chunk, chunk, axis=0))
         self._mask = graph.node("Concat", window, within, axis=3)
 
     def _block(self, rows: str, block: ConformerBlock, layer: int) -> str:

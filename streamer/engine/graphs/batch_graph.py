@@ -106,8 +106,8 @@ class BatchGraph:
 
     def _holds(self, values: BatchValues, streams: int) -> bool:
         """Return whether the formulas are right for this many streams."""
-        computed = values.of(streams, self._formulas)
-        return all(holds(formula, streams, computed[name]) for name, formula in self._formulas.items())
+        values_now = values.of(streams, self._formulas)
+        return all(holds(formula, streams, values_now[name]) for name, formula in self._formulas.items())
 
     def _try(self, values: BatchValues, trial: Trial, expected: list[NDArray[Any]]) -> None:
         """Compute the whole graph from now on if a value is wrong, or if the rewritten graph gives other numbers."""

@@ -53,8 +53,8 @@ class BatchValues:
         for port in self._inputs:
             shape, element = shapes[port.name], np.dtype(ELEMENTS[port.type])
             feeds[port.name] = zeros[: int(np.prod(shape)) * element.itemsize].view(element).reshape(shape)
-        wanted = self._names if names is None else [name for name in self._names if name in names]
-        return dict(zip(wanted, map(np.asarray, self._session.run(wanted, feeds)), strict=True))
+        chosen = self._names if names is None else [name for name in self._names if name in names]
+        return dict(zip(chosen, map(np.asarray, self._session.run(chosen, feeds)), strict=True))
 
     def _shape(self, port: Port, streams: int) -> tuple[int, ...]:
         if port.name in self._axes:

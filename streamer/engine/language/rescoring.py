@@ -28,7 +28,7 @@ class Context:
         self.memory: Tensor | None = None
 
 
-SaidWord = tuple[Context, int]
+WordInContext = tuple[Context, int]
 """A word, by its number, and the words before it."""
 
 
@@ -66,21 +66,21 @@ class Rescorer:
 
     def after(self, context: Context, word: int) -> Context:
         """Return the context with one more word. A number outside the n-gram model is an unknown word."""
-        return Context(context, (context.last_two[1], self._known(word)))
+        return Context(context, (context.last_two[1], self._ngram_number(word)))
 
     @torch.inference_mode()
-    def score(self, words_said: Sequence[SaidWord]) -> BothScores:
+    def score(self, occurrences: Sequence[WordInContext]) -> BothScores:
         """Return the scores of these words in both models."""
-        self._read([context for context, _ in words_said])
-        words = torch.tensor([self._known(word) for _, word in words_said])
-        ngram = self._language.score(torch.tensor([context.last_two for context, _ in words_said]), words)
-        memories = torch.stack([context.memory for context, _ in words_said if context.memory is not None])
+        self._read([context for context, _ in occurrences])
+        words = torch.tensor([self._ngram_number(word) for _, word in occurrences])
+        ngram = self._language.score(torch.tensor([context.last_two for context, _ in occurrences]), words)
+        memories = torch.stack([context.memory for context, _ in occurrences if context.memory is not None])
         neural = self._neural.score(memories, words.to(memories.device)).cpu() + self._shares[words]
         return BothScores(torch.where(words == OTHERS, ngram, neural), ngram)
 
-    def gains(self, words_said: Sequence[SaidWord], share: float) -> list[float]:
+    def gains(self, occurrences: Sequence[WordInContext], share: float) -> list[float]:
         """Return the gain of each word if the neural model has this share of the mixture."""
-        return self.score(words_said).gains(share) if words_said else []
+        return self.score(occurrences).gains(share) if occurrences else []
 
     def _read(self, contexts: Sequence[Context]) -> None:
         """Let the neural model read these contexts, after the contexts before them."""
@@ -100,7 +100,7 @@ class Rescorer:
                     # A copy, and no link to the context before, so that no other memory stays alive.
                     context.memory, context.before = memory.clone(), None
 
-    def _known(self, word: int) -> int:
+    def _ngram_number(self, word: int) -> int:
         return word if word < len(self._language.words) else OTHERS
 
 

@@ -280,5 +280,5 @@ class BeamSearch:
         return HypothesisWord(self._text(slot, number), start, end, min(posterior, 1.0))
 
     def _text(self, slot: int, number: int) -> str:
-        known = number < len(self._texts)
-        return self._texts[number] if known else self._new_words[slot][number - len(self._texts)]
+        in_vocabulary = number < len(self._texts)
+        return self._texts[number] if in_vocabulary else self._new_words[slot][number - len(self._texts)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from streamer.engine.language.language_model import SENTENCE_END
-from streamer.engine.language.rescoring import Context, Rescorer, SaidWord
+from streamer.engine.language.rescoring import Context, Rescorer, WordInContext
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.word_histories import NO_HISTORY
 
@@ -63,19 +63,19 @@ class NeuralRescoring:
 
     def follow(self, steps: Sequence[BeamStep]) -> list[int]:
         """Follow a step of the beams of some slots. Return the slots with words that were rescored."""
-        counted: dict[RescoredHistory, None] = {}  # in the order of their words
+        new: dict[RescoredHistory, None] = {}  # in the order of their words
         changed = []
         for step in steps:
-            before = len(counted)
+            before = len(new)
             rows = self._rows[step.slot] = self._histories_after(step)
             least = self._options.rescoring_floor * max(step.masses)
             for history, mass in zip(rows, step.masses, strict=True):
-                if history.before and mass >= least and history not in counted:
-                    counted |= dict.fromkeys(reversed(list(_waiting(history))))
-            if len(counted) > before:
+                if history.before and mass >= least and history not in new:
+                    new |= dict.fromkeys(reversed(list(_waiting(history))))
+            if len(new) > before:
                 changed.append(step.slot)
-        words = [(history.before.context, history.word) for history in counted if history.before]
-        for history, gain in zip(counted, self._word_gains(words), strict=True):
+        words = [(history.before.context, history.word) for history in new if history.before]
+        for history, gain in zip(new, self._word_gains(words), strict=True):
             history.count(gain)
         return changed
 
@@ -91,7 +91,7 @@ class NeuralRescoring:
         weight = self._options.neural_end_weight
         return [weight * gain for gain in self._rescorer.gains(ends, self._options.neural_share)]
 
-    def _word_gains(self, words: Sequence[SaidWord]) -> list[float]:
+    def _word_gains(self, words: Sequence[WordInContext]) -> list[float]:
         weight = self._options.neural_weight
         return [weight * gain for gain in self._rescorer.gains(words, self._options.neural_share)]
 

@@ -258,8 +258,8 @@ def _open_ended(marks: list[MarkedWord], decided: int) -> list[MarkedWord]:
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the number of words with which both begin."""
-    for count, (mine, theirs) in enumerate(zip(one, other)):  # noqa: B905 - as far as both go
-        if mine != theirs:
+    for count, (word, other_word) in enumerate(zip(one, other)):  # noqa: B905 - as far as both go
+        if word != other_word:
             return count
     return min(len(one), len(other))
 

@@ -109,8 +109,8 @@ def _longer(word: HeardWord, silent_ms: int) -> HeardWord:
 
 def _common(one: Window, other: Window) -> int:
     """Return the number of words with which both begin."""
-    for count, (mine, theirs) in enumerate(zip(one, other)):  # noqa: B905 - as far as both go
-        if mine != theirs:
+    for count, (word, other_word) in enumerate(zip(one, other)):  # noqa: B905 - as far as both go
+        if word != other_word:
             return count
     return min(len(one), len(other))
 

@@ -91,7 +91,7 @@ class WaitingWork:
     def advance(self, second_passes_s: float = 0.0) -> list[Done]:
         """Work for one slice, or for this long if there are second passes. Return the streams that wait no longer."""
         since = self._now()
-        ended: list[Done] = self._late(since)
+        results: list[Done] = self._late(since)
         callers = max(1, len(self._callers))
         until = {Wait.PREPARATION: since + SLICE_S, Wait.SECOND_PASS: since + max(SLICE_S, second_passes_s)}
         while waiting := self._next(until):
@@ -99,16 +99,16 @@ class WaitingWork:
                 while self._now() < until[waiting.wait]:
                     next(waiting.work)
             except StopIteration:
-                ended.append((waiting.stream, None))
+                results.append((waiting.stream, None))
                 self._take(waiting.stream)
             except Exception as error:
-                ended.append((waiting.stream, error))
+                results.append((waiting.stream, error))
                 self.drop(waiting.stream)
         self._shared_s += (self._now() - since) / callers
         if not self._waiting:
             self._shared_s = 0.0
             self._promised_s.clear()
-        return ended
+        return results
 
     def _next(self, until: Mapping[Wait, float]) -> _Waiting | None:
         """Return the first work for which there is still time; None if there is none."""

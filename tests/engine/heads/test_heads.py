@@ -109,8 +109,10 @@ def test_streams_share_batches(parts: Parts) -> None:
     sent = [0, 0, 0]
     while min(sent) < 30_000:
         sizes = [dice.choice([0, 3000, 9000]) for _ in options]
-        sounds = [Sound(stream, AUDIO[sent[stream] : sent[stream] + size][: 30_000 - sent[stream]], {})
-                  for stream, size in enumerate(sizes)]  # fmt: skip
+        sounds = [
+            Sound(stream, AUDIO[sent[stream] : sent[stream] + size][: 30_000 - sent[stream]], {})
+            for stream, size in enumerate(sizes)
+        ]
         for stream, answer in enumerate(parts.step(sounds)):
             assert not isinstance(answer, StreamError)
             told[stream] += answer
@@ -159,8 +161,9 @@ def test_a_client_that_ignores_a_cut_gets_no_wrong_words(parts: Parts) -> None:
     assert len(finals(rest)) >= 1
 
 
-@pytest.mark.parametrize("again", [7, {"sample": 0}, {"sample": 99, "run": 1, "speaking": False},
-                                   {"sample": 0, "run": 2, "speaking": False}])  # fmt: skip
+@pytest.mark.parametrize(
+    "again", [7, {"sample": 0}, {"sample": 99, "run": 1, "speaking": False}, {"sample": 0, "run": 2, "speaking": False}]
+)
 def test_a_false_again_is_refused(parts: Parts, again: object) -> None:
     """A place that the stream does not have is refused, and the stream goes on."""
     parts.ask(1, NOTHING, {}, start=True)

@@ -82,8 +82,9 @@ def test_a_missing_passage_silences_only_its_stream() -> None:
     """A stream of which a passage is missing gets no more keywords; another one does."""
     spotter = KeywordSpotter(network(), slots=2)
     spotter.listen([Frames(number, passage(5), frames(5), start=True) for number in (1, 2)])
-    told = spotter.listen([Frames(1, passage(5, first=9), frames(5, left=1)),
-                           Frames(2, passage(5, first=5), frames(5, left=1))])  # fmt: skip
+    told = spotter.listen(
+        [Frames(1, passage(5, first=9), frames(5, left=1)), Frames(2, passage(5, first=5), frames(5, left=1))]
+    )
     assert [len(each) for each in told] == [0, 1]
     assert spotter.listen([Frames(1, passage(5, first=14), frames(5, left=1))]) == [[]]
     assert spotter.streams.live == 1
@@ -137,8 +138,10 @@ def test_misses_and_false_alarms() -> None:
     wrong = Spoken(spoken(("left", 150), ("right", 170), length=180).frames, (SpokenKeyword(0, 5),))
     found = errors(network(), [silent, heard, wrong])
     assert (found.said, found.told, found.false) == (
-        {"left": 2, "right": 1}, {"left": 1, "right": 1}, {"left": 1, "right": 1},
-    )  # fmt: skip
+        {"left": 2, "right": 1},
+        {"left": 1, "right": 1},
+        {"left": 1, "right": 1},
+    )
     assert found.missed == pytest.approx(1 / 3)
     assert found.false_an_hour == pytest.approx(2 / (300 * 0.04 / 3600))
     assert (found + found).false_an_hour == pytest.approx(found.false_an_hour)

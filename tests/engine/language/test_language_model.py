@@ -73,9 +73,12 @@ def test_scores_keep_the_shape_of_their_words() -> None:
 def test_the_start_is_a_context() -> None:
     """The first word of a sentence is scored after the start mark, the second after mark and word."""
     ngrams: Grams = {
-        ("<s>",): (-99.0, -0.5), ("a",): (-1.0, -0.25), ("b",): (-2.0, 0.0),
-        ("<s>", "a"): (-0.5, -0.125), ("<s>", "a", "b"): (-0.75, 0.0),
-    }  # fmt: skip
+        ("<s>",): (-99.0, -0.5),
+        ("a",): (-1.0, -0.25),
+        ("b",): (-2.0, 0.0),
+        ("<s>", "a"): (-0.5, -0.125),
+        ("<s>", "a", "b"): (-0.75, 0.0),
+    }
     model = LanguageModel.build(["a", "b"], ngrams)
     assert model.words == ["<unk>", "<s>", "</s>", "a", "b"]
     a, b = 3, 4

@@ -68,9 +68,12 @@ def test_the_likeliest_word_ahead_is_known() -> None:
     ways = [(3, (2, 5)), (4, (2, 5)), (5, (2, 5, 6)), (6, (3,))]
     lexicon = Lexicon.build(ways, torch.tensor([0.0, 0.0, 0.0, -4.0, -3.0, -2.0, -1.0]))
     assert lexicon.look_ahead[[ROOT, node(lexicon, (2,)), node(lexicon, (2, 5)), node(lexicon, (3,))]].tolist() == [
-        -1.0, -2.0, -2.0, -1.0,
-    ]  # fmt: skip
-    assert ending(lexicon, node(lexicon, (2, 5))) == [4, 3]
+        -1.0,
+        -2.0,
+        -2.0,
+        -1.0,
+    ]
+    assert lexicon.ending(node(lexicon, (2, 5))) == [4, 3]
 
 
 def test_a_file_keeps_everything(tmp_path: Path) -> None:

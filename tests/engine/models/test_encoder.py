@@ -11,9 +11,14 @@ from streamer.engine.models.encoder import CtcHead, Encoder, EncoderConfig
 from streamer.engine.models.streaming_model import Emissions, ModelState
 
 CONFIG = EncoderConfig(
-    outputs=(CtcHead("phones", 2, 7), CtcHead("characters", 3, 5)), stem=16, width=32, layers=3, heads=2,
-    feedforward=48, left_frames=24,
-)  # fmt: skip
+    outputs=(CtcHead("phones", 2, 7), CtcHead("characters", 3, 5)),
+    stem=16,
+    width=32,
+    layers=3,
+    heads=2,
+    feedforward=48,
+    left_frames=24,
+)
 
 
 @pytest.fixture(scope="module")

@@ -257,9 +257,12 @@ def test_options_are_checked(tmp_path: Path) -> None:
     """A file with unknown options or impossible values is refused with the reason."""
     path = tmp_path / "search.json"
     for text, wrong in (
-        ('{"beam": 0}', "beam"), ('{"beam": 1.5}', "beam"), ('{"width": 3}', "width"), ("[]", "object"),
+        ('{"beam": 0}', "beam"),
+        ('{"beam": 1.5}', "beam"),
+        ('{"width": 3}', "width"),
+        ("[]", "object"),
         ('{"word_bonus": "much"}', "word_bonus"),
-    ):  # fmt: skip
+    ):
         path.write_text(text)
         with pytest.raises(ValueError, match=wrong):
             BeamOptions.load(path)

@@ -61,9 +61,7 @@ def test_words_that_waited_are_scored_before_those_after_them() -> None:
     """A word after one that waits brings both gains, and the row that still has only the first word gets its own."""
     beam = Beam()
     assert beam.follow([BEAM, 0, 0, 0], [WITH_SECOND, EMPTY, EMPTY, EMPTY], [0.01, 1.0, 0.0, 0.0], (0, SECOND)) is None
-    found = beam.follow(
-        [BEAM, 0, 1, 1], [WITH_BOTH, WITH_SECOND, EMPTY, EMPTY], [1.0, 0.01, 0.5, 0.0], (0, FIRST)
-    )  # fmt: skip
+    found = beam.follow([BEAM, 0, 1, 1], [WITH_BOTH, WITH_SECOND, EMPTY, EMPTY], [1.0, 0.01, 0.5, 0.0], (0, FIRST))
     assert found == pytest.approx([beam.gain(SECOND, FIRST), beam.gain(SECOND), 0.0, 0.0])
 
 

@@ -17,9 +17,15 @@ from streamer.engine.search.search import Hypothesis, HypothesisWord
 from tests.engine.tiny_language import UNITS, WIDE, Tongue, emissions, enumerated, neural_model
 
 OPTIONS = BeamOptions(
-    beam=12, tokens=3, endings=12, word_bonus=0.3, rescored=5, neural_share=0.7, neural_weight=1.5,
+    beam=12,
+    tokens=3,
+    endings=12,
+    word_bonus=0.3,
+    rescored=5,
+    neural_share=0.7,
+    neural_weight=1.5,
     neural_end_weight=0.5,
-)  # fmt: skip
+)
 EXACT = replace(WIDE, rescored=600, neural_share=0.7, neural_weight=1.5, neural_end_weight=0.5)
 
 

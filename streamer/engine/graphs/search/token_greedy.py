@@ -63,7 +63,7 @@ class TokenGreedySearch(ABC):
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
         """Return the hypotheses of these slots if the segment ended here, in the same order. Changes no state."""
-        # A greedy path only grows at its end, so all words but the last one stay as they are.
+        # A greedy path only grows at its end, so all words except for the last one are stable.
         by_slot = (self._paths[slot].words for slot in slots)
         return [Hypothesis(words, stable=max(0, len(words) - 1)) for words in by_slot]
 

@@ -53,10 +53,10 @@ class HotwordCompiler:
         self._options, self._unigrams = options, unigrams.tolist()
         self._numbers = {word: number for number, word in enumerate(words)}
         self._unit = {unit: number for number, unit in enumerate(units)}
-        ends, spoken, self._parent, base = lexicon.arrays()
+        ends, words_of_ends, self._parent, base = lexicon.arrays()
         self._base = base
-        order = np.argsort(spoken, kind="stable")
-        self._ends, self._first = ends[order], np.searchsorted(spoken[order], np.arange(len(words) + 1))
+        order = np.argsort(words_of_ends, kind="stable")
+        self._ends, self._first = ends[order], np.searchsorted(words_of_ends[order], np.arange(len(words) + 1))
 
     def compile(self, hotwords: Sequence[Hotword]) -> CompiledHotwords | None:
         """Compile these hotwords; return None if they have no effect. ValueError names one that cannot be used."""

@@ -25,9 +25,18 @@ from tests.engine.tiny_language import BOUNDARY, UNITS, Tongue, emissions, forwa
 from tests.project import BUNDLE
 
 OPTIONS = BeamOptions(
-    beam=900, tokens=3, endings=900, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, boundary_floor=0.0,
-    blank_ceiling=2.0, hotword_bonus=1.5, hotword_floor=-2.5, hotword_lent=0.5,
-)  # fmt: skip
+    beam=900,
+    tokens=3,
+    endings=900,
+    language_weight=0.7,
+    word_bonus=0.3,
+    blank_penalty=0.4,
+    boundary_floor=0.0,
+    blank_ceiling=2.0,
+    hotword_bonus=1.5,
+    hotword_floor=-2.5,
+    hotword_lent=0.5,
+)
 NARROW = replace(OPTIONS, beam=8, endings=8)
 NEW = {"ab": {(2, 3)}, "cb": {(3, 3), (4, 3)}}  # words that the lexicon lacks, and how they sound by their letters
 LISTS = (
@@ -231,10 +240,15 @@ def test_what_is_lent_is_taken_back() -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "no letter"), ("- !", "no letter"), ("area 51", "digit"), ("a b c a b c a", "6 words"),
-        ("ab" * 31, "60 characters"), ("xyz", "'xyz' cannot be pronounced"), ("北京", "cannot be pronounced"),
+        ("", "no letter"),
+        ("- !", "no letter"),
+        ("area 51", "digit"),
+        ("a b c a b c a", "6 words"),
+        ("ab" * 31, "60 characters"),
+        ("xyz", "'xyz' cannot be pronounced"),
+        ("北京", "cannot be pronounced"),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_no_hotword_is_said(text: str, wrong: str) -> None:
     """An impossible hotword is refused with the reason, and the slot stays usable."""
     beam = search(Tongue(0), NARROW)
