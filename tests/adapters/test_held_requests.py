@@ -24,7 +24,7 @@ def test_in_order_and_one_at_a_time() -> None:
 
 
 def test_bounds() -> None:
-    """At most half a minute of audio and a bounded number of requests are held for a stream."""
+    """A stream can have at most half a minute of audio, and a limited number of requests, held."""
     held: HeldRequests[int] = HeldRequests(100)
     held.put_back(1, 0)
     held.hold(1, 1, 3000)

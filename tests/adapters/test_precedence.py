@@ -37,7 +37,7 @@ def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
 
 
 def test_a_turn_ends_with_an_error() -> None:
-    """A turn that fails is given back."""
+    """A turn ends even if its work raises an exception."""
     precedence = Precedence()
     for turn in (precedence.step, precedence.other, precedence.step):
         try:

@@ -1,4 +1,4 @@
-"""Makes a model repository whose activity head fails once whenever it is told to, with keyword spotters."""
+"""Makes a model repository whose activity head fails once on request, and that has keyword spotters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TritonPythonModel(ActivityModel):
 
 
 def faulty_repository(folder: Path, idle_s: float) -> Path:
-    """Link the shipped models into this folder, but one head. It forgets an idle sequence after `idle_s` seconds."""
+    """Link the shipped models into this folder, except for one head. It forgets an idle sequence after `idle_s`."""
     keyword_repository(folder, restless_network(192))
     keyword_repository(folder, KeywordNetwork.load(TRAINED), "spotter_head", SPOTTER)
     (folder / HEAD).unlink()
@@ -71,7 +71,7 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
 
 
 def restless_network(width: int) -> KeywordNetwork:
-    """A network that was not trained: it hears its only word again and again."""
+    """Return an untrained network that finds its only word again and again."""
     dice = np.random.default_rng(0)
     return with_equal_layers(
         ("word",), ((0, (2,)),), dice.normal(0, 1, (width, 3)), np.zeros(3), threshold=0.01, doubt=3.0
@@ -86,5 +86,5 @@ def let_fail(repository: Path, fault: Fault) -> None:
 
 
 def failed(repository: Path) -> bool:
-    """Whether the fault has happened."""
+    """Return whether the fault has happened."""
     return not (repository / FAULT_FILE).exists()

@@ -1,4 +1,4 @@
-"""The ensemble `asr_heads` in a real Triton: the words of `streaming_asr`, whatever happens to one of its steps."""
+"""The ensemble `asr_heads` in a real Triton: it gives the words of `streaming_asr`, even if one of its steps fails."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ AUDIO = pcm("quilter.ogg")[: 2 * 40_000] + bytes(2 * 20_000) + pcm("airplane.mp3
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped models, with a head that fails when it is told to, and that soon forgets idle sequences."""
+    """Provide the shipped models, with a head that fails on request, and soon forgets idle sequences."""
     return faulty_repository(tmp_path_factory.mktemp("repository"), IDLE_S)
 
 
 @pytest.fixture(scope="module")
 def heads(repository: Path) -> TritonServer:
-    """A Triton with the ensemble, which a service starts and stops, and starts again when a test has broken it."""
+    """Provide a Triton with the ensemble. A service starts and stops it, and restarts it when a test has broken it."""
     return TritonServer(repository, models=[ENSEMBLE, KEYWORDS, SPOTTER], slots=6, ready_timeout=START_S)
 
 
@@ -53,7 +53,7 @@ async def service(heads: TritonServer) -> AsyncIterator[Service]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def whole(service: Service) -> list[Event]:
-    """What an undisturbed session gets."""
+    """Provide the result of a session without faults."""
     return lasting(await session_events(service.url, AUDIO))
 
 
@@ -61,14 +61,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def without_names(events: list[Event]) -> list[Event]:
-    """The events without those that name the model, and without what depends on the requests."""
+    """Return the events without those that name the model, and without fields that depend on the requests."""
     return [event for event in events if event["type"] not in ("opened", "closed", "heard")]
 
 
 async def test_the_words_are_those_of_the_whole_model(
     service: Service, heads: TritonServer, triton: TritonServer
 ) -> None:
-    """Every event is the one of `streaming_asr`, in steps and in chunks over several steps, with any options."""
+    """All events are equal to those of `streaming_asr`, in single steps and in longer chunks, with any options."""
     options: dict[str, Any] = {"written": True, "partial_words": True, "alternatives": 2, "step_ms": 640}
     async with (
         await Link.connect(heads.grpc_address, ENSEMBLE) as parts,
@@ -81,7 +81,7 @@ async def test_the_words_are_those_of_the_whole_model(
 
 
 async def test_every_step_reports_by_instance(service: Service, heads: TritonServer) -> None:
-    """Each step has batches, their sizes and how long they waited; nothing stays in flight; Triton tells its queue."""
+    """Each step reports batches, their sizes and waits; no request stays in flight; Triton reports its queue."""
     await session_events(service.url, AUDIO[:40_000])
     for step in ("speech_encoder", "feature_router", "activity_head", "transcript_head"):
         of_instance = reported(heads, "instance", f"{step}_0_0")
@@ -94,7 +94,7 @@ async def test_every_step_reports_by_instance(service: Service, heads: TritonSer
 
 
 async def refusal(sequence: Sequence, audio: bytes) -> LinkError | None:
-    """The error with which a request is answered, if it is."""
+    """Return the error that answers a request; "" without one."""
     try:
         await sequence.send(audio)
     except LinkError as error:
@@ -103,7 +103,7 @@ async def refusal(sequence: Sequence, audio: bytes) -> LinkError | None:
 
 
 async def one_forgotten(heads: TritonServer) -> None:
-    """Wait until a step has forgotten an idle stream. The probes of the service make the steps look at theirs."""
+    """Wait until a step has forgotten an idle stream. The probes of the service make the steps check their streams."""
     before = metric(heads, "streamer_streams_expired_total")
     await eventually(lambda: metric(heads, "streamer_streams_expired_total") > before)
 
@@ -178,7 +178,7 @@ async def test_only_one_step_forgets_an_idle_stream(service: Service, heads: Tri
 
 
 async def test_a_head_of_one_s_own(service: Service, repository: Path, whole: list[Event]) -> None:
-    """What another head finds reaches the client under its name, once even after a replay; the words are the same."""
+    """Events of another head reach the client under its name, and only once after a replay; the words stay the same."""
 
     async def fail() -> None:
         let_fail(repository, "fails")
@@ -218,7 +218,7 @@ async def test_no_event_of_a_head_is_lost_at_a_cut(
 
 
 async def test_the_trained_spotter(service: Service) -> None:
-    """Of "the night before and the air was", it tells the one keyword, with its time, before the text is final."""
+    """It reports the only keyword in "the night before and the air was", with its time, before the text is final."""
     begin_ms = 6500
     audio = pcm("talk.flac")[32 * begin_ms : 32 * (begin_ms + 4000)]
     events = await session_events(service.url, audio, model="spotter")

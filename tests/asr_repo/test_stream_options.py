@@ -1,4 +1,4 @@
-"""The options of a stream in the real Triton with the shipped model: each has its effect."""
+"""The options of a stream in a real Triton with the shipped model: each has its effect."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ TALKS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def heard_before() -> dict[str, Events]:
-    """What was recognised in the talk with each of these options, as soon as a test has asked for it."""
+    """Provide the results for the talk with each of these options, computed when a test first needs them."""
     return {}
 
 
 @pytest.fixture
 def talk(link: Link, heard_before: dict[str, Events]) -> Talk:
-    """The talk with some options. All are computed at once, as one batch: that takes far less time."""
+    """Return the results for the talk with some options. All are computed as one batch, which takes far less time."""
 
     async def heard(**options: Any) -> Events:
         if not heard_before:
@@ -134,7 +134,7 @@ async def test_stable_text_is_in_the_final(talk: Talk) -> None:
 
 
 async def test_a_second_pass_finds_more_of_the_words(talk: Talk) -> None:
-    """Partials are those of the first pass, of which nothing is stable. Finals are nearer to what was said."""
+    """Partials come from the first pass, and nothing in them is stable. Finals are nearer to the spoken words."""
     once, twice = await talk(), await talk(second_pass=True)
     assert {event["text"] for event in partials(twice)} == {event["text"] for event in partials(once)}
     assert {event["stable"] for event in partials(twice)} == {0}
@@ -200,7 +200,7 @@ async def test_the_written_form_has_the_spoken_beside_it(talk: Talk) -> None:
 
 
 async def test_steps_share_a_server(link: Link) -> None:
-    """Streams with all step lengths at once get what each gets alone."""
+    """Streams with all step lengths at once get the same results as each alone."""
     audio = pcm("airplane.mp3")
     alone = {step: text(await recognise(link, audio, step_ms=step)) for step in (160, 320, 640)}
     together = await asyncio.gather(*(recognise(link, audio, step_ms=step) for step in [160, 320, 640] * 2))

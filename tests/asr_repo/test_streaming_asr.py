@@ -82,7 +82,7 @@ async def test_streams_choose_their_search(link: Link) -> None:
 
 
 async def test_any_chunking_gives_the_same_events(link: Link) -> None:
-    """Chunks of any size, also empty ones, give the same as whole steps."""
+    """Chunks of any size, including empty ones, give the same events as whole steps."""
     audio = pcm("talk.flac", TWO_SEGMENTS_S)
     dice = random.Random(1)
     sizes = iter(lambda: dice.choice([0, 1, 160, 5119, 5120, 30_000]), None)
@@ -91,7 +91,7 @@ async def test_any_chunking_gives_the_same_events(link: Link) -> None:
 
 
 async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
-    """Sessions of different ages that share a link and batches get the same as each alone."""
+    """Sessions of different ages that share a link and batches get the same results as each alone."""
     clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 64_000] for offset in range(8)]
     alone = [said(await recognise(link, clip)) for clip in clips]
 

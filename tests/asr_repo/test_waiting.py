@@ -68,7 +68,7 @@ async def test_audio_waits_for_the_preparation_without_loss(link: Link) -> None:
 
 
 async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
-    """The START gets the reason for the refusal, and requests behind it learn that there is no stream."""
+    """The START gets the reason for the refusal, and later requests get the error that there is no stream."""
     sequence = link.sequence({"hotwords": [*unknown_words(4, 600), "北京"]})
     opening = asyncio.create_task(sequence.send(b""))
     await asyncio.sleep(0)
@@ -112,7 +112,7 @@ async def test_others_are_answered_while_a_segment_is_read_again(link: Link) -> 
 
 
 async def test_a_recording_may_be_sent_without_waiting_for_answers(link: Link, triton: TritonServer) -> None:
-    """Far more requests than are held for a stream: none is refused, and the events are the same."""
+    """If far more requests come than are held for a stream, none is refused, and the events are the same."""
     audio = pcm("talk.flac")
     chunks = [audio[start : start + STEP // 8] for start in range(0, len(audio), STEP // 8)]
     assert len(chunks) > 8 * MOST_REQUESTS
@@ -121,7 +121,7 @@ async def test_a_recording_may_be_sent_without_waiting_for_answers(link: Link, t
 
 
 def sent_at_once(address: str, chunks: Sequence[bytes], options: dict[str, Any]) -> Events:
-    """Send all of these chunks without waiting for an answer. Returns all events."""
+    """Send all of these chunks without waiting for an answer. Return all events."""
     answers: list[Any] = []
     with InferenceServerClient(address) as client:
         client.start_stream(lambda result, error: answers.append(error or result.as_numpy("EVENTS")[0]))

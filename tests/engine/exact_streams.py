@@ -1,4 +1,4 @@
-"""Streams of words that an exact model hears, and the events of a recogniser for them."""
+"""Streams of words for an exact model, and the events of a recogniser for them."""
 
 from __future__ import annotations
 

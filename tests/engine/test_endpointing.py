@@ -20,7 +20,7 @@ def found(words: list[HypothesisWord], running: tuple[int, int] | None = None) -
 
 
 def test_silence_after_text_ends_a_segment() -> None:
-    """One second after the last word the segment ends, a little in the past."""
+    """One second after the last word, the segment ends at a place a little before."""
     assert RULE.segment_end(found([word(5, 10)]), 34, FRAME_MS) is None
     assert RULE.segment_end(found([word(5, 10)]), 35, FRAME_MS) == SegmentEnd(27, silence=True)
 

@@ -1,4 +1,4 @@
-"""Marks and capitals in the results of a recogniser: what must hold whatever the punctuation model says."""
+"""Properties of marks and capitals in the results of a recogniser with any punctuation model."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_marks_are_the_same_in_any_chunking(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_stream_goes_on_from_a_cut_with_the_same_marks(seed: int) -> None:
-    """A new stream that begins at a cut, with what the cut tells, gives the texts that the first one gives there."""
+    """A stream that begins at a cut, with the fields of the event, gives the texts that the first one gives there."""
     _, audio = talk(seed, words=30)
     options = written(seed)
     events = hear(make(), np.array_split(audio, 8), options)
@@ -163,14 +163,14 @@ def test_a_final_does_not_depend_on_partials() -> None:
 
 
 class WritingModel(ExactModel):
-    """Writes by itself: its units are capitals, and the marks that follow them."""
+    """A model that writes: its units are capitals, and the marks that follow them."""
 
     writes = True
     units: ClassVar = [{"b": ",", "c": "."}.get(unit, unit.upper()) for unit in UNITS]
 
 
 def test_a_model_that_writes_is_not_written_over() -> None:
-    """The marks and capitals of such a model pass through as they are, and no other model is asked."""
+    """The marks and capitals of a model that writes are not changed, and no other model is called."""
     counting: Any = CountingModel()
     recogniser = make(punctuation=counting, model=WritingModel())
     options = StreamOptions(written=True, dictation=True, alternatives=2)

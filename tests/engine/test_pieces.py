@@ -46,7 +46,7 @@ def test_speech_starts_before_the_step_is_complete(step_ms: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_any_chunking_and_any_company_gives_the_same_events(seed: int) -> None:
-    """The order of all events is the same, too; starts and ends alternate, and times only grow."""
+    """The order of all events does not depend on the chunks; starts and ends alternate, and times only grow."""
     dice = random.Random(seed)
     _, audio = talk(seed, words=15)
     audio = audio[: 16_000 * 20]
@@ -93,7 +93,7 @@ def plain(event: StreamEvent) -> StreamEvent:
 
 
 def test_words_that_no_detector_heard_are_speech() -> None:
-    """If the pieces tell nothing, the words of a segment start speech, and its end ends it."""
+    """If no piece has speech, the words of a segment start speech, and its end ends it."""
 
     class Deaf(LoudDetector):
         def compute(self, slots: object, pieces: object) -> list[list[float]]:

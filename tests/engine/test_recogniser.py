@@ -1,4 +1,4 @@
-"""The recogniser with the level model: what must hold for any model, whatever the words."""
+"""Properties of the recogniser with any model and any words, tested with an exact model."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_any_chunking_gives_the_same_events(seed: int) -> None:
 
 
 def test_streams_do_not_notice_one_another() -> None:
-    """32 streams of different ages, steps and chunk sizes in one recogniser give what each gives alone."""
+    """32 streams of different ages, steps and chunk sizes in one recogniser have the same events as each alone."""
     dice = random.Random(5)
     recogniser = make(slots=32)
     waiting = {number: pieces(talk(number, words=12)[1], dice) for number in range(1, 61)}
@@ -195,7 +195,7 @@ def test_a_stream_is_prepared_beside_others() -> None:
 
 
 def test_a_stream_that_is_being_prepared_can_be_closed_or_fed() -> None:
-    """Closed, it gives its slot back; fed, it is prepared at once; refused, it is gone."""
+    """A stream in preparation can be closed, is prepared at once if it gets audio, and is closed if it is refused."""
     recogniser = lexicon_recogniser("cab bad")
     options = StreamOptions(hotwords=(Hotword("cab"),))
     recogniser.open(1, options, at_once=False)

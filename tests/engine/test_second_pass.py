@@ -1,4 +1,4 @@
-"""The second pass: the words of a segment that has ended come from the whole of it."""
+"""The second pass: the final of a segment comes from the whole segment."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ SPOKEN = [say("bag"), silence(1500), say("head cage"), silence(200)]
 
 
 def test_finals_have_the_words_of_the_second_pass() -> None:
-    """Without it they have those of the first one, which partials always have."""
+    """Finals have the words of the second pass if there is one; partials always have those of the first."""
     once, twice = (hear(make(HastyModel()), SPOKEN, options) for options in (StreamOptions(), TWICE))
     assert text(once) == "bah gead cahe"
     assert text(twice) == "bag head cage"
@@ -79,7 +79,7 @@ def test_finals_have_the_words_of_the_second_pass() -> None:
 
 
 def test_nothing_is_stable_before_a_segment_ends() -> None:
-    """A partial must not promise what the second pass may change."""
+    """With a second pass, no word of a partial is stable."""
     once, twice = (hear(make(HastyModel()), SPOKEN, options) for options in (StreamOptions(), TWICE))
     assert any(event.stable for event in partials(once))
     assert partials(twice)
@@ -88,7 +88,7 @@ def test_nothing_is_stable_before_a_segment_ends() -> None:
 
 @pytest.mark.parametrize("wish", [{"settle_ms": 500}, {"stability": "high"}])
 def test_it_goes_with_no_wish_for_stable_words(wish: dict[str, object]) -> None:
-    """Both promises cannot be kept."""
+    """A second pass is refused together with a wish for stable words."""
     with pytest.raises(BadOptions, match="'second_pass' goes with neither"):
         StreamOptions.from_dict({"second_pass": True, **wish}, (320,), ["lexicon"])
 
@@ -111,7 +111,7 @@ class DeafModel(ExactModel):
 
 @pytest.mark.parametrize("alternatives", [0, 2])
 def test_words_that_were_shown_have_a_final(alternatives: int) -> None:
-    """If the second pass finds none, those of the first one stay."""
+    """If the second pass finds no words, the final has those of the first."""
     options = StreamOptions(second_pass=True, alternatives=alternatives)
     events = hear(make(DeafModel()), SPOKEN, options)
     assert text(events) == "bag head cage"
@@ -131,7 +131,7 @@ def test_alternatives_are_those_of_the_second_pass() -> None:
 
 
 def test_the_second_pass_may_have_a_search_of_its_own() -> None:
-    """Here one that knows other words than the first."""
+    """The second pass uses a search of its own if there is one."""
     first, second = lexicon_search("bah", 4), lexicon_search("bag", 4)
     recogniser = make(HastyModel(), first, second_searches={"lexicon": second})
     once, twice = (hear(recogniser, [say("bag"), silence(100)], options) for options in (StreamOptions(), TWICE))
@@ -139,7 +139,7 @@ def test_the_second_pass_may_have_a_search_of_its_own() -> None:
 
 
 def test_a_cut_without_a_pause_loses_no_word() -> None:
-    """Where a segment has its greatest length, the words after the cut belong to the next one."""
+    """If a segment ends at its greatest length, the words after the cut belong to the next one."""
     words = " ".join(["bag", "head", "cage", "gab"] * 8)
     options = StreamOptions(second_pass=True, endpoint=EndpointRule(silence=False, longest_ms=6000))
     events = hear(make(HastyModel()), [say(words)], options)
@@ -148,14 +148,14 @@ def test_a_cut_without_a_pause_loses_no_word() -> None:
 
 
 def test_the_next_segment_begins_afresh() -> None:
-    """Nothing of the second pass remains in the search: two segments are what each is alone."""
+    """Nothing of a second pass remains in the search: two segments have the same words as each alone."""
     together = hear(make(HastyModel()), [say("bag"), silence(1500), say("head"), silence(1500)], TWICE)
     alone = hear(make(HastyModel()), [say("head"), silence(1500)], TWICE)
     assert [final.text for final in finals(together)] == ["bag", finals(alone)[0].text]
 
 
 def test_times_are_corrected_as_measured_for_whole_segments() -> None:
-    """A whole segment brings its words out sooner than steps do, so it has corrections of its own."""
+    """The times of a second pass are corrected by the calibration for whole segments."""
     fits = {"lexicon": {320: StepCalibration(start_ms=-40.0), WHOLE_MS: StepCalibration(start_ms=40.0)}}
     once, twice = (
         finals(hear(make(HastyModel(), calibration=Calibration(fits)), [silence(400), say("bag")], options))[0]
@@ -165,7 +165,7 @@ def test_times_are_corrected_as_measured_for_whole_segments() -> None:
 
 
 def test_a_model_that_cannot_do_it_goes_without() -> None:
-    """The stream is recognised as usual, with stable words."""
+    """A model without a second pass recognises the stream as usual, with stable words."""
     once, asked = (hear(make(OnePassModel()), SPOKEN, options) for options in (StreamOptions(), TWICE))
     assert asked == once
     assert any(event.stable for event in partials(asked))
@@ -205,7 +205,7 @@ def served(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_others_are_computed_while_a_segment_is_read_again(seed: int) -> None:
-    """Between any parts of second passes, in any order. Every stream has the events that it has alone."""
+    """Streams are computed between the parts of second passes of others, and have the same events as alone."""
     dice = random.Random(seed)
     wishes = [
         TWICE,
@@ -221,7 +221,7 @@ def test_others_are_computed_while_a_segment_is_read_again(seed: int) -> None:
 
 
 def until_it_waits(recogniser: Recogniser, stream: int, chunk: NDArray[np.int16]) -> Chunk:
-    """Feed a stream. Returns the rest of the chunk, for which a second pass is due."""
+    """Feed a stream, and return the rest of the chunk for which a second pass is due."""
     recogniser.open(stream, TWICE)
     [(_, rest)] = recogniser.step_without_waiting([Chunk(stream, chunk)])
     assert isinstance(rest, Chunk)
@@ -230,7 +230,7 @@ def until_it_waits(recogniser: Recogniser, stream: int, chunk: NDArray[np.int16]
 
 
 def test_a_stream_that_waits_can_be_closed_or_fed() -> None:
-    """Closed, it costs no more work and leaves nothing in its slot; fed, it waits no longer and loses nothing."""
+    """A stream that waits for a second pass can be closed without a trace, and loses nothing if it gets audio."""
     recogniser, spoken = make(HastyModel()), np.concatenate([*SPOKEN, silence(1500)])
     until_it_waits(recogniser, 1, spoken)
     recogniser.close(1)
@@ -250,7 +250,7 @@ class BrittleModel(HastyModel):
 
 
 def test_a_second_pass_that_fails_ends_its_stream_alone() -> None:
-    """The others of the batch have their words."""
+    """A second pass that fails ends its stream, and the others of the batch have their words."""
     recogniser = make(BrittleModel())
     for stream in (1, 2):
         recogniser.open(stream, TWICE)
@@ -264,7 +264,7 @@ def test_a_second_pass_that_fails_ends_its_stream_alone() -> None:
 
 
 def test_the_segment_has_all_steps_and_the_tail() -> None:
-    """Its samples are those of the steps, with faint noise where a flush has filled up the last ones."""
+    """The segment has the samples of all its steps, with faint noise where a flush has completed the last one."""
     audio = SegmentAudio(TimeScale(16_000, 640), 2560)
     audio.append(np.arange(1, 3001, dtype=np.int16))
     steps = []

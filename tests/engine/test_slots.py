@@ -18,7 +18,7 @@ def test_slots_run_out() -> None:
 
 
 def test_the_first_free_slot_is_handed_out() -> None:
-    """Whatever the order in which streams ended, so that the slots in use lie side by side."""
+    """The first free slot is leased, in whatever order streams ended, so that slots in use lie side by side."""
     slots = Slots(5)
     leases = [slots.acquire() for _ in range(5)]
     assert [lease.slot for lease in leases] == [0, 1, 2, 3, 4]

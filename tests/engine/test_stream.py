@@ -52,7 +52,7 @@ def test_a_short_pause_ends_speech_and_no_segment() -> None:
 
 
 def test_music_opens_no_utterance() -> None:
-    """Words found in audio that is not speech are not shown, do not become final, and cause no speech events."""
+    """Words in audio that is not speech are not shown, do not become final, and cause no events of speech."""
     events = hear(make(), [music("abc"), silence(3000), music("abcde " * 12)])
     assert not [event for event in events if isinstance(event, (Partial, Final, Speech))]
 

@@ -29,7 +29,7 @@ def test_defaults() -> None:
 
 
 def test_an_endpoint_is_what_is_given_and_the_default_else() -> None:
-    """Limits that are not given keep their defaults; `off` leaves only the maximum length."""
+    """Missing limits of an endpoint have their defaults; `off` leaves only the maximum length."""
     rule = EndpointRule()
     found = read({"endpoint": {"after_text_ms": 500, "longest_ms": 8000}}).endpoint
     assert (found.after_text_ms, found.without_text_ms, found.longest_ms) == (500, rule.without_text_ms, 8000)

@@ -17,7 +17,7 @@ CONFIG = EncoderConfig(
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    """A small untrained encoder, whose layers of normalisation do something, too."""
+    """Provide a small untrained encoder, whose layers of normalisation have random weights, too."""
     torch.manual_seed(0)
     made = Encoder(CONFIG).eval().requires_grad_(False)
     for module in made.modules():
@@ -29,12 +29,12 @@ def encoder() -> Encoder:
 
 @pytest.fixture(scope="module")
 def compiled(encoder: Encoder) -> CompiledEncoder:
-    """The same as a graph."""
+    """Provide the same encoder as a graph."""
     return CompiledEncoder(encoder)
 
 
 def used(network: SlotNetwork, slots: int, cleaned: Tensor) -> ModelState:
-    """A state with remains of other streams, in which these slots were reset."""
+    """Return a state with remains of other streams, in which these slots were reset."""
     state = network.make_state(slots)
     for tensor in state.values():
         tensor.copy_(torch.randint(1, 99, tensor.shape))

@@ -1,4 +1,4 @@
-"""Where compiled loops are kept, and that they are found again."""
+"""The folders of compiled loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.project import ROOT
 
 
 def test_modules_with_loops_are_named_so() -> None:
-    """The text of modules with other names would not count for what is kept."""
+    """Loops are only in modules whose names end with `_loops`, because only these count for the name of the folder."""
     uses = {path.name for path in (ROOT / "streamer").rglob("*.py") if "import compiled_loop" in path.read_text()}
     assert len(uses) > 3
     assert all(name.endswith("_loops.py") for name in uses)
@@ -22,7 +22,7 @@ def test_modules_with_loops_are_named_so() -> None:
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module with loops; the user's cache is beside it."""
+    """Provide a folder with a module with loops, and a cache of the user beside it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "engine"
     (folder / "search").mkdir(parents=True)
@@ -39,7 +39,7 @@ def changed(engine: Path, limit: int) -> Path:
 
 
 def test_a_change_of_any_loop_is_another_folder(engine: Path) -> None:
-    """What was compiled before does not fit any more. Other modules do not count."""
+    """A change of a loop removes the code that was compiled before. A change of another module does not."""
     first = folder_for_loops(engine)
     assert first is not None
     assert first.parent == engine / "__pycache__"
@@ -62,7 +62,7 @@ def test_versions_that_are_used_in_turn_keep_theirs(engine: Path) -> None:
 
 
 def test_what_cannot_be_written_is_copied(engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image has its loops compiled, and the container cannot write there."""
+    """The compiled loops of an image are copied to the cache if the container cannot write beside the modules."""
     beside = folder_for_loops(engine)
     assert beside is not None
     (beside / "loop.nbc").write_bytes(b"compiled")
@@ -77,14 +77,14 @@ def test_what_cannot_be_written_is_copied(engine: Path, tmp_path: Path, monkeypa
 
 
 def test_nothing_is_kept_where_nothing_can_be_written(engine: Path, tmp_path: Path) -> None:
-    """Then each start compiles."""
+    """If no folder can be written, nothing is saved."""
     (engine / "__pycache__").write_text("no folder")
     (tmp_path / "cache").write_text("no folder")
     assert folder_for_loops(engine) is None
 
 
 def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
-    """All that the search needs is kept by the command that compiles it."""
+    """After the command that compiles the loops, a start of the search compiles nothing."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "streamer.engine.compiled"]
     subprocess.run(command, env=environment, check=True)

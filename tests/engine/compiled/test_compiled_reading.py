@@ -13,13 +13,13 @@ SIZE, ROWS = 20, 67
 
 @pytest.fixture
 def model() -> NeuralModel:
-    """Random weights, in the sizes of products that are quick."""
+    """Provide a model with random weights, of sizes whose products are quick."""
     torch.manual_seed(0)
     return NeuralModel(SIZE, 64, 128).eval()
 
 
 def test_it_computes_what_torch_computes(model: NeuralModel) -> None:
-    """For sentences of several words, each of which goes on from the memory before."""
+    """The memories after several words are those that torch computes."""
     compiled = CompiledReading(model)
     found = expected = model.nothing_read.expand(ROWS, -1)
     for words in (torch.full([ROWS], SENTENCE_START), *torch.randint(SIZE, (6, ROWS))):
@@ -30,7 +30,7 @@ def test_it_computes_what_torch_computes(model: NeuralModel) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 16, 31])
 def test_company_does_not_matter(model: NeuralModel, rows: int) -> None:
-    """A row gets the same bits, wherever it is and however many there are."""
+    """The bits of a row depend neither on its place nor on the number of rows."""
     compiled = CompiledReading(model)
     memories, vectors = torch.randn(ROWS, len(model.nothing_read)), torch.randn(ROWS, 64)
     together = compiled(memories, vectors)
@@ -39,7 +39,7 @@ def test_company_does_not_matter(model: NeuralModel, rows: int) -> None:
 
 
 def test_a_model_that_reads_with_it_forgets_the_weights(model: NeuralModel) -> None:
-    """They are in the graph. It scores as before."""
+    """A model that reads with a graph drops its weights for reading, and its scores stay the same."""
     memories, words = model.nothing_read.expand(SIZE, -1), torch.arange(SIZE)
     before = model.score(model.read(memories, words), words)
     held = sum(part.numel() for part in model.parameters())

@@ -1,4 +1,4 @@
-"""What follows from the number of streams is not computed in every step."""
+"""Values that depend only on the number of streams are not computed in every step."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def chance(graph: GraphBuilder, value: str) -> str:
 
 
 def dropout(graph: GraphBuilder, value: str) -> str:
-    """What leaves numbers out in training."""
+    """Add the dropout of training."""
     return graph.node("Dropout", value)
 
 
@@ -84,19 +84,19 @@ def made(folder: Path, middle: Middle = same, most: int | None = None) -> Path:
 
 
 def feeds(streams: int) -> dict[str, Array]:
-    """Something for so many streams to hear."""
+    """Return inputs for this many streams."""
     random = np.random.default_rng(streams)
     shapes = {"sound": (streams, FRAMES, UNITS), "kept": (FRAMES, streams, UNITS)}
     return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
 def frames(graph: BatchGraph, streams: int) -> Array:
-    """What a graph gives for so many streams."""
+    """Return the results of a graph for this many streams."""
     return np.asarray(graph.session().run(["frames"], feeds(streams))[0])
 
 
 def trial(graph: BatchGraph) -> list[Array]:
-    """One stream and two."""
+    """Return the results for one stream and for two."""
     return [frames(graph, streams) for streams in (1, 2)]
 
 
@@ -109,7 +109,7 @@ def until(state: Callable[[], bool]) -> None:
 
 
 def whole(graph: GraphFile, streams: int) -> Array:
-    """What the graph gives as it is."""
+    """Return the results of the original graph."""
     return np.asarray(open_graph(graph).run(["frames"], feeds(streams))[0])
 
 
@@ -124,12 +124,12 @@ def test_values_are_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("middle", [chance, dropout, unknown])
 def test_other_graphs_stay(tmp_path: Path, middle: Middle) -> None:
-    """A graph stays as it is if an operator on the way to the sizes is one of chance, or not known."""
+    """A graph is not changed if an operator on the way to the sizes is random or unknown."""
     assert not BatchGraph(read_graph_file(made(tmp_path, middle)), AXES, trial).shortened
 
 
 def test_shapes_that_are_not_fed(tmp_path: Path) -> None:
-    """Nothing is replaced that depends on an input of which the shape is not known."""
+    """Values that depend on an input with an unknown shape are not replaced."""
     assert not BatchGraph(read_graph_file(made(tmp_path)), {"sound": AXES["sound"]}, trial).shortened
 
 
@@ -142,7 +142,7 @@ def test_many_streams_in_parts(tmp_path: Path) -> None:
 
 
 def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where a value is another one than expected, the batch stays in parts, and the log says so once."""
+    """If a value is not as expected, the batch is computed in parts, and the log says so once."""
     graph = read_graph_file(made(tmp_path, most=9))
     found = BatchGraph(graph, AXES, trial)
     until(lambda: found.parts(9) == [9])
@@ -155,7 +155,7 @@ def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_numbers_that_soon_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """If a value is another one for few streams, the whole graph is computed, and the log says so."""
+    """If a value is wrong for few streams, the whole graph is computed, and the log says so."""
     graph = read_graph_file(made(tmp_path, most=4))
     found = BatchGraph(graph, AXES, trial)
     assert not found.shortened

@@ -12,7 +12,7 @@ FRAMES, STEP = 45, 32
 
 
 def test_windows_have_the_frames_of_the_whole() -> None:
-    """The frames of every window, in any company, are bit for bit those of the whole sound in one go."""
+    """The frames of every window, beside any others, have the same bits as the frames of the whole sound."""
     sound = np.random.default_rng(0).integers(-9000, 9000, 40_000, dtype=np.int16)
     options = knf.FbankOptions()
     options.frame_opts.dither = 0

@@ -59,7 +59,7 @@ def _alone(recogniser: Recogniser, sound: Sound, length: int, options: StreamOpt
 
 
 def test_any_chunking(recogniser: Recogniser, options: StreamOptions) -> None:
-    """The events are the same however the audio is divided, also in a slot that another stream has left dirty."""
+    """The events do not depend on the division of the audio, even in a slot that another stream has used."""
     sound = random_sound(np.random.default_rng(1), 5)
     expected = _alone(recogniser, sound, len(sound), options)
     assert sum(isinstance(event, Final) for event in expected) >= 2
@@ -109,7 +109,7 @@ def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:
 
 @pytest.mark.parametrize("make", [make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder])
 def test_other_families(make: Make, tmp_path: Path) -> None:
-    """What holds for a Zipformer-2 holds for the others."""
+    """Models of other families have the same properties as a Zipformer-2."""
     recogniser = load_public_model(make(tmp_path), name="exact", slots=3)
     options = replace(OPTIONS, step_ms=recogniser.model.step_ms[0])
     test_any_chunking(recogniser, options)
@@ -140,7 +140,7 @@ def test_hotwords_that_cannot_be_used(recogniser: Recogniser) -> None:
 
 
 def test_a_model_in_int8(tmp_path: Path) -> None:
-    """It is computed in full numbers, so streams of different ages have the events that each has alone."""
+    """A model in int8 is computed in full numbers, so streams of different ages have the same events as each alone."""
     folder = make_transducer_folder(tmp_path, exact=False)
     for path in list(folder.glob("*.onnx")):
         if not path.name.startswith("decoder"):
@@ -151,7 +151,7 @@ def test_a_model_in_int8(tmp_path: Path) -> None:
 
 
 def test_pieces_of_bytes(tmp_path: Path) -> None:
-    """Of a character in several tokens no half is ever shown, and shown text that is stable stays."""
+    """A character in several tokens is never shown in part, and stable text stays."""
     three = "你好界".encode()
     parts = [bytes([byte]) for byte in sorted(set(three))]
     parts += [three[at : at + length] for length in (2, 3, 4) for at in range(4)]

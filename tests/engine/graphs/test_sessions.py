@@ -13,7 +13,7 @@ from streamer.graphs.onnx_file import read_graph_file
 
 
 def test_weights_in_another_file(tmp_path: Path) -> None:
-    """A graph whose weights lie beside it in a file of their own is computed with them."""
+    """A graph whose weights are in another file beside it is computed with them."""
     weights = np.random.default_rng(0).normal(size=(40, 30)).astype(np.float32)
     made = helper.make_graph(
         [helper.make_node("MatMul", ["rows", "weights"], ["found"])],

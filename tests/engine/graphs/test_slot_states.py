@@ -12,7 +12,7 @@ SLOTS = 5
 
 
 def test_every_slot_keeps_its_own_states() -> None:
-    """Whichever slots are computed together, each has what was computed for it since it was last reset."""
+    """Whichever slots are computed together, each has its own states since its last reset."""
     ports = [
         StatePort(Port("first", ElementType.FLOAT, None), (1, 2), 0, "first"),
         StatePort(Port("middle", ElementType.INT64, None), (2, 1, 3), 1, "middle"),
@@ -41,7 +41,7 @@ def test_every_slot_keeps_its_own_states() -> None:
 
 
 def test_the_same_batch_is_not_copied() -> None:
-    """What the graph gave for these slots is given to it again as it is."""
+    """If the same slots are computed again, the graph gets the arrays that it returned."""
     states = SlotStates([StatePort(Port("state", ElementType.FLOAT, None), (1, 2), 0, "out")], [np.float32], SLOTS)
     states.batch([1, 2])
     given = np.ones((2, 2), np.float32)

@@ -11,7 +11,7 @@ from streamer.graphs.layout import FRAME_LEAD
 
 
 def test_windows_have_the_samples_of_the_whole() -> None:
-    """The samples of every window, in any company, are those of the whole sound in one go."""
+    """The samples of every window, beside any others, are those of the whole sound."""
     sound = np.random.default_rng(0).integers(-32_768, 32_768, 4800 * 4 + 2 * FRAME_LEAD).astype(np.int16)
     windows = np.stack([sound[4800 * step :][: 4800 + 2 * FRAME_LEAD] for step in range(4)])
     whole = TelephoneSamples()(sound[None])
@@ -30,7 +30,7 @@ def test_what_passes(height: int, passes: float) -> None:
 
 
 def test_the_loudest_samples() -> None:
-    """What the filter makes louder than any sample can be is cut off, not turned around."""
+    """Values of the filter that are louder than a sample can be are clipped, and do not wrap around."""
     square = np.repeat([32_767, -32_768], 40)[np.arange(4800 + 2 * FRAME_LEAD) % 80].astype(np.int16)
     heard = TelephoneSamples()(square[None])[0, :, 0]
     assert heard.max() == 32_766
@@ -39,7 +39,7 @@ def test_the_loudest_samples() -> None:
 
 
 def test_a_call_stays_as_it_was() -> None:
-    """What a client sends at 8 kHz reaches the model as it was sent, although the service hears it at 16 kHz."""
+    """Audio at 8 kHz reaches the model almost unchanged, although the service converts it to 16 kHz."""
     at = np.arange(16_000) / 8000
     call = sum(3000 * np.sin(2 * np.pi * height * at + height) for height in (300, 800, 1500, 2500, 3200))
     converted = SampleConverter(8000, 1).convert((call[:, None] / 32_768).astype(np.float32), last=True)[:, 0]

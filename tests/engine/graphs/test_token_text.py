@@ -35,7 +35,7 @@ def test_pieces_of_words() -> None:
 
 
 def test_a_table_of_capitals_alone() -> None:
-    """Where all letters are capitals, they say nothing, and words are small."""
+    """If all letters of a table are capitals, words are written in small letters."""
     assert words(["<blk>", "▁HE", "LLO"], ["▁HE", "LLO"]) == [("hello", 0, 4)]
 
 
@@ -55,7 +55,7 @@ def test_characters_without_spaces() -> None:
 
 
 def test_a_token_for_each_byte() -> None:
-    """Bytes make characters; what is no character is left out."""
+    """Bytes make characters; bytes that make no character are left out."""
     table = ["<blk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a"]
     pieces = ["▁a", *(f"<0x{byte:02X}>" for byte in "é".encode()), "<0xE4>", "▁a"]
     assert words(table, pieces) == [("aé", 0, 7), ("a", 12, 13)]
@@ -69,7 +69,7 @@ def test_pieces_of_bytes() -> None:
 
 
 def test_a_character_in_parts() -> None:
-    """After every token, only whole characters are shown, and all words but the last one stay as they are."""
+    """After every token, only whole characters are shown, and all words except for the last one stay."""
     text = "他说“你好”，OK"
     table = [STANDS_FOR[byte] for byte in range(256)]
     reader, spoken = TokenText(table), tokens(list(text.encode()))
@@ -80,7 +80,7 @@ def test_a_character_in_parts() -> None:
 
 
 def test_capitals_among_pieces_of_bytes() -> None:
-    """The pieces that stand for letters say whether a table knows small ones."""
+    """The pieces that stand for letters decide whether a table has small letters."""
     pieces = ["".join(STANDS_FOR[byte] for byte in part.encode()) for part in ("OK", "好", "é", "ok")]
     assert [word for word, *_ in words([*pieces[:3], STANDS_FOR[255]], pieces[:3])] == ["ok", "好", "é"]
     assert [word for word, *_ in words([*pieces, STANDS_FOR[255]], pieces[:1])] == ["OK"]

@@ -70,7 +70,7 @@ class Parts:
         start: bool = False,
         end: bool = False,
     ) -> list[StreamEvent]:
-        """Send one request, and whatever it makes necessary. Returns the events."""
+        """Send one request, and the requests that its events make necessary. Return the events."""
         given, told = dict(options or {}), list[StreamEvent]()
         sound = np.zeros(0, np.int16) if samples is None else samples
         while True:

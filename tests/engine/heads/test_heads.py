@@ -1,4 +1,4 @@
-"""The recogniser in parts gives the events of the whole one, and notices what it missed."""
+"""The recogniser in parts gives the same events as the whole one, and detects missing passages."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_any_chunking_gives_the_same_events(whole: Recogniser, turn: bool) -> No
 
 
 def test_streams_share_batches(parts: Parts) -> None:
-    """Streams at different places, in steps of different length, get what each gets alone."""
+    """Streams at different places, with steps of different length, get the same events as each alone."""
     dice = random.Random(4)
     options = [{"step_ms": step} for step in (160, 320, 640)]
     alone = []
@@ -143,7 +143,7 @@ def test_a_part_that_missed_a_passage_says_so(parts: Parts, size: int) -> None:
 
 
 def test_a_client_that_ignores_a_cut_gets_no_wrong_words(parts: Parts) -> None:
-    """Without the answer to `again`, what follows is not heard; with it, later, nothing is lost."""
+    """Without the answer to `again`, no later audio is recognised; with a late answer, nothing is lost."""
     parts.ask(1, NOTHING, {}, start=True)
     told: list[StreamEvent] = []
     for start in range(0, len(AUDIO), 5120):
@@ -165,7 +165,7 @@ def test_a_client_that_ignores_a_cut_gets_no_wrong_words(parts: Parts) -> None:
     "again", [7, {"sample": 0}, {"sample": 99, "run": 1, "speaking": False}, {"sample": 0, "run": 2, "speaking": False}]
 )
 def test_a_false_again_is_refused(parts: Parts, again: object) -> None:
-    """A place that the stream does not have is refused, and the stream goes on."""
+    """An `again` that is not the last event is refused, and the stream goes on."""
     parts.ask(1, NOTHING, {}, start=True)
     with pytest.raises(StreamError, match="bad_options: option 'again'"):
         parts.ask(1, NOTHING, {"again": again})

@@ -1,4 +1,4 @@
-"""A keyword spotter tells each word once, whatever the passages, and does not tell what it heard before a cut."""
+"""A keyword spotter reports each word once in any passages, and does not repeat words from before a cut."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_any_passages_give_the_same_words() -> None:
 
 
 def test_what_is_computed_again_is_not_told_again() -> None:
-    """After a cut the audio since then is heard again; only what comes later is told."""
+    """After a cut, audio is computed again; only words that end later are reported."""
     spotter = KeywordSpotter(network(), slots=1)
     [first] = spotter.listen([Frames(1, passage(40), frames(40, left=30), start=True)])
     [again] = spotter.listen([Frames(1, passage(20, run=1, base=25 * FRAME), frames(20, left=5, right=15))])
@@ -91,7 +91,7 @@ def test_a_missing_passage_silences_only_its_stream() -> None:
 
 
 def test_a_network_survives_its_file(tmp_path: Path) -> None:
-    """Its words, its threshold and its numbers; a missing or damaged file is named."""
+    """A network that was saved and loaded is the same; a missing or damaged file is named in the error."""
     network().save(tmp_path)
     loaded = KeywordNetwork.load(tmp_path)
     heard = frames(40, left=30)
@@ -107,7 +107,7 @@ def test_a_network_survives_its_file(tmp_path: Path) -> None:
 
 
 def test_the_score_of_a_path() -> None:
-    """It is what the likeliest path of CTC costs: with blanks, a doubled phone and two pronunciations of a word."""
+    """The score is that of the likeliest path of CTC, with blanks, a doubled phone and two pronunciations of a word."""
     paths = KeywordPaths(((0, (2, 2)), (0, (3,))), 1)
 
     def score(*told: int) -> float:
@@ -148,7 +148,7 @@ def test_misses_and_false_alarms() -> None:
 
 
 def test_thresholds_of_each_word() -> None:
-    """A word that is often said wrongly gets a higher threshold, and the other one stays as it is heard best."""
+    """A word with many false alarms gets a higher threshold, and the threshold of the other word stays."""
     said = [spoken(("left", 30)), spoken(("right", 30))]
     faint = spoken(("right", 30))
     lures = [Spoken(np.float16(0.45) * faint.frames, ()) for _ in range(20)]

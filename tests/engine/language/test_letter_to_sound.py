@@ -72,7 +72,7 @@ def test_scores_are_those_of_all_ways_to_write_a_word(model: LetterToSound, word
 
 
 def test_the_best_come_first_and_no_more_than_asked_for(model: LetterToSound) -> None:
-    """One pronunciation unless told otherwise."""
+    """`pronounce` returns one pronunciation by default, and at most as many as requested."""
     ranked = sorted(enumerated("ab").items(), key=lambda item: -item[1])
     assert model.pronounce("ab") == [list(ranked[0][0])]
     assert model.pronounce("ab", 3) == [list(phones) for phones, _ in ranked[:3]]

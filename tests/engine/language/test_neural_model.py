@@ -32,7 +32,7 @@ def remembered(model: NeuralModel, *words: int) -> Tensor:
 
 
 def test_sums_are_those_of_all_words() -> None:
-    """What a trained model has near zero is not so for random weights."""
+    """The sums are the logarithms over the scores of all words."""
     model = made()
     for begun in ([], [5], [3, 4, 11]):
         memory = remembered(model, *begun)
@@ -41,7 +41,7 @@ def test_sums_are_those_of_all_words() -> None:
 
 
 def test_reading_word_by_word_is_reading_the_sentence() -> None:
-    """The memory has all that the network knows of the words before."""
+    """Reading word by word gives the same scores as reading the whole sentence."""
     model, sentence = made(), [10, 3, 4, 5, 9]
     expected = model.hidden(torch.tensor([[SENTENCE_START, *sentence]]))[0]
     scores = expected @ model.vectors.weight.T + model.bias
@@ -52,7 +52,7 @@ def test_reading_word_by_word_is_reading_the_sentence() -> None:
 
 
 def test_numbers_are_left_out_in_training_only() -> None:
-    """At random, so that no text is learnt by heart: of the words read, and of what is remembered."""
+    """In training, random numbers of the words and of the memory are set to zero."""
     model, sentence = made(), torch.tensor([[SENTENCE_START, 3, 4, 5, 9]])
     assert torch.equal(model.hidden(sentence), model.hidden(sentence))
     assert not torch.equal(model.hidden(sentence, 0.3), model.hidden(sentence, 0.3))
@@ -62,7 +62,7 @@ def test_numbers_are_left_out_in_training_only() -> None:
 @pytest.mark.parametrize("reader", ["torch", "graph"])
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 40])
 def test_a_sentence_gets_the_same_bits_in_any_company(rows: int, reader: str) -> None:
-    """Whatever else is computed at the same time, and whichever row it has."""
+    """The bits of a sentence depend neither on the other sentences nor on its row."""
     torch.manual_seed(0)
     model = NeuralModel(SIZE, 64, 128).eval()  # large enough for quick products
     if reader == "graph":
@@ -79,7 +79,7 @@ def test_a_sentence_gets_the_same_bits_in_any_company(rows: int, reader: str) ->
 
 
 def test_words_that_it_does_not_have_count_as_the_unknown_word() -> None:
-    """In the sentence, and as what follows."""
+    """A word outside the model counts as word 0, both in the sentence and after it."""
     model = made()
     known, unknown = remembered(model, 0, 7), remembered(model, SIZE, 7)
     assert torch.equal(known, unknown)
@@ -87,7 +87,7 @@ def test_words_that_it_does_not_have_count_as_the_unknown_word() -> None:
 
 
 def test_the_file_keeps_the_model(tmp_path: Path) -> None:
-    """With small errors, a byte for each weight of the tables, and the words that it is for."""
+    """A file has the model with small errors, one byte for each weight of the tables, and the vocabulary."""
     model, path = made(), tmp_path / "rescoring.safetensors"
     model.save(path)
     loaded = NeuralModel.load(path)

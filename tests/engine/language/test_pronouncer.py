@@ -1,4 +1,4 @@
-"""Guessed pronunciations, and for which callers they are remembered."""
+"""Guessed pronunciations, and their memory for each caller."""
 
 from __future__ import annotations
 

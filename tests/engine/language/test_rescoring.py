@@ -1,4 +1,4 @@
-"""Words under both language models, and what their mixture says more."""
+"""The scores of words in both language models, and the gains of their mixture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def after(rescorer: Rescorer, language: LanguageModel, *words: str) -> Context:
 
 
 def test_words_share_what_the_neural_model_gives_to_all_others() -> None:
-    """By their unigrams, so that all words together keep their probability."""
+    """Words outside the neural model share the probability of its word 0 by their unigrams."""
     language, neural = languages()
     rescorer = Rescorer(neural, language)
     context = after(rescorer, language, "cat")
@@ -46,7 +46,7 @@ def test_words_share_what_the_neural_model_gives_to_all_others() -> None:
 
 
 def test_the_ngram_model_knows_two_words() -> None:
-    """Of a sentence that is longer, shorter, or about to end."""
+    """The score of the n-gram model depends on the last two words, in short and long sentences and at their ends."""
     language, neural = languages()
     rescorer = Rescorer(neural, language)
     cat, dog, zebu, end = (language.words.index(word) for word in ("cat", "dog", "zebu", "</s>"))
@@ -57,7 +57,7 @@ def test_the_ngram_model_knows_two_words() -> None:
 
 
 def test_a_word_that_no_model_knows_gains_nothing() -> None:
-    """Such as a hotword: nothing is known about it, so both scores are the same. It can be part of a sentence."""
+    """A word in neither model, such as a hotword, has no gain. It can be part of a sentence."""
     language, neural = languages()
     rescorer, new = Rescorer(neural, language), len(language.words) + 3
     both = rescorer.score([(rescorer.start(), new)])
@@ -68,7 +68,7 @@ def test_a_word_that_no_model_knows_gains_nothing() -> None:
 
 
 def test_contexts_are_read_in_any_order() -> None:
-    """A long context gives the same whether those before it were asked for, or none of them."""
+    """A long context gives the same scores whether the contexts before it were scored or not."""
     language, neural = languages()
     words = ["cat", "dog", "cat", "zebu", "dog"]
     step_by_step, at_once = Rescorer(neural, language), Rescorer(neural, language)
@@ -84,7 +84,7 @@ def test_contexts_are_read_in_any_order() -> None:
 
 
 def test_the_gain_is_that_of_the_mixture() -> None:
-    """With a share of 1 the neural model counts alone."""
+    """The gain is the logarithm of the mixture; with a share of 1, only the neural model counts."""
     both = BothScores(torch.tensor([0.5, 0.2]).log(), torch.tensor([0.25, 0.4]).log())
     assert both.gains(1.0) == pytest.approx([math.log(2), -math.log(2)])
     assert both.gains(0.5) == pytest.approx([math.log(0.375 / 0.25), math.log(0.3 / 0.4)])
@@ -92,14 +92,14 @@ def test_the_gain_is_that_of_the_mixture() -> None:
 
 
 def test_the_neural_model_alone_may_find_a_word_impossible() -> None:
-    """Its probability is zero to the last bit, but not its logarithm."""
+    """A word that is impossible in the neural model has a finite gain with a share of 1."""
     both = BothScores(torch.tensor([-60.0, -2.0]), torch.tensor([-3.0, -5.0]))
     assert both.gains(1.0) == [-57.0, 3.0]
     assert both.gains(0.5)[0] == pytest.approx(math.log(0.5))
 
 
 def test_a_model_for_other_words_is_refused() -> None:
-    """Its numbers would stand for the wrong words."""
+    """A neural model with another vocabulary is refused."""
     language, _ = languages()
     with pytest.raises(ValueError, match=r"rescoring\.safetensors was trained for other words"):
         Rescorer(NeuralModel(KNOWN, 4, 3, "others"), language)

@@ -1,4 +1,4 @@
-"""The bytes of tensors and of what refers to them."""
+"""The bytes of tensors and of objects that refer to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_mapped_files_are_shared(tmp_path: Path) -> None:
 
 
 def test_code_and_recordings_are_left_out() -> None:
-    """What a function or a class refers to is not part of an object; a recording is bounded elsewhere."""
+    """Objects of a function or a class, and audio, do not count as parts of an object."""
     large = torch.ones(LARGE)
     audio = bytearray(LARGE)
     found = list(reachable([lambda: large, torch.nn.Linear, audio, "word"]))

@@ -17,7 +17,7 @@ BEFORE = 120 * 2 + 8 + 8  # the samples before the next window, the number of st
 
 
 def test_a_slot_has_the_states_of_the_graph(tmp_path: Path) -> None:
-    """A slot is counted exactly, without torch; the other sizes are plausible. A broken folder is told."""
+    """A slot is counted exactly, without torch; the other sizes are plausible. A broken folder is an error."""
     folder = make_ctc_folder(tmp_path)
     command = [sys.executable, "-m", "streamer.engine.memory.graph_report", str(folder), "--batch", "4"]
     done = subprocess.run(command, input=pcm("quilter.ogg", 1), capture_output=True, check=True, timeout=60)

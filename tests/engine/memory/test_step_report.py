@@ -17,7 +17,7 @@ BUNDLE = asr_repository() / "streaming_asr" / "1"
 
 
 def test_each_step_has_its_part(tmp_path: Path) -> None:
-    """The state of the encoder is what its description says. The heads read what it encoded, and keep far less."""
+    """The state of the encoder has the size of its description. The heads read its frames, and have far less state."""
     speech, heard = np.frombuffer(pcm("quilter.ogg")[:96_000], np.int16), tmp_path / "heard.npz"
     parts = ("encoder", "activity", "transcript")
     found = {part: measured(BUNDLE, part, heard, 2, "cpu", speech) for part in parts}

@@ -49,7 +49,7 @@ def test_the_frames_of_the_whole(model: AcousticModel) -> None:
 
 @pytest.mark.parametrize("frames", [1, 60, 600])
 def test_a_whole_segment_is_one_long_step(model: AcousticModel, frames: int) -> None:
-    """Each frame sees those after it, up to the longest step. Streams do not matter, and nothing is kept."""
+    """Each frame of a whole segment sees later ones, up to the longest step. No state of streams is read or written."""
     audio = np.random.default_rng(1).integers(-3000, 3000, 640 * frames).astype(np.int16)
     samples = torch.from_numpy(audio).float().unsqueeze(0) / 32768
     expected = model(samples, torch.tensor([frames]), 512, ENCODER.left_frames)["characters"]
@@ -142,7 +142,7 @@ def test_a_bundle_may_tell_activity(model: AcousticModel, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("network", [ActivityNetwork, CompiledActivity], ids=["torch", "compiled"])
 def test_a_glance_at_a_step(model: AcousticModel, network: type[ActivityNetwork | CompiledActivity]) -> None:
-    """It gives the activity that the step will have in these frames, and changes no state."""
+    """A glance gives the activity that the step will have in these frames, and changes no state."""
     torch.manual_seed(1)
     plain = ActivityNetwork().eval().requires_grad_(False)
     model._activity = (plain if network is ActivityNetwork else CompiledActivity(plain),)

@@ -1,4 +1,4 @@
-"""The activity network computes step by step what it computes of a whole recording."""
+"""The activity network computes the same results step by step as for a whole recording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def head() -> ActivityNetwork:
 
 @pytest.mark.parametrize("frames", [4, 8, 16])
 def test_steps_of_any_length_equal_the_whole(head: ActivityNetwork, frames: int) -> None:
-    """Steps on slots that were used before, in a batch, give what the whole recording gives."""
+    """Steps on used slots, in a batch, give the same results as the whole recording."""
     energies, slots = torch.randn(2, 4 * 48, 80) * 3, torch.tensor([3, 1])
     state = head.make_state(4)
     head.step(state, torch.arange(4), torch.randn(4, 16, 80))

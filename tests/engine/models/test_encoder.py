@@ -1,4 +1,4 @@
-"""The encoder computes the same on slots as on whole utterances, whatever the slots held before."""
+"""The encoder computes the same in used slots as for whole utterances."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def clean(state: ModelState, slots: Tensor) -> None:
 
 @pytest.mark.parametrize("chunk", [4, 8, 16])
 def test_streaming_equals_the_masked_whole(encoder: Encoder, chunk: int) -> None:
-    """Chunk by chunk gives what the last layer gives for the whole, in slots that were used before."""
+    """Chunks in used slots give the same frames as the whole utterance."""
     torch.manual_seed(1)
     mel, slots = torch.randn(3, 4 * 96, CONFIG.mels), torch.tensor([6, 0, 3])
     state = dirty(encoder.make_state(8))
@@ -67,7 +67,7 @@ def test_streaming_equals_the_masked_whole(encoder: Encoder, chunk: int) -> None
 
 
 def test_slots_of_mixed_age_and_company_do_not_matter(encoder: Encoder) -> None:
-    """A stream that joins a batch of 32 at any moment gets what it gets alone."""
+    """A stream that joins a batch of 32 at any time gets the same frames as alone."""
     torch.manual_seed(2)
     mel = torch.randn(32, 4 * 80, CONFIG.mels)
     state = dirty(encoder.make_state(33))
@@ -109,7 +109,7 @@ def test_the_future_beyond_a_chunk_is_not_seen(encoder: Encoder) -> None:
 
 
 def test_an_endless_stream_goes_on_past_the_period_of_the_rotation(encoder: Encoder) -> None:
-    """A stream older than the period gives what a young one gives for the same recent past."""
+    """A stream older than the period gives the same frames as a young one with the same recent past."""
     torch.manual_seed(3)
     mel, slots = torch.randn(1, 4 * 64, CONFIG.mels), torch.tensor([0])
     young, old = encoder.make_state(1), encoder.make_state(1)

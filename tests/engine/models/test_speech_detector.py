@@ -1,4 +1,4 @@
-"""The detector of speech gives the same for each stream, whatever else is computed."""
+"""The detector of speech gives each stream the same results, whatever else is computed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def network() -> ActivityNetwork:
 
 
 def heard(detector: SpeechDetector, slots: list[int], audio: NDArray[np.int16]) -> list[float]:
-    """What the first of these slots hears, in pieces; the others hear other places of the audio."""
+    """Return the probabilities of the first of these slots, in pieces; the others read other places of the audio."""
     found: list[float] = []
     for start in range(0, len(audio), PIECE):
         pieces = [np.roll(audio, 999 * number)[start : start + PIECE] for number in range(len(slots))]
@@ -38,7 +38,7 @@ def heard(detector: SpeechDetector, slots: list[int], audio: NDArray[np.int16]) 
 
 
 def test_pieces_are_heard_as_a_whole(network: ActivityNetwork) -> None:
-    """Pieces one after another, also in company, give what the network says of all of the audio at once."""
+    """Pieces one after another, also in a batch, give the same probabilities as the whole audio at once."""
     with_context = np.concatenate([np.zeros(CONTEXT, np.int16), AUDIO])
     energies = LogMel().energies(torch.from_numpy(with_context).float().unsqueeze(0) / 32768)
     expected = network(energies)[0, :, 0].exp().tolist()

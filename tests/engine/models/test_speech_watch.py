@@ -1,4 +1,4 @@
-"""What is said of speech: by a detector, by the words that it missed, and at the end of a segment."""
+"""Starts and ends of speech: from a detector, from words that it missed, and at the end of a segment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_detector_starts_and_ends_speech() -> None:
 
 
 def test_words_that_the_detector_missed_are_speech() -> None:
-    """They start it where they begin, and the end of the segment ends it; the next segment may do so again."""
+    """Words that the detector missed start speech where they begin, and the end of the segment ends it, each time."""
     watched = watch()
     watched.hear([0.1] * 50)
     assert watched.find_words(20 * FRAME) == [SpeechChange(True, 20 * FRAME)]
@@ -34,7 +34,7 @@ def test_words_that_the_detector_missed_are_speech() -> None:
 
 
 def test_speech_ends_with_a_segment_if_it_is_quiet() -> None:
-    """Activity without words goes on; and speech that was ended so begins only with what follows."""
+    """A segment with no recent activity ends speech; activity without words goes on."""
     watched = watch()
     watched.hear([0.99] * 10 + [0.1] * 4)
     assert watched.pause(9 * FRAME, 5) == []
@@ -44,7 +44,7 @@ def test_speech_ends_with_a_segment_if_it_is_quiet() -> None:
 
 
 def test_speech_that_a_flush_ends_goes_on_behind_it() -> None:
-    """What was high before the flush does not count for the next start, and times do not go back."""
+    """Probabilities before a flush do not count for the next start, and times do not go back."""
     watched = watch()
     watched.hear([0.99] * 10)
     assert watched.pause(10 * FRAME, 0) == [SpeechChange(False, 10 * FRAME)]

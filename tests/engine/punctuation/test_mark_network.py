@@ -1,4 +1,4 @@
-"""The network: its view, and the same bits wherever a word stands."""
+"""The network of the punctuation model: its view, and the same bits at any place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_view_is_as_long_as_the_shape_says() -> None:
 
 @pytest.mark.parametrize("shift", [1, 5, 17, BLOCK])
 def test_the_same_words_give_the_same_bits_at_other_places(shift: int) -> None:
-    """And beside other words, beyond a gap."""
+    """The answers for words have the same bits at any place of a row, and beside other words beyond a gap."""
     text = torch.randn(1, 40, 12)
     found = network()
     results = []
@@ -70,13 +70,13 @@ def test_blocks_change_nothing() -> None:
 
 
 def test_pauses_are_told_apart_by_length() -> None:
-    """The unknown one is another than the shortest."""
+    """Pauses have different classes by their length, and an unknown pause has its own."""
     assert pause_number(None) == 0
     assert [pause_number(0), pause_number(PAUSE_BOUNDS[0]), pause_number(10**6)] == [1, 2, PAUSES - 1]
 
 
 def test_a_view_must_have_its_own_place() -> None:
-    """Otherwise the sums of views would not be what a word depends on."""
+    """A view without its own place is refused."""
     with pytest.raises(ValueError, match="its own place"):
         NetworkShape.parse({"embedding": 8, "width": 8, "views": [[-2, -1]]})
     assert NetworkShape.parse(SHAPE.values()) == SHAPE

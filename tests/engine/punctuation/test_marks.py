@@ -23,10 +23,10 @@ from streamer.engine.punctuation.marks import Case, Mark
     ],
 )
 def test_a_word_is_written_with_its_capitals(word: str, case: Case, begins: bool, written: str) -> None:
-    """Its own ones, and that of the first word of a sentence."""
+    """A word is written with its own capitals, and with that of the first word of a sentence."""
     assert case.written(word, begins) == written
 
 
 def test_two_marks_end_a_sentence() -> None:
-    """A comma does not."""
+    """A full stop and a question mark end a sentence, and a comma does not."""
     assert [mark.ends_sentence for mark in Mark] == [False, False, True, True]

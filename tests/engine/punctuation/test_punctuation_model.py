@@ -41,7 +41,7 @@ def open_end(words: Sequence[HeardWord]) -> list[HeardWord]:
 
 
 def test_answers_are_of_all_kinds(model: PunctuationModel) -> None:
-    """Otherwise the other tests would compare nothing."""
+    """The untrained model gives answers of all kinds, so that the other tests compare something."""
     [found] = model.read([text(400)])
     assert len({word.mark for word in found}) == 4
     assert len({word.case for word in found}) == 3
@@ -63,7 +63,7 @@ def test_every_division_gives_the_same_answers(model: PunctuationModel, seed: in
 
 
 def test_company_in_the_batch_changes_nothing(model: PunctuationModel) -> None:
-    """Neither longer and shorter windows, nor empty ones."""
+    """Longer, shorter and empty windows in the batch change no answer."""
     windows = [text(dice, seed=dice) for dice in (1, 30, 7, 0, 65, 24, 2)]
     together = model.read(windows)
     assert [len(each) for each in together] == [len(window) for window in windows]
@@ -72,7 +72,7 @@ def test_company_in_the_batch_changes_nothing(model: PunctuationModel) -> None:
 
 
 def test_the_end_of_a_segment_settles_its_last_words(model: PunctuationModel) -> None:
-    """It may change their answers, but none before them."""
+    """The end of a segment may change the answers of its last words, but none before them."""
     changed = 0
     for seed in range(20):
         words = text(40, seed)
@@ -84,7 +84,7 @@ def test_the_end_of_a_segment_settles_its_last_words(model: PunctuationModel) ->
 
 
 def test_a_file_gives_the_model_again(model: PunctuationModel, tmp_path: Path) -> None:
-    """With the same answers."""
+    """A model from a file gives the same answers."""
     model.save(tmp_path / PUNCTUATION_FILE)
     loaded = PunctuationModel.load(tmp_path)
     windows = [text(80, seed) for seed in range(5)]
@@ -94,13 +94,13 @@ def test_a_file_gives_the_model_again(model: PunctuationModel, tmp_path: Path) -
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """With the script that makes it."""
+    """The error for a missing file names the script that makes it."""
     with pytest.raises(ModelFileError, match=r"punctuation\.safetensors is missing.*train_punctuation"):
         PunctuationModel.load(tmp_path)
 
 
 def test_a_damaged_file_is_named(model: PunctuationModel, tmp_path: Path) -> None:
-    """What is wrong with it is said, whatever it is."""
+    """The error for a damaged file says what is wrong with it."""
     path = tmp_path / PUNCTUATION_FILE
     model.save(path)
     whole = path.read_bytes()
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_named(model: PunctuationModel, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("lost", ["words", "rows", "scales", "network.judge.weight", "shape"])
 def test_a_file_without_a_part_is_named(model: PunctuationModel, tmp_path: Path, lost: str) -> None:
-    """Every part is needed."""
+    """A file without any one of its parts is refused."""
     path = tmp_path / PUNCTUATION_FILE
     model.save(path)
     with safe_open(path, framework="pt") as file:
@@ -128,7 +128,7 @@ def test_a_file_without_a_part_is_named(model: PunctuationModel, tmp_path: Path,
 
 
 def test_whether_a_sentence_is_over_depends_on_the_last_words(model: PunctuationModel) -> None:
-    """It is a probability, and the same bits whatever comes before the words that the network sees."""
+    """The end of a sentence has a probability that depends only on the words that the network sees."""
     words = [word.word for word in text(60)]
     answers = [model.over(words[:number]) for number in range(1, 40)]
     assert len(set(answers)) > 30

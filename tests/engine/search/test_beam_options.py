@@ -1,4 +1,4 @@
-"""The options of the search in a file: those of both passes, and what the second one has for itself."""
+"""The options of the search in a file: those of both passes, and those of the second alone."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def written(folder: Path, content: object) -> Path:
 
 
 def test_each_pass_has_its_own(tmp_path: Path) -> None:
-    """What the second pass does not say is that of the first."""
+    """Options that the file does not have for the second pass are those of the first."""
     path = written(tmp_path, {"beam": 8, "tokens": 4, "second_pass": {"beam": 20, "end_weight": 1.5}})
     assert BeamOptions.load(path) == BeamOptions(beam=8, tokens=4)
     assert BeamOptions.load(path, second_pass=True) == BeamOptions(beam=20, tokens=4, end_weight=1.5)
 
 
 def test_without_any_both_are_the_same(tmp_path: Path) -> None:
-    """As in a bundle that knows of no second pass."""
+    """Without options for the second pass, both passes have the same."""
     path = written(tmp_path, {"beam": 8})
     assert BeamOptions.load(path) == BeamOptions.load(path, second_pass=True) == BeamOptions(beam=8)
 
@@ -40,13 +40,13 @@ def test_without_any_both_are_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, second: object, words: str) -> None:
-    """The tables of the first pass have the weights in them, so those cannot differ."""
+    """Options for the second pass that must be the same in both, or are unknown, are refused."""
     with pytest.raises(ValueError, match=words):
         BeamOptions.load(written(tmp_path, {"second_pass": second}), second_pass=True)
 
 
 def test_tuning_keeps_those_of_the_second_pass(tmp_path: Path) -> None:
-    """Only what both have in common, and what the first has, is tuned."""
+    """Saving the options keeps those of the second pass."""
     path = written(tmp_path, {"beam": 8, "second_pass": {"beam": 20}})
     replace(BeamOptions.load(path), word_bonus=0.7).save(path)
     assert BeamOptions.load(path) == BeamOptions(beam=8, word_bonus=0.7)

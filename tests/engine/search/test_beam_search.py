@@ -70,7 +70,7 @@ def test_any_split_into_steps_is_the_same(seed: int) -> None:
 
 
 def test_streams_do_not_know_of_each_other() -> None:
-    """In a batch of streams of different ages, in slots used before, each stream gets what it gets alone."""
+    """In a batch of streams of different ages, in used slots, each stream gets the same results as alone."""
     tongue, dice = Tongue(1), random.Random(1)
     streams = {slot: emissions(100 + slot, 1, 60) for slot in range(7)}
     shared = search(tongue, NARROW, slots=7)

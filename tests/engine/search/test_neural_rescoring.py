@@ -1,4 +1,4 @@
-"""When the neural language model scores the words of a hypothesis again."""
+"""Decides when the neural language model scores the words of a hypothesis again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY, WITH_FIRST, WITH_SECOND, WITH_BOTH, DEAD = 100, 101, 102, 103, 3  # hashe
 
 
 class Beam:
-    """The beam of one slot, and what the neural model says of its words."""
+    """The beam of one slot, with the gains of its words."""
 
     def __init__(self, floor: float = OPTIONS.rescoring_floor) -> None:
         tongue = Tongue(0)
@@ -35,7 +35,7 @@ class Beam:
         return self.rescoring.gains(0) if changed else None
 
     def gain(self, *words: int) -> float:
-        """What these words should add to the score."""
+        """Return the expected gain of these words."""
         context, total = self.rescorer.start(), 0.0
         for word in words:
             [gain] = self.rescorer.gains([(context, word)], OPTIONS.neural_share)
@@ -44,7 +44,7 @@ class Beam:
 
 
 def test_unlikely_hypotheses_wait() -> None:
-    """Their words are scored where a step ends after which they are not unlikely any more."""
+    """Words of an unlikely hypothesis are scored at the end of the step after which it is likely."""
     beam = Beam()
     ended = (0, FIRST), (0, SECOND)
     found = beam.follow(
@@ -74,7 +74,7 @@ def test_a_word_that_ended_in_two_ways_is_one_history() -> None:
 
 
 def test_without_a_floor_all_words_are_scored_at_once() -> None:
-    """However unlikely they are."""
+    """Without a floor, the words of all hypotheses are scored."""
     beam = Beam(floor=0.0)
     found = beam.follow([BEAM, 0, 0, 0], [WITH_SECOND, EMPTY, EMPTY, EMPTY], [1e-9, 1.0, 0.0, 0.0], (0, SECOND))
     assert found == pytest.approx([beam.gain(SECOND), 0.0, 0.0, 0.0])

@@ -30,7 +30,7 @@ EXACT = replace(WIDE, rescored=600, neural_share=0.7, neural_weight=1.5, neural_
 
 
 def rescorer(tongue: Tongue) -> Rescorer:
-    """What scores the words of this language again."""
+    """Return a rescorer for this language."""
     return Rescorer(neural_model(tongue), tongue.model)
 
 
@@ -53,7 +53,7 @@ def texts(words: tuple[HypothesisWord, ...]) -> tuple[str, ...]:
 
 
 def gain(tongue: Tongue, judge: Rescorer, words: tuple[str, ...]) -> float:
-    """What the neural model adds to the score of these words, if they are a sentence."""
+    """Return the gain of these words, if they are a sentence."""
     context, total = judge.start(), 0.0
     for word in words:
         number = tongue.model.words.index(word)
@@ -81,7 +81,7 @@ def test_a_wide_beam_is_exact(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_alternatives_are_the_ranking(seed: int) -> None:
-    """The first is that of finish, their probabilities add up to one and become smaller."""
+    """The first alternative is that of `finish`; the probabilities fall, and their sum is one."""
     search = heard(Tongue(seed), seed, OPTIONS, rescorer(Tongue(seed)))
     found = search.alternatives(0, 1000)
     assert [texts(words) for words, _ in found] == [texts(words) for words, _ in search.ranking(0)]
@@ -103,7 +103,7 @@ def test_unlikely_ways_to_end_are_no_alternatives(seed: int) -> None:
 
 
 def test_it_changes_words_but_none_that_were_stable() -> None:
-    """Other words are chosen now and then; those that were stable never change."""
+    """Rescoring changes some words, but none that were stable."""
     changed = stable = 0
     for seed in range(8):
         tongue = Tongue(seed)
@@ -146,7 +146,7 @@ def test_company_changes_nothing() -> None:
 
 
 def test_a_slot_that_is_used_again_knows_nothing_of_its_former_words() -> None:
-    """A new segment begins with no words."""
+    """A slot that is used again begins without words."""
     tongue = Tongue(3)
     judge = rescorer(tongue)
     used = heard(tongue, 8, OPTIONS, judge)

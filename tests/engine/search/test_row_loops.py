@@ -1,4 +1,4 @@
-"""Finding rows by two numbers, and ranking them, against what Python has for it."""
+"""Loops that find rows by two numbers, and rank values, compared with Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.engine.search.row_loops import NOBODY, best_of, find, index_for, p
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_best_come_first(seed: int) -> None:
-    """As many as are asked for, or all, the greatest first; also if many are equal."""
+    """The greatest values come first, as many as requested or all, even if many are equal."""
     dice = np.random.default_rng(seed)
     values = dice.random(dice.integers(0, 400)).round(dice.integers(1, 6))
     most = int(dice.integers(1, 300))
@@ -21,7 +21,7 @@ def test_the_best_come_first(seed: int) -> None:
 
 @pytest.mark.parametrize("values", [np.arange(5000.0), -np.arange(5000.0), np.ones(5000)], ids=["up", "down", "equal"])
 def test_order_does_not_slow_it_down(values: np.ndarray) -> None:  # type: ignore[type-arg]
-    """Sorted values and equal ones are ranked, too."""
+    """Many values that are sorted or equal are ranked, too."""
     assert values[best_of(values, 10)].tolist() == sorted(values, reverse=True)[:10]
 
 

@@ -21,7 +21,7 @@ def test_a_share_is_the_part_of_the_mass_that_has_the_word_about_there() -> None
 
 
 def test_of_a_word_the_mean_is_kept() -> None:
-    """The mean is over the steps in which the word was best and open, whatever its start, and the present one."""
+    """The share of a word is the mean over the present step and the steps in which the word was best and open."""
     agreement = WordAgreement()
     agreement.note([(ONE,), (OTHER,)], [1.0, 3.0])
     agreement.note([(LATER,), (ONE,), (OTHER,)], [1.0, 1.0, 2.0])

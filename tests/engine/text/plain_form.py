@@ -1,4 +1,4 @@
-"""The written form of words of which no model decides the marks."""
+"""The written form of words without a punctuation model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks that are said: what is written for them, and when that is settled."""
+"""Dictated marks: their written form, and when it is settled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_written(said: str, written: str) -> None:
 
 
 def test_it_is_off_by_default() -> None:
-    """Without the option the words are words."""
+    """Without the option, the words of marks stay words."""
     tokens = written_tokens(read_tokens(["hello", "comma"], Form()), begins=False)
     assert [token.text for token in tokens] == ["hello", "comma"]
 

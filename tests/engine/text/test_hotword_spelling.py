@@ -34,7 +34,7 @@ SPELLINGS = Spellings.of((form, name) for name in ("K8s", "i18n", "911") for for
     ],
 )
 def test_how_it_is_said(text: str, forms: list[str]) -> None:
-    """Letters and digits are said by their names, and words and numbers as such if that is likely."""
+    """The spoken forms have letters and digits by name, and words and numbers if these are likely."""
     assert has_figures(text)
     assert spoken_forms(text) == forms
 

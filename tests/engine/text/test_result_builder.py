@@ -34,7 +34,7 @@ def builder(calibration: Calibration | None = None, **options: object) -> Result
 
 
 def without_asking(work: Asking[T]) -> T:
-    """The result of work that asks no punctuation model."""
+    """Return the result of work that needs no punctuation model."""
     try:
         next(work)
     except StopIteration as end:
@@ -136,7 +136,7 @@ def test_stable_never_covers_a_number_that_may_go_on() -> None:
 
 
 def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
-    """The text begins with a capital only after a pause."""
+    """After a cut, the text begins with a capital only if the speaker paused."""
     by = builder(written=True)
     endings = [SegmentEnding(pause) for pause in (False, True, True)]
     texts = [without_asking(by.final(words("so it goes"), [], place(), ending)).text for ending in endings]

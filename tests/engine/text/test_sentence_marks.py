@@ -1,4 +1,4 @@
-"""What the punctuation model is asked about a segment, and what is decided."""
+"""The windows of a segment for the punctuation model, and the decided marks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def whole(text: str, last_ms: int | None = None) -> list[MarkedWord]:
 
 
 def test_only_what_is_open_is_asked_about() -> None:
-    """Decided words are asked about no more, and the same words are not asked about twice."""
+    """The model does not read decided words again, nor the same words twice."""
     marks, words = fresh(), TEXT.split()
     for known in range(1, len(words) + 1):
         segment = heard(" ".join(words[:known]))
@@ -82,7 +82,7 @@ def test_the_context_is_bounded() -> None:
 
 
 def test_other_texts_are_asked_about_where_they_differ() -> None:
-    """They have the marks that they would have alone, at the cost of their ends."""
+    """Alternatives have the marks that they would have alone, and the model reads only their ends."""
     marks = fresh()
     best, others = (
         heard(TEXT, last_ms=900),

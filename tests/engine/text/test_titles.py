@@ -20,7 +20,7 @@ from tests.engine.text.plain_form import written
     ],
 )
 def test_what_is_written(said: str, expected: str) -> None:
-    """Titles that are never words, and those that may be words."""
+    """Titles that are never words are always abbreviated, and others only before a name."""
     assert " ".join(token.text for token in written(said.split(), begins=False)) == expected
 
 
@@ -49,7 +49,7 @@ def test_a_title_waits_for_the_case_of_the_next_word() -> None:
 
 
 def test_a_title_before_a_hotword() -> None:
-    """A name that was given with a capital is one, whatever is decided."""
+    """A hotword with a capital counts as a name after a title."""
     form = Form(spellings_of([Hotword("Quilter"), Hotword("iPhone")], capitals=True))
     for said, expected in (("mister quilter", "Mr. Quilter"), ("doctor iphone", "doctor iPhone")):
         found = written_tokens(read_tokens(said.split(), form), begins=False)

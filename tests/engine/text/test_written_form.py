@@ -194,7 +194,7 @@ def test_marks_join_what_is_written(decided: str, expected: str) -> None:
 
 
 def test_hotwords_keep_their_capitals() -> None:
-    """They are written as they were given, also at the start of a sentence, and marks come after them."""
+    """Hotwords keep their letters, also at the start of a sentence, and marks come after them."""
     hotwords = [Hotword("iPhone"), Hotword("New York"), Hotword("quilter"), Hotword("k eight s", written="K8s")]
     spellings = spellings_of(hotwords, capitals=True)
     said = "iphone. iphone's in new york, and k eight s? Quilter"

@@ -30,7 +30,7 @@ def judge(words: Sequence[str]) -> float:
 
 
 class Judge:
-    """Stands for the punctuation model, of which only this is asked here."""
+    """The judge of turns in place of a punctuation model."""
 
     def __init__(self, over: Callable[[Sequence[str]], float]) -> None:
         self.over = over
@@ -106,7 +106,7 @@ def test_without_a_judge_the_silence_decides() -> None:
     [(300, 200, 3), (320, 200, 3), (321, 200, 4), (480, 200, 7), (481, 200, 0), (900, 200, 0), (200, 200, 0)],
 )
 def test_how_much_of_a_step_ends_a_turn(pause_ms: float, paused_ms: float, frames: int) -> None:
-    """Whole frames, and fewer than the step has: at its end, the step itself decides."""
+    """The part of a step that ends a turn has whole frames, and fewer than the step."""
     assert frames_to_end(pause_ms, paused_ms, 40.0, 8) == frames
 
 
@@ -114,7 +114,7 @@ LONG = replace(TURNS, step_ms=640)
 
 
 def until_due(recogniser: Recogniser, audio: NDArray[np.int16]) -> int:
-    """Give a recogniser steps until it wants less than one. Returns the sample up to which it does."""
+    """Give a recogniser steps until it reports a sample before the end of the next one, and return that sample."""
     recogniser.open(1, LONG)
     for start in range(0, len(audio), 640 * 16):
         heard = one(recogniser, Chunk(1, audio[start : start + 640 * 16]))[-1]
@@ -126,7 +126,7 @@ def until_due(recogniser: Recogniser, audio: NDArray[np.int16]) -> int:
 
 
 def test_a_turn_ends_within_a_step() -> None:
-    """The model wants audio up to there, and the final comes with the last sample of it."""
+    """A turn ends within a step: the event has `due`, and the final comes with the sample at `due`."""
     recogniser, audio = make(), np.concatenate([say("abc ay"), silence(3000)])
     due = until_due(recogniser, audio)
     arrived = due // (640 * 16) * 640 * 16
@@ -156,7 +156,7 @@ class Blind(HearingModel):
 
 
 def test_a_glance_that_fails_ends_its_stream_alone() -> None:
-    """The other stream of the batch gets its events, and the slot can be used again."""
+    """A glance that fails closes its stream, and the other stream of the batch gets its events."""
     recogniser = Recogniser(Blind(), {"lexicon": GreedySearch(UNITS, 2)}, slots=2, punctuation=Judge(judge))  # type: ignore[arg-type]
     recogniser.open(1, LONG)
     recogniser.open(2, replace(LONG, endpoint=EndpointRule()))
@@ -168,7 +168,7 @@ def test_a_glance_that_fails_ends_its_stream_alone() -> None:
 
 
 def test_a_model_that_cannot_look_ahead_ends_turns_with_steps() -> None:
-    """It wants no audio before a step is complete."""
+    """A model without glances ends turns only at the ends of steps."""
     searches = {"lexicon": GreedySearch(UNITS, 1)}
     recogniser = Recogniser(ExactModel(), searches, slots=1, punctuation=Judge(judge))  # type: ignore[arg-type]
     audio = np.concatenate([say("abc ay"), silence(3000)])
@@ -196,7 +196,7 @@ def test_any_chunking_gives_the_same_turns(seed: int) -> None:
 
 
 def test_a_segment_of_the_greatest_length_ends_no_turn() -> None:
-    """Its final says nothing about the turn."""
+    """The final of a segment of the greatest length has no `turn`."""
     long = replace(TURNS, endpoint=replace(TURNS.endpoint, longest_ms=6000))
     events = hear(make(), np.array_split(say("abcd efgh " * 12), 3), long)
     assert len(finals(events)) > 1

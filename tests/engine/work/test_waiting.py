@@ -1,4 +1,4 @@
-"""The work for which streams wait, here of a known time: slices, turns and limits."""
+"""The work for which streams wait: slices, turns and limits."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_who_comes_again_waits_for_those_who_have_had_less(clock: Clock) -> None
 
 
 def test_second_passes_may_have_more_time(clock: Clock) -> None:
-    """As long as the caller of `advance` says. Preparations have their slice, whoever is first."""
+    """Second passes get the time of the argument of `advance`; preparations always get a slice."""
     waiting = WaitingWork(clock)
     waiting.add(1, Wait.PREPARATION, clock.work("a", 1000), "anna", 1000 * PART_S)
     waiting.add(2, Wait.SECOND_PASS, clock.work("b", 1000), "ben", 2000 * PART_S)
@@ -88,7 +88,7 @@ def test_second_passes_may_have_more_time(clock: Clock) -> None:
 
 
 def test_second_passes_are_not_given_up(clock: Clock) -> None:
-    """Their words were shown, so there is a final, however late."""
+    """Second passes that wait for long are not cancelled, because their words were shown."""
     waiting = WaitingWork(clock)
     waiting.add(1, Wait.SECOND_PASS, clock.work("a", 2 * int(PREPARATION_LIMIT_S / PART_S)), "", 0.1)
     assert list(ends(waiting)) == [(1, None)]

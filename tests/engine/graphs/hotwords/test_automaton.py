@@ -1,4 +1,4 @@
-"""What tokens earn by hotwords, against the definition."""
+"""The bonuses of tokens for hotwords, compared with the definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOTWORDS = st.lists(st.tuples(st.lists(TOKENS, min_size=1, max_size=4), st.sampl
 
 
 def totals(automaton: HotwordAutomaton, tokens: Sequence[int]) -> list[float]:
-    """What is earned altogether after each of these tokens."""
+    """Return the sum of the bonuses after each of these tokens."""
     state, total, found = ROOT, 0.0, []
     for token in tokens:
         earned, state = automaton.step(state, token)
@@ -25,7 +25,7 @@ def totals(automaton: HotwordAutomaton, tokens: Sequence[int]) -> list[float]:
 
 
 def defined(hotwords: Sequence[tuple[list[int], float]], tokens: Sequence[int]) -> list[float]:
-    """The same by definition: what the longest end that begins a hotword is worth, and all that is complete."""
+    """Return the same by definition: the bonus of the longest end that begins a hotword, and of complete hotwords."""
     bonuses: dict[tuple[int, ...], float] = {}
     for hotword, bonus in hotwords:
         for size in range(1, len(hotword) + 1):
@@ -50,7 +50,7 @@ def defined(hotwords: Sequence[tuple[list[int], float]], tokens: Sequence[int]) 
 
 @given(HOTWORDS, st.lists(TOKENS, max_size=12))
 def test_any_hotwords_and_tokens(hotwords: list[tuple[list[int], float]], tokens: list[int]) -> None:
-    """After every token, all that was earned is what the definition says."""
+    """After every token, the sum of the bonuses is that of the definition."""
     assert totals(HotwordAutomaton(hotwords), tokens) == pytest.approx(defined(hotwords, tokens))
 
 

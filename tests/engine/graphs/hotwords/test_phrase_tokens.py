@@ -37,7 +37,7 @@ def test_the_best_division(seed: int) -> None:
 
 
 def test_pairs() -> None:
-    """A model that joins pairs joins the best one first, whatever the others would be worth."""
+    """A model that joins pairs joins the best pair first, even if other divisions had a greater sum."""
     table = ["▁", "a", "b", "c", "ab", "bc", "▁a"]
     scores = {"▁": -9.0, "a": -9.0, "b": -9.0, "c": -9.0, "ab": -2.0, "bc": -1.0, "▁a": -3.0}
     assert pieces(table, PieceModel(scores, pairs=True), "abc") == ["▁a", "bc"]
@@ -67,7 +67,7 @@ def test_pieces_of_bytes() -> None:
 
 
 def test_what_has_no_tokens() -> None:
-    """A sentence says what the model has no tokens for."""
+    """The error names the word for which the model has no tokens."""
     with pytest.raises(ValueError, match="hotword 'ab c': the model has no tokens for 'c'"):
         pieces(["▁a", "b"], None, "ab c")
     with pytest.raises(ValueError, match="has nothing that the model has tokens for"):

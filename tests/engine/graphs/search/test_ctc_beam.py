@@ -43,7 +43,7 @@ def texts(hypothesis: Hypothesis) -> list[str]:
 @pytest.mark.parametrize("phrases", [(), ("ab", "c a")])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_wide_beam_is_exact(seed: int, phrases: tuple[str, ...]) -> None:
-    """All sequences have the probabilities that all their paths have together, with what hotwords earn."""
+    """The probability of each sequence is the sum over its paths, with the bonuses of hotwords."""
     frames = emissions(seed, 5)
     beam = search(phrases, width=4**5, reach=math.inf)
     beam.advance([0], {FRAMES: frames[:, :2]})

@@ -40,7 +40,7 @@ def _options(recogniser: Recogniser, **given: object) -> StreamOptions:
 
 
 def _together(recogniser: Recogniser, sounds: dict[str, Sound]) -> dict[str, list[StreamEvent]]:
-    """What streams in these languages have, computed in one batch, the second one later than the first."""
+    """Return the events of streams in these languages, computed in one batch, each a step later than the one before."""
     numbers = {name: number for number, name in enumerate(sounds)}
     for name, number in numbers.items():
         recogniser.open(number, _options(recogniser, language=name))
@@ -59,7 +59,7 @@ def _together(recogniser: Recogniser, sounds: dict[str, Sound]) -> dict[str, lis
 
 
 def test_languages_in_one_batch(nemotron: Recogniser, sound: Sound) -> None:
-    """Streams of several languages and ages have the words that each has alone, in slots that others have left."""
+    """Streams of several languages and ages have the same words as each alone, in slots that others have used."""
     alone = {name: _together(nemotron, {name: sound})[name] for name in ("auto", "de-DE", "ja-JP")}
     assert len({str(events) for events in alone.values()}) == 3
     assert _together(nemotron, dict.fromkeys(("ja-JP", "auto", "de-DE"), sound)) == alone
@@ -91,7 +91,7 @@ def test_frames_of_80_ms(plain: Recogniser, sound: Sound) -> None:
 
 
 def test_no_beam_and_no_hotwords(plain: Recogniser) -> None:
-    """Their transducers have only the greedy search; the message says so."""
+    """A transducer of NeMo has only the greedy search, and the message says so."""
     assert _options(plain).search == "greedy"
     with pytest.raises(BadOptions, match="search must be greedy, not beam; this model has no other"):
         _options(plain, search="beam")
@@ -113,7 +113,7 @@ def test_ctc_has_a_beam_and_hotwords(tmp_path: Path, sound: Sound) -> None:
 
 
 def test_graphs_in_int8(tmp_path: Path, sound: Sound) -> None:
-    """As the recipe of Nemotron makes them: all kinds of nodes. Company changes nothing."""
+    """Graphs in int8 with all kinds of nodes of Nemotron give each stream the same results in any batch."""
     folder = make_nemotron_folder(tmp_path)
     for path in list(folder.glob("*.onnx")):
         quantize_dynamic(path, path.with_suffix(".int8.onnx"), weight_type=QuantType.QUInt8)
@@ -125,7 +125,7 @@ def test_graphs_in_int8(tmp_path: Path, sound: Sound) -> None:
 
 
 def test_a_predictor_for_one_stream(tmp_path: Path) -> None:
-    """A fixed batch inside the graph cannot be mended, so the message names the file."""
+    """A graph with a fixed size of the batch inside is refused, and the message names the file."""
     folder = make_nemo_folder(tmp_path)
     builder = GraphBuilder(0)
     ports = [builder.input(name, ("N", 1)[:axes], 6) for name, axes in (("targets", 2), ("length", 1))]

@@ -35,7 +35,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> TransducerGraphs:
 
 
 def enumerated(graphs: TransducerGraphs, frames: Rows, hotwords: HotwordAutomaton) -> dict[tuple[str, ...], float]:
-    """The probability of each text, with what hotwords earn, by all ways to take a token in each frame."""
+    """Return the probability of each text, with bonuses of hotwords, over all ways to take a token in each frame."""
     found: dict[tuple[int, ...], float] = {(): 0.0}
     for frame in frames:
         contexts = [((*graphs.start, *numbers)[-len(graphs.start) :]) for numbers in found]
@@ -60,7 +60,7 @@ def enumerated(graphs: TransducerGraphs, frames: Rows, hotwords: HotwordAutomato
 
 
 def test_a_wide_beam_is_exact(graphs: TransducerGraphs) -> None:
-    """All texts have the probabilities that enumeration gives, with what hotwords earn."""
+    """All texts have the probabilities that enumeration gives, with the bonuses of hotwords."""
     divided, phrases = PhraseTokens(TOKENS, None), ("AH", "BI C")
     search = TransducerBeamSearch(TOKENS, graphs, divided, 1, width=EVERYTHING)
     finish(search.prepare(0, [Hotword(phrase) for phrase in phrases], 0))
@@ -76,7 +76,7 @@ def test_a_wide_beam_is_exact(graphs: TransducerGraphs) -> None:
 
 
 def test_alternatives(graphs: TransducerGraphs) -> None:
-    """The first alternative is what is shown; the others have falling probabilities, and no text comes twice."""
+    """The first alternative is the text that is shown; the others have falling probabilities, and all differ."""
     search = TransducerBeamSearch(TOKENS, graphs, PhraseTokens(TOKENS, None), 1)
     frames = np.random.default_rng(2).normal(0, 2, (1, 20, JOINED)).astype(np.float32)
     [shown] = search.advance([0], {FRAMES: frames})

@@ -63,7 +63,7 @@ def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
 
 
 def earned(words: Sequence[str], phrases: Mapping[tuple[str, ...], float]) -> float:
-    """The bonuses of these words by definition: at every word that of the best phrase that ends there."""
+    """Return the bonuses of these words by definition: at every word, the bonus of the best phrase that ends there."""
     total = 0.0
     for end in range(1, len(words) + 1):
         best = 0.0
@@ -250,7 +250,7 @@ def test_what_is_lent_is_taken_back() -> None:
     ],
 )
 def test_what_can_be_no_hotword_is_said(text: str, wrong: str) -> None:
-    """An impossible hotword is refused with the reason, and the slot stays usable."""
+    """An impossible hotword is refused with the reason, and the slot can still be used."""
     beam = search(Tongue(0), NARROW)
     with pytest.raises(ValueError, match=wrong):
         finish(beam.prepare(0, [Hotword("ab"), Hotword(text)], 0))
@@ -312,7 +312,7 @@ def test_names_are_heard_in_the_shipped_language() -> None:
 
 @pytest.mark.parametrize("hotwords", LISTS, ids=["words", "new", "phrases", "nested"])
 def test_the_search_of_the_second_pass_has_the_same_hotwords(hotwords: list[Hotword]) -> None:
-    """They are prepared once. Its own width counts, and the first search does not notice it."""
+    """The search of the second pass has the hotwords of the first, and a width of its own."""
     tongue, log_probs = Tongue(3, words=2), emissions(3, 1, 6)
     first = search(tongue, NARROW, slots=3)
     second = BeamSearch(tongue.lexicon, tongue.model, UNITS, 3, OPTIONS, first=first)
