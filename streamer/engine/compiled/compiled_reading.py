@@ -11,7 +11,7 @@ from streamer.engine.language.neural_model import NeuralModel
 
 
 class CompiledReading(CompiledGraph):
-    """Computes the same as `NeuralModel.remembered`, up to rounding.
+    """Computes the same as `NeuralModel.read_vectors`, up to rounding.
 
     The bits of a row do not depend on the number of rows that are computed with it.
     """

@@ -81,18 +81,18 @@ class LetterToSound:
 
     def pronounce(self, word: str, number: int = 1) -> list[list[str]]:
         """Return the most probable pronunciations, best first. A word without letters has none."""
-        return [list(phones) for phones, _ in self.scored(word)[:number]]
+        return [list(phones) for phones, _ in self.score(word)[:number]]
 
-    def scored(self, word: str) -> list[ScoredPhones]:
+    def score(self, word: str) -> list[ScoredPhones]:
         """Return all pronunciations in the beam, best first, with the natural log of their joint probability."""
-        return self.scored_all([word])[0]
+        return self.score_all([word])[0]
 
-    def scored_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[ScoredPhones]]:
-        """Return the results of `scored` for many words at once."""
-        return finish(self.scoring(words, beam))
+    def score_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[ScoredPhones]]:
+        """Return the results of `score` for many words at once."""
+        return finish(self.score_in_parts(words, beam))
 
-    def scoring(self, words: Sequence[str], beam: int = BEAM) -> Work[list[list[ScoredPhones]]]:
-        """Do the work of `scored_all`, with one part for each letter of the longest word."""
+    def score_in_parts(self, words: Sequence[str], beam: int = BEAM) -> Work[list[list[ScoredPhones]]]:
+        """Do the work of `score_all`, with one part for each letter of the longest word."""
         spellings = [[letter for letter in _plain(word) if letter in self._by_letter] for word in words]
         pronounceable = [
             number for number, letters in enumerate(spellings) if any(letter.isalpha() for letter in letters)

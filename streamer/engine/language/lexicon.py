@@ -56,10 +56,10 @@ class Lexicon:
         cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
     ) -> Lexicon:
         """Make the trie of these pronunciations. `unigrams` are natural logs of probabilities by number of a word."""
-        return finish(cls.building(pronunciations, unigrams, vocabulary))
+        return finish(cls.build_in_parts(pronunciations, unigrams, vocabulary))
 
     @classmethod
-    def building(
+    def build_in_parts(
         cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
     ) -> Work[Lexicon]:
         """Do the work of `build` in parts."""

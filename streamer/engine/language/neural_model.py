@@ -69,10 +69,10 @@ class NeuralModel(nn.Module):
     @torch.inference_mode()
     def read(self, memories: Tensor, words: Tensor) -> Tensor:
         """Return the memories [rows, numbers] of sentences after one more word in each."""
-        reading = self._reading or self.remembered
+        reading = self._reading or self.read_vectors
         return reading(memories, self.vectors(self._numbers(words)))
 
-    def remembered(self, memories: Tensor, vectors: Tensor) -> Tensor:
+    def read_vectors(self, memories: Tensor, vectors: Tensor) -> Tensor:
         """Return the memories [rows, numbers] after words with these vectors, computed by torch."""
         padded, padded_vectors = _padded(memories), _padded(vectors)
         # The layer of torch is not used, because it takes twice as long for a few rows.

@@ -42,7 +42,7 @@ class Pronouncer:
         new = sorted((word for word in words if word not in pronunciations), key=lambda word: (len(word), word))
         for start in range(0, len(new), _TOGETHER):
             batch = new[start : start + _TOGETHER]
-            scored = yield from self._letters.scoring(batch, _BEAM)
+            scored = yield from self._letters.score_in_parts(batch, _BEAM)
             for word, ways in zip(batch, scored, strict=True):
                 pronunciations[word] = [phones for phones, _ in ways[:GUESSES]]
                 self._memories.keep(caller, word, pronunciations[word])

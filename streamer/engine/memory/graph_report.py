@@ -39,14 +39,14 @@ def main() -> int:
     options = parser.parse_args()
     speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
     try:
-        print(json.dumps(measured(options.folder, options.batch, speech)))
+        print(json.dumps(measure(options.folder, options.batch, speech)))
     except ModelFolderError as error:
         print(json.dumps({"error": str(error)}))
         return 1
     return 0
 
 
-def measured(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, Any]:
+def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, Any]:
     """Measure the model in this folder. ModelFolderError if it has none."""
     process = _resident()
     weights = sum(graph.size for graph in read_model_folder(folder).graphs)

@@ -50,14 +50,14 @@ def main() -> int:
     gpu = options.kind != "cpu" and torch.cuda.is_available()
     speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
     try:
-        print(json.dumps(measured(options.folder, options.batch, "cuda:0" if gpu else "cpu", speech)))
+        print(json.dumps(measure(options.folder, options.batch, "cuda:0" if gpu else "cpu", speech)))
     except BundleError as error:
         print(json.dumps({"error": str(error)}))
         return 1
     return 0
 
 
-def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
+def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
     """Measure the recogniser of this folder on this device. BundleError if the folder has none."""
     torch.set_num_threads(1)  # as in the process of an instance
     process, gpu = resident(), GpuMemory(device)

@@ -62,14 +62,14 @@ def main() -> int:
     speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
     device = "cuda:0" if gpu else "cpu"
     try:
-        print(json.dumps(measured(options.folder, options.part, options.heard, options.batch, device, speech)))
+        print(json.dumps(measure(options.folder, options.part, options.heard, options.batch, device, speech)))
     except BundleError as error:
         print(json.dumps({"error": str(error)}))
         return 1
     return 0
 
 
-def measured(folder: Path, name: str, encoded_path: Path, batch: int, device: str, speech: Speech) -> dict[str, Any]:
+def measure(folder: Path, name: str, encoded_path: Path, batch: int, device: str, speech: Speech) -> dict[str, Any]:
     """Measure one part of the recogniser in this folder on this device. BundleError if the folder has none."""
     torch.set_num_threads(1)  # as in the process of an instance
     process, gpu, load = resident(), GpuMemory(device), LOADERS[name]

@@ -202,7 +202,7 @@ class AcousticModel(nn.Module):
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
         energies = self.features.energies(functional.pad(self._audio(samples), (CONTEXT, 0)).unsqueeze(0))
-        return self.encoder.emissions(self._steps[0].whole(self.features.normalised(energies)))
+        return self.encoder.emissions(self._steps[0].whole(self.features.normalise(energies)))
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
@@ -233,7 +233,7 @@ class AcousticModel(nn.Module):
     @torch.inference_mode()
     def encode(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
         """Return the frames of the encoder, which are the input of the heads."""
-        return self._steps[0].step(state, slots, self.features.normalised(energies))
+        return self._steps[0].step(state, slots, self.features.normalise(energies))
 
     def _audio(self, samples: NDArray[np.int16]) -> Tensor:
         return torch.from_numpy(samples).to(self.device).float() / 32768

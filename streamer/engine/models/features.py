@@ -38,9 +38,9 @@ class LogMel(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Return the features [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
-        return self.normalised(self.energies(samples))
+        return self.normalise(self.energies(samples))
 
-    def normalised(self, energies: Tensor) -> Tensor:
+    def normalise(self, energies: Tensor) -> Tensor:
         """Return the normalised energies, which are the input of the encoder."""
         return (energies - self.mean) / self.deviation
 

@@ -91,7 +91,7 @@ class BeamSearch:
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
         """Prepare this slot for its next stream. ValueError for a hotword that cannot be used."""
         self.release(slot)
-        compiled = (yield from self._compiler.compiling(hotwords, caller)) if hotwords else None
+        compiled = (yield from self._compiler.compile_in_parts(hotwords, caller)) if hotwords else None
         yield from self._expander.set_hotwords(slot, compiled)
         self._settle_frames[slot] = settle_frames
         if compiled:

@@ -90,7 +90,7 @@ def written_tokens(
             if token.kind is TokenKind.WORD:
                 named = following.case is not Case.LOWER or _is_given_name(next_token)
                 title = TITLES.get(text.lower()) if named and not mark else None
-                text = title or cased(text, own.case)
+                text = title or with_capitals(text, own.case)
             if begins and capitals and token.kind is not TokenKind.HOTWORD:
                 text = text[:1].title() + text[1:]
             text = _with_mark(text, mark)
@@ -118,7 +118,7 @@ def settled_tokens(read: Sequence[ReadToken], stable: int, decided: int | None =
     return count
 
 
-def cased(word: str, case: Case) -> str:
+def with_capitals(word: str, case: Case) -> str:
     """Return the word with its capitals. A possessive ending stays small, as in NASA's."""
     stem = word.removesuffix(_POSSESSIVE)
     return case.written(stem) + word[len(stem) :]

@@ -24,7 +24,7 @@ def test_it_computes_what_torch_computes(model: NeuralModel) -> None:
     found = expected = model.nothing_read.expand(ROWS, -1)
     for words in (torch.full([ROWS], SENTENCE_START), *torch.randint(SIZE, (6, ROWS))):
         vectors = model.vectors(words).detach()
-        found, expected = compiled(found, vectors), model.remembered(expected, vectors).detach()
+        found, expected = compiled(found, vectors), model.read_vectors(expected, vectors).detach()
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 

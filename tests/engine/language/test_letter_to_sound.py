@@ -66,7 +66,7 @@ def test_scores_are_those_of_all_ways_to_write_a_word(model: LetterToSound, word
     """The beam finds the same as exhaustive search."""
     expected = enumerated(word)
     expected.pop((), None)
-    found = model.scored(word)
+    found = model.score(word)
     assert {phones: exp(score) for phones, score in found} == pytest.approx(expected, rel=0.01)
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
 
@@ -87,7 +87,7 @@ def test_case_accents_and_foreign_signs_do_not_matter(model: LetterToSound) -> N
 def test_the_file_holds_the_whole_model(model: LetterToSound, tmp_path: Path) -> None:
     """A saved model pronounces the same."""
     (tmp_path / "letters").write_bytes(model.to_bytes())
-    assert LetterToSound.load(tmp_path / "letters").scored("bab") == model.scored("bab")
+    assert LetterToSound.load(tmp_path / "letters").score("bab") == model.score("bab")
 
 
 def test_another_file_is_refused_by_name(tmp_path: Path) -> None:

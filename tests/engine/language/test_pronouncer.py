@@ -22,13 +22,13 @@ def ways(word: str) -> Ways:
 def test_a_guess_is_made_once_for_each_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same caller's words are not guessed twice; other callers cannot see that they were guessed."""
     asked: list[str] = []
-    scoring = LetterToSound.scoring
+    scoring = LetterToSound.score_in_parts
 
     def noted(self: LetterToSound, words: Sequence[str], beam: int = BEAM) -> Work[list[list[tuple[Ways, float]]]]:
         asked.extend(words)
         return scoring(self, words, beam)  # type: ignore[return-value]
 
-    monkeypatch.setattr(LetterToSound, "scoring", noted)
+    monkeypatch.setattr(LetterToSound, "score_in_parts", noted)
     pronouncer = Pronouncer(spelling())
     found = finish(pronouncer.guess(WORDS, "anna"))
     assert found["abab"] == [("a", "b", "a", "b")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.engine.memory.step_report import measured
+from streamer.engine.memory.step_report import measure
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.triton.repository import asr_repository
 from tests.samples import pcm
@@ -20,7 +20,7 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
     """The state of the encoder has the size of its description. The heads read its frames, and have far less state."""
     speech, heard = np.frombuffer(pcm("quilter.ogg")[:96_000], np.int16), tmp_path / "heard.npz"
     parts = ("encoder", "activity", "transcript")
-    found = {part: measured(BUNDLE, part, heard, 2, "cpu", speech) for part in parts}
+    found = {part: measure(BUNDLE, part, heard, 2, "cpu", speech) for part in parts}
     shape = json.loads((BUNDLE / "model.json").read_text())["encoder"]
     numbers = shape["layers"] * (2 * shape["left_frames"] + shape["kernel"] - 1)
     slots = {part: told["slot"]["main"] for part, told in found.items()}
@@ -38,4 +38,4 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
 def test_no_bundle(tmp_path: Path) -> None:
     """The error names the file that is missing."""
     with pytest.raises(BundleError, match=r"model\.json is missing"):
-        measured(tmp_path, "encoder", tmp_path / "heard.npz", 2, "cpu", np.zeros(0, np.int16))
+        measure(tmp_path, "encoder", tmp_path / "heard.npz", 2, "cpu", np.zeros(0, np.int16))

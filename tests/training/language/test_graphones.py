@@ -54,7 +54,7 @@ def test_probabilities_add_up_to_one(least: float) -> None:
     everything = np.arange(model._size)
     contexts = model._start
     for _ in range(3):
-        scores, below = model._extended(contexts, everything)
+        scores, below = model._extend(contexts, everything)
         assert np.exp(scores).sum(axis=1) == pytest.approx(np.ones(len(contexts)), abs=0.05)
         # All contexts that one more graphone leads to.
         longer = np.moveaxis(below[:, :-1], 1, 2).reshape(-1, below.shape[1] - 1)

@@ -60,9 +60,9 @@ class HotwordCompiler:
 
     def compile(self, hotwords: Sequence[Hotword]) -> CompiledHotwords | None:
         """Compile these hotwords; return None if they have no effect. ValueError names one that cannot be used."""
-        return finish(self.compiling(hotwords))
+        return finish(self.compile_in_parts(hotwords))
 
-    def compiling(self, hotwords: Sequence[Hotword], caller: str = "") -> Work[CompiledHotwords | None]:
+    def compile_in_parts(self, hotwords: Sequence[Hotword], caller: str = "") -> Work[CompiledHotwords | None]:
         """Do the work of `compile` in parts, with the guesses that are remembered for this caller."""
         if len(hotwords) > MOST_HOTWORDS:
             raise ValueError(f"there can be at most {MOST_HOTWORDS} hotwords, not {len(hotwords)}")
@@ -99,7 +99,7 @@ class HotwordCompiler:
         scores = torch.tensor(chances).double() * options.language_weight + options.word_bonus
         scores += torch.tensor([best_bonus[number] for number in own_numbers])
         yield
-        trie = yield from Lexicon.building(
+        trie = yield from Lexicon.build_in_parts(
             ((index, pronunciation) for index, number in enumerate(own_numbers) for pronunciation in ways[number]),
             scores,
         )
