@@ -53,7 +53,7 @@ async def service(heads: TritonServer) -> AsyncIterator[Service]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def whole(service: Service) -> list[Event]:
-    """Provide the result of a session without faults."""
+    """Provide the events of a session without faults."""
     return lasting(await session_events(service.url, AUDIO))
 
 
@@ -94,7 +94,7 @@ async def test_every_step_reports_by_instance(service: Service, heads: TritonSer
 
 
 async def refusal(sequence: Sequence, audio: bytes) -> LinkError | None:
-    """Return the error that answers a request; "" without one."""
+    """Return the error that answers a request; None without one."""
     try:
         await sequence.send(audio)
     except LinkError as error:

@@ -60,7 +60,7 @@ def heard_before() -> dict[str, Events]:
 
 @pytest.fixture
 def talk(link: Link, heard_before: dict[str, Events]) -> Talk:
-    """Return the results for the talk with some options. All are computed as one batch, which takes far less time."""
+    """Provide the results for the talk with some options. All are computed as one batch, which saves much time."""
 
     async def heard(**options: Any) -> Events:
         if not heard_before:

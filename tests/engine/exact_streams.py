@@ -23,7 +23,7 @@ NOTHING = np.zeros(0, dtype=np.int16)
 
 
 def lexicon_search(text: str, slots: int) -> BeamSearch:
-    """A search that knows the words of a text by their letters, and a few more that begin like them."""
+    """Return a search that knows the words of a text by their letters, and a few more that begin like them."""
     words = sorted({*text.split(), *(word[:-1] for word in text.split() if len(word) > 1), "abacadae", "h"})
     language = LanguageModel.build(words, {(word,): (-5.0, 0.0) for word in words})
     numbers = {word: number for number, word in enumerate(language.words)}
@@ -44,7 +44,7 @@ def hear(
     options: StreamOptions | None = None,
     stream: int = 1,
 ) -> list[StreamEvent]:
-    """All events of a stream fed with these pieces, from open to end, without the acknowledgements."""
+    """Return all events of a stream fed with these pieces, from open to end, without the acknowledgements."""
     recogniser.open(stream, options)
     events: list[StreamEvent] = []
     for piece in pieces:
@@ -56,7 +56,7 @@ def hear(
 def hear_together(
     recogniser: Recogniser, streams: Sequence[tuple[Sequence[NDArray[np.int16]], StreamOptions]]
 ) -> list[list[StreamEvent]]:
-    """The same for several streams at once, which are computed as one batch: that takes far less time."""
+    """Return the events of several streams, which are computed as one batch, because that takes far less time."""
     events: list[list[StreamEvent]] = [[] for _ in streams]
     for stream, (_, options) in enumerate(streams):
         recogniser.open(stream, options)
@@ -77,7 +77,7 @@ def text(events: Sequence[StreamEvent]) -> str:
 
 
 def talk(seed: int, words: int = 40) -> tuple[str, NDArray[np.int16]]:
-    """Random words with pauses of every length between them, and their audio."""
+    """Return random words with pauses of every length between them, and their audio."""
     dice = random.Random(seed)
     spoken = ["".join(dice.choices("abcdefgh", k=dice.randint(1, 6))) for _ in range(words)]
     audio = [silence(dice.choice([0, 37, 900]))]
@@ -117,7 +117,7 @@ class HearingModel(ExactModel):
         return [float(probability) for probability in told]
 
     def _follow(self, quiet: NDArray[np.int64], samples: NDArray[np.int16]) -> tuple[NDArray[np.int64], FloatArray]:
-        """The frames since the last loud one, and the probabilities of speech [batch, frames]."""
+        """Return the frames since the last loud one, and the probabilities of speech [batch, frames]."""
         frames = samples.reshape(len(samples), -1, FRAME).astype(np.int32)
         loud = (np.abs(frames).max(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
         told = []

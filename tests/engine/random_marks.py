@@ -14,7 +14,7 @@ SHAPE = NetworkShape(embedding=16, width=16, views=((-3, -1, 0, 1), (-4, 0, 2)))
 
 @cache
 def random_marks(seed: int = 1) -> PunctuationModel:
-    """A model that sees seven words back and three ahead."""
+    """Return a model that sees seven words back and three ahead."""
     dice = torch.Generator().manual_seed(seed)
     network = MarkNetwork(SHAPE)
     with torch.no_grad():

@@ -26,14 +26,14 @@ SHIPPED = BUNDLE
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """A copy of the shipped bundle, for damaging."""
+    """Provide a copy of the shipped bundle, for damaging."""
     folder = tmp_path / "bundle"
     shutil.copytree(SHIPPED, folder, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 
 def said(words: str, search: str, seconds: float | None = None) -> str:
-    """The words that the shipped bundle gives for a recording."""
+    """Return the words that the shipped bundle gives for a recording."""
     recogniser = load_recogniser(SHIPPED, slots=1)
     recogniser.open(1, StreamOptions(search=search))
     audio = np.frombuffer(pcm(words, seconds), dtype=np.int16)

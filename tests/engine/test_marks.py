@@ -31,7 +31,7 @@ def make(slots: int = 4, punctuation: PunctuationModel | None = None, model: Exa
 
 
 def written(seed: int, **more: Any) -> StreamOptions:
-    """Options of all kinds with the written form."""
+    """Return options of all kinds with the written form."""
     dice = random.Random(seed)
     endpoint = StreamOptions.from_dict({"endpoint": {"longest_ms": dice.choice([6000, 20_000])}}, [320], ["lexicon"])
     return StreamOptions(
@@ -181,7 +181,7 @@ def test_a_model_that_writes_is_not_written_over() -> None:
 
 
 def finals(events: Sequence[StreamEvent]) -> list[tuple[str, str | None, object]]:
-    """The texts of the finals."""
+    """Return the texts of the finals."""
     return [(event.text, event.spoken, event.alternatives) for event in events if isinstance(event, Final)]
 
 

@@ -33,13 +33,13 @@ ENDPOINTS = {
 
 
 def pause(milliseconds: int, *, faint: bool) -> NDArray[np.int16]:
-    """Digital silence, or faint noise."""
+    """Return digital silence, or faint noise."""
     noise = np.random.default_rng(milliseconds).integers(-3, 4, milliseconds * 16)
     return (noise * faint).astype(np.int16)
 
 
 def paused(seed: int) -> tuple[str, NDArray[np.int16]]:
-    """A word or two before each pause; the pauses come in random order."""
+    """Return a word or two before each pause; the pauses come in random order."""
     dice = random.Random(seed)
     spoken, audio = [], []
     for milliseconds in dice.sample(PAUSES_MS, len(PAUSES_MS)):
@@ -50,7 +50,7 @@ def paused(seed: int) -> tuple[str, NDArray[np.int16]]:
 
 
 def in_pieces(audio: NDArray[np.int16]) -> list[NDArray[np.int16]]:
-    """Audio in chunks that a recogniser accepts."""
+    """Return audio in chunks that a recogniser accepts."""
     return np.array_split(audio, len(audio) // 400_000 + 1)
 
 
@@ -61,7 +61,7 @@ FAINT = {"zeros": False, "noise": True}
 
 @functools.cache
 def heard(model: str) -> dict[tuple[str, int], list[StreamEvent]]:
-    """The events of every kind of end with every step, of streams that are computed together."""
+    """Return the events of every kind of end with every step, of streams that are computed together."""
     kinds = [(endpoint, step_ms) for endpoint in ENDPOINTS for step_ms in STEPS_MS]
     recogniser = Recogniser(MODELS[model](), {"lexicon": GreedySearch(UNITS, len(kinds))}, slots=len(kinds))
     streams = [
@@ -88,7 +88,7 @@ def test_every_pause_leaves_every_word_whole(model: str, endpoint: str, step_ms:
 
 @functools.cache
 def heard_with_a_lexicon() -> dict[str, str]:
-    """The text that the beam search finds with every kind of end, in streams that are computed together."""
+    """Return the text that the beam search finds with every kind of end, in streams that are computed together."""
     words, audio = paused(7)
     recogniser = Recogniser(HearingModel(), {"lexicon": lexicon_search(words, len(ENDPOINTS))}, slots=len(ENDPOINTS))
     streams = [(in_pieces(audio), StreamOptions(endpoint=endpoint)) for endpoint in ENDPOINTS.values()]
@@ -107,7 +107,7 @@ NAMES, PAIRS_MS = ("quilter.ogg", "talk.flac", "quilter.ogg"), ((100, 450), (850
 
 @functools.cache
 def heard_by_the_shipped_model() -> tuple[dict[str, list[str]], dict[tuple[str, tuple[int, int]], list[StreamEvent]]]:
-    """The words of each recording alone, and the events of recordings with pauses, in streams computed together."""
+    """Return the words of each recording alone, and the events of recordings with pauses, computed together."""
     alone = [(in_pieces(recording(name)), StreamOptions()) for name in dict.fromkeys(NAMES)]
     kinds = [(faint, pair) for faint in FAINT for pair in PAIRS_MS]
     paused = [(in_pieces(with_pauses(pair, faint=FAINT[faint])), options_for(pair)) for faint, pair in kinds]
@@ -125,7 +125,7 @@ def recording(name: str) -> NDArray[np.int16]:
 
 
 def with_pauses(lengths_ms: tuple[int, int], *, faint: bool) -> NDArray[np.int16]:
-    """The recordings one after another, with these pauses."""
+    """Return the recordings one after another, with these pauses."""
     audio = [recording(NAMES[0])]
     for name, milliseconds in zip(NAMES[1:], lengths_ms, strict=True):
         audio += [pause(milliseconds, faint=faint), recording(name)]
@@ -133,7 +133,7 @@ def with_pauses(lengths_ms: tuple[int, int], *, faint: bool) -> NDArray[np.int16
 
 
 def options_for(lengths_ms: tuple[int, int]) -> StreamOptions:
-    """A segment ends after a silence that depends on the first pause."""
+    """Return options with which a segment ends after a silence that depends on the first pause."""
     return replace(StreamOptions(), endpoint=EndpointRule(after_text_ms=400 + lengths_ms[0] // 2))
 
 

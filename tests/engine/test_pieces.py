@@ -65,7 +65,7 @@ def test_any_chunking_and_any_company_gives_the_same_events(seed: int) -> None:
 def beside(
     recogniser: Recogniser, chunks: list[NDArray[np.int16]], options: StreamOptions, dice: random.Random
 ) -> list[StreamEvent]:
-    """The events of a stream that shares each batch with another one."""
+    """Return the events of a stream that shares each batch with another one."""
     recogniser.open(1, options)
     recogniser.open(2, StreamOptions(step_ms=dice.choice([160, 320, 640])))
     events: list[StreamEvent] = []

@@ -174,7 +174,7 @@ def test_a_model_that_cannot_do_it_goes_without() -> None:
 def served(
     recogniser: Recogniser, feeds: Sequence[tuple[Sequence[NDArray[np.int16]], StreamOptions]], dice: random.Random
 ) -> tuple[list[list[StreamEvent]], int]:
-    """The events of streams that are fed at random, and how often one was fed while another waited.
+    """Return the events of streams that are fed at random, and how often one was fed while another waited.
 
     As in the service, a second pass is read part by part between steps, and the chunks of its stream wait.
     """

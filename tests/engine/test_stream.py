@@ -25,7 +25,7 @@ def make(slots: int = 1) -> Recogniser:
 
 
 def music(words: str) -> NDArray[np.int16]:
-    """Audio in which the model finds these words, but no speech."""
+    """Return audio in which the model finds these words, but no speech."""
     return say(words) + np.int16(MUSIC)
 
 

@@ -106,7 +106,7 @@ class Tongue:
 
 
 def neural_model(tongue: Tongue) -> NeuralModel:
-    """A neural model of the words with random weights, which are large, so that it prefers some words."""
+    """Return a neural model of the words with random weights, which are large, so that it prefers some words."""
     torch.manual_seed(1)
     model = NeuralModel(len(tongue.model.words), 8, 8, tongue.model.vocabulary).eval()
     with torch.no_grad():
@@ -147,7 +147,7 @@ def forward(log_probs: Tensor, labels: Sequence[int]) -> float:
 
 
 def enumerated(tongue: Tongue, log_probs: Tensor, options: BeamOptions, longest: int) -> dict[tuple[str, ...], float]:
-    """The exact score of every word sequence that fits into these frames."""
+    """Return the exact score of every word sequence that fits into these frames."""
     lowered = log_probs.clone()
     lowered[:, BLANK] -= options.blank_penalty
     found = {}

@@ -43,7 +43,7 @@ def used(network: SlotNetwork, slots: int, cleaned: Tensor) -> ModelState:
 
 
 def stream(network: SlotNetwork, state: ModelState, slots: Tensor, mel: Tensor, chunk: int) -> Tensor:
-    """The frames of these features, chunk by chunk."""
+    """Return the frames of these features, chunk by chunk."""
     return torch.cat([network.step(state, slots, piece) for piece in mel.split(4 * chunk, dim=1)], dim=1)
 
 

@@ -26,28 +26,28 @@ Middle = Callable[[GraphBuilder, str], str]
 
 
 def size(graph: GraphBuilder, value: str, axis: int) -> str:
-    """A size of a tensor, as PyTorch exports it."""
+    """Add the size of a tensor, as PyTorch exports it."""
     return graph.node("Gather", graph.node("Shape", value), graph.constant(axis, np.int64))
 
 
 def same(graph: GraphBuilder, value: str) -> str:
-    """Nothing between the sum and its size."""
+    """Add nothing between the sum and its size."""
     return value
 
 
 def as_list(graph: GraphBuilder, number: str) -> str:
-    """A list with one number."""
+    """Add a list with one number."""
     return graph.node("Unsqueeze", number, graph.constant([0], np.int64))
 
 
 def positions(graph: GraphBuilder, value: str) -> str:
-    """Numbers of the frames, for the weights of a position."""
+    """Add the numbers of the frames, for the weights of positions."""
     frames = graph.node("Range", graph.constant(0, np.int64), size(graph, value, 1), graph.constant(1, np.int64))
     return graph.node("Unsqueeze", graph.node("Cast", frames, to=onnx.TensorProto.FLOAT), graph.constant([1], np.int64))
 
 
 def chance(graph: GraphBuilder, value: str) -> str:
-    """Random numbers between the sum and its size."""
+    """Add random numbers between the sum and its size."""
     return graph.node("RandomUniformLike", value)
 
 
@@ -57,13 +57,13 @@ def dropout(graph: GraphBuilder, value: str) -> str:
 
 
 def unknown(graph: GraphBuilder, value: str) -> str:
-    """An operator that is not known."""
+    """Add an operator that is not known."""
     first = graph.node("Slice", value, graph.constant([0], np.int64), graph.constant([1], np.int64))
     return graph.node("ScatterND", value, graph.constant([[0]], np.int64), first)
 
 
 def made(folder: Path, middle: Middle = same, most: int | None = None) -> Path:
-    """A graph that adds positions to sums, and shapes both by the sizes of a tensor in the middle."""
+    """Return a graph that adds positions to sums, and shapes both by the sizes of a tensor in the middle."""
     graph = GraphBuilder(0)
     sound, kept = graph.input("sound", [BATCH, FRAMES, UNITS]), graph.input("kept", [FRAMES, BATCH, UNITS])
     total = graph.node("MatMul", sound, graph.constant(graph.signs(UNITS, UNITS)))

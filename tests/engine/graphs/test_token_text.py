@@ -13,12 +13,12 @@ from tests.engine.graphs.byte_characters import STANDS_FOR
 
 
 def tokens(numbers: Sequence[int]) -> list[Token]:
-    """These tokens, three frames apart."""
+    """Return these tokens, three frames apart."""
     return [Token(number, 3 * place, 3 * place + 1, math.log(0.5)) for place, number in enumerate(numbers)]
 
 
 def words(table: Sequence[str], pieces: Sequence[str]) -> list[tuple[str, int, int]]:
-    """The words of these pieces with their frames."""
+    """Return the words of these pieces with their frames."""
     found = TokenText(table).words(tokens([table.index(piece) for piece in pieces]))
     assert [word.confidence for word in found] == pytest.approx([0.5] * len(found))
     return [(word.text, word.start, word.end) for word in found]

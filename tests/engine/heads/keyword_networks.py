@@ -19,7 +19,7 @@ def with_equal_layers(
     threshold: float,
     doubt: float,
 ) -> KeywordNetwork:
-    """A network that judges by the score of the phones alone: a score of -`doubt` gives a probability of a half."""
+    """Return a network that uses only the score of the phones: a score of -`doubt` has a probability of a half."""
     width, units = np.shape(phones)
     weights = {
         "silence": np.zeros(width),

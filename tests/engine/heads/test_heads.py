@@ -39,7 +39,7 @@ def whole() -> Recogniser:
 def recognised(
     whole: Recogniser, chunks: list[NDArray[np.int16]], flush_at: int = -1, options: StreamOptions | None = None
 ) -> list[StreamEvent]:
-    """The events of the recogniser that is not divided."""
+    """Return the events of the recogniser that is not divided."""
     whole.open(1, options)
     told: list[StreamEvent] = []
     for number, chunk in enumerate(chunks):
@@ -51,7 +51,7 @@ def recognised(
 
 
 def divided(parts: Parts, chunks: list[NDArray[np.int16]], flush_at: int = -1) -> list[StreamEvent]:
-    """The events of the parts. The end is a request of its own, after a flush."""
+    """Return the events of the parts. The end is a request of its own, after a flush."""
     told = parts.ask(1, NOTHING, {}, start=True)[:-1]
     for number, chunk in enumerate(chunks):
         flush = number in (flush_at, len(chunks) - 1)
@@ -61,7 +61,7 @@ def divided(parts: Parts, chunks: list[NDArray[np.int16]], flush_at: int = -1) -
 
 
 def cut_at(sizes: list[int]) -> list[NDArray[np.int16]]:
-    """The audio in chunks of these sizes, again and again."""
+    """Return the audio in chunks of these sizes, again and again."""
     places, size = [0], iter(sizes * 1000)
     while places[-1] < len(AUDIO):
         places.append(places[-1] + next(size))

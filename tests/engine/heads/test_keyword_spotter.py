@@ -24,7 +24,7 @@ LEFT, RIGHT = 2, 3  # units, after the blank and the boundary
 
 
 def network(threshold: float = 0.9) -> KeywordNetwork:
-    """A network that hears "left" where the first number of a frame is high, and "right" where the second one is.
+    """Return a network that finds "left" where the first number of a frame is high, and "right" where the second is.
 
     Otherwise it hears a boundary between words, so a word ends with the next frame.
     """
@@ -35,7 +35,7 @@ def network(threshold: float = 0.9) -> KeywordNetwork:
 
 
 def frames(length: int, **said: int) -> Floats:
-    """Frames in which each word is said at one place."""
+    """Return frames in which each word is said at one place."""
     found = np.zeros((length, 2), np.float32)
     for word, at in said.items():
         found[at, ("left", "right").index(word)] = 1
@@ -125,7 +125,7 @@ def test_the_score_of_a_path() -> None:
 
 
 def spoken(*words: tuple[str, int], length: int = 60) -> Spoken:
-    """An utterance with words that end in these frames."""
+    """Return an utterance with words that end in these frames."""
     found = np.zeros((length, 2), np.float16)
     for word, at in words:
         found[at, ("left", "right").index(word)] = 1

@@ -22,7 +22,7 @@ TRIGRAM_ERROR, BIGRAM_ERROR = 1 / 64, 1 / 128 + 1 / 64
 
 
 def random_model(seed: int, words: int = 12) -> tuple[list[str], Grams]:
-    """A vocabulary and n-grams with made-up values; trigrams only where their context is a bigram."""
+    """Return a vocabulary and n-grams with made-up values; trigrams only where their context is a bigram."""
     rng = np.random.default_rng(seed)
     vocabulary = [*RESERVED, *(f"w{number}" for number in range(words))]
 
@@ -37,7 +37,7 @@ def random_model(seed: int, words: int = 12) -> tuple[list[str], Grams]:
 
 
 def look_up(ngrams: Grams, ngram: tuple[str, ...]) -> float:
-    """The score by definition, one n-gram at a time."""
+    """Return the score by definition, one n-gram at a time."""
     if ngram in ngrams:
         return ngrams[ngram][0]
     return ngrams.get(ngram[:-1], (0.0, 0.0))[1] + look_up(ngrams, ngram[1:])

@@ -22,7 +22,7 @@ BIGRAMS = {(0, 3): 0.5, (3, 5): 0.75, (5, 1): 0.25, (5, 4): 0.5}
 
 
 def step(before: int, graphone: int) -> float:
-    """The probability by definition: that of the pair, or the back-off to unigrams."""
+    """Return the probability by definition: that of the pair, or the back-off to unigrams."""
     own = {last: chance for (first, last), chance in BIGRAMS.items() if first == before}
     spare = (1 - sum(own.values())) / (1 - sum(UNIGRAMS[last] for last in own))
     return own.get(graphone, spare * UNIGRAMS[graphone])
@@ -48,7 +48,7 @@ def model() -> LetterToSound:
 
 
 def enumerated(word: str) -> dict[tuple[str, ...], float]:
-    """The probability of every pronunciation, summed over its alignments."""
+    """Return the probability of every pronunciation, summed over its alignments."""
     ways = [[number for number, (letter, _) in enumerate(GRAPHONES) if letter == wanted] for wanted in word]
     found: dict[tuple[str, ...], float] = {}
     for path in product(*ways):

@@ -13,7 +13,7 @@ from streamer.engine.model_file import ModelFileError
 
 
 def spoken(seed: int, words: int = 300) -> list[tuple[int, tuple[int, ...]]]:
-    """Random pronunciations with homophones, prefixes of other words, and several per word."""
+    """Return random pronunciations with homophones, prefixes of other words, and several per word."""
     dice = random.Random(seed)
     ways = {(word, tuple(dice.choices(range(2, 12), k=dice.randint(1, 6)))) for word in range(3, words + 3)}
     return sorted(ways | {(word, dice.choice(sorted(ways))[1]) for word in range(3, words, 7)})
@@ -26,8 +26,8 @@ def child(lexicon: Lexicon, here: int, unit: int) -> int:
 
 
 def node(lexicon: Lexicon, units: tuple[int, ...]) -> int:
-    """The node that these units lead to."""
-    found = ROOT
+    """Return the node that these units lead to."""
+    found = torch.tensor(ROOT)
     for unit in units:
         found = child(lexicon, found, unit)
     return found

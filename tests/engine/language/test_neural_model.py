@@ -18,13 +18,13 @@ SIZE = 12
 
 
 def made(seed: int = 0) -> NeuralModel:
-    """A model with random weights."""
+    """Return a model with random weights."""
     torch.manual_seed(seed)
     return NeuralModel(SIZE, 8, 16, "these words").eval()
 
 
 def remembered(model: NeuralModel, *words: int) -> Tensor:
-    """The memory after the beginning of a sentence, as one row."""
+    """Return the memory after the beginning of a sentence, as one row."""
     memory = model.nothing_read.unsqueeze(0)
     for word in (SENTENCE_START, *words):
         memory = model.read(memory, torch.tensor([word]))

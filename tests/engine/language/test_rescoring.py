@@ -16,7 +16,7 @@ KNOWN = 5  # the reserved ones, cat and dog
 
 
 def languages() -> tuple[LanguageModel, NeuralModel]:
-    """A model of five words, and a neural one of the first two."""
+    """Return a model of five words, and a neural one of the first two."""
     ngrams: dict[tuple[str, ...], tuple[float, float]]
     ngrams = {(word,): (math.log(chance), 0.0) for word, chance in zip(WORDS, (0.4, 0.3, 0.1, 0.08, 0.02), strict=True)}
     language = LanguageModel.build(WORDS, {**ngrams, ("</s>",): (math.log(0.1), 0.0), ("cat", "dog"): (-0.1, 0.0)})
@@ -25,7 +25,7 @@ def languages() -> tuple[LanguageModel, NeuralModel]:
 
 
 def after(rescorer: Rescorer, language: LanguageModel, *words: str) -> Context:
-    """The context of these words."""
+    """Return the context of these words."""
     context = rescorer.start()
     for word in words:
         context = rescorer.after(context, language.words.index(word))

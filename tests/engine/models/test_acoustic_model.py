@@ -20,7 +20,7 @@ DESCRIPTION = ModelDescription("test", ENCODER, {"characters": ["<blank>", "a", 
 
 @pytest.fixture
 def model() -> AcousticModel:
-    """A small untrained model."""
+    """Provide a small untrained model."""
     torch.manual_seed(0)
     return AcousticModel(DESCRIPTION).eval().requires_grad_(False)
 

@@ -10,7 +10,7 @@ from streamer.engine.models.activity_network import ActivityNetwork
 
 @pytest.fixture
 def head() -> ActivityNetwork:
-    """A small untrained network."""
+    """Provide a small untrained network."""
     torch.manual_seed(0)
     return ActivityNetwork(mels=80, width=8, memory=8).eval().requires_grad_(False)
 

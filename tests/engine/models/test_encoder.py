@@ -23,26 +23,26 @@ CONFIG = EncoderConfig(
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    """A small untrained encoder."""
+    """Provide a small untrained encoder."""
     torch.manual_seed(0)
     return Encoder(CONFIG).eval().requires_grad_(False)
 
 
 def whole(encoder: Encoder, mel: Tensor, chunk: int) -> Emissions:
-    """The output of the encoder for whole utterances of equal length."""
+    """Return the output of the encoder for whole utterances of equal length."""
     lengths = torch.full((mel.shape[0],), mel.shape[1] // 4)
     found: Emissions = encoder(mel, lengths, chunk, CONFIG.left_frames)
     return found
 
 
 def stream(encoder: Encoder, state: ModelState, slots: Tensor, mel: Tensor, chunk: int) -> Emissions:
-    """The same, chunk by chunk on the slots."""
+    """Return the output of the encoder chunk by chunk in slots."""
     steps = [encoder.emissions(encoder.step(state, slots, piece)) for piece in mel.split(4 * chunk, dim=1)]
     return {head: torch.cat([step[head] for step in steps], dim=1) for head in steps[0]}
 
 
 def dirty(state: ModelState) -> ModelState:
-    """A state with remains of other streams."""
+    """Return a state with remains of other streams."""
     for tensor in state.values():
         tensor.copy_(torch.randint(1, 99, tensor.shape))
     return state

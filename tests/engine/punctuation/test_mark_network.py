@@ -20,7 +20,7 @@ PLACES = 3 * BLOCK
 
 
 def network(seed: int = 0) -> MarkNetwork:
-    """An untrained network."""
+    """Return an untrained network."""
     torch.manual_seed(seed)
     return MarkNetwork(SHAPE).requires_grad_(False)
 

@@ -23,20 +23,20 @@ PAUSES = (None, 0, 100, 300, 900)
 
 @pytest.fixture(scope="module")
 def model() -> PunctuationModel:
-    """An untrained model of the shape that is shipped. Its answers are as different as its words."""
+    """Provide an untrained model of the shape that is shipped. Its answers are as different as its words."""
     torch.manual_seed(3)
     shape = NetworkShape(embedding=24, width=40)
     return PunctuationModel.build(WORDS, torch.randn(1 + len(WORDS) + 60, 24), MarkNetwork(shape))
 
 
 def text(words: int, seed: int = 0) -> list[HeardWord]:
-    """Random words, some of them unknown, with random pauses."""
+    """Return random words, some of them unknown, with random pauses."""
     dice = random.Random(seed)
     return [HeardWord(dice.choice([*WORDS, f"new{place}"]), dice.choice(PAUSES)) for place in range(words)]
 
 
 def open_end(words: Sequence[HeardWord]) -> list[HeardWord]:
-    """The same words, after which more may come."""
+    """Return the same words, after which more may come."""
     return [*words[:-1], HeardWord(words[-1].word)]
 
 

@@ -22,7 +22,7 @@ NARROW = BeamOptions(beam=8, tokens=3, endings=8, language_weight=0.7, word_bonu
 
 
 def search(tongue: Tongue, options: BeamOptions, slots: int = 1) -> BeamSearch:
-    """A search in the tiny language."""
+    """Return a search in the tiny language."""
     return BeamSearch(tongue.lexicon, tongue.model, UNITS, slots, options)
 
 
@@ -32,7 +32,7 @@ def advance(beam: BeamSearch, slots: Sequence[int], log_probs: Tensor) -> list[H
 
 
 def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
-    """The texts of the words."""
+    """Return the texts of the words."""
     return tuple(word.text for word in hypothesis.words)
 
 
@@ -210,7 +210,7 @@ def test_nothing_heard_is_no_word() -> None:
 
 
 def with_sure_blanks() -> Tensor:
-    """Emissions of three streams: none, half and nearly all of the frames are blank only."""
+    """Return emissions of three streams: none, half and nearly all of the frames are blank only."""
     dice = random.Random(4)
     log_probs = emissions(8, 3, 64)
     quiet = torch.tensor([[dice.random() < share for _ in range(64)] for share in (0.0, 0.5, 0.9)])

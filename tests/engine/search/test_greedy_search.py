@@ -13,7 +13,7 @@ from streamer.testing.exact_speech import UNITS
 
 
 def emissions(*rows: str, probability: float = 0.9) -> Emissions:
-    """Emissions whose best units spell these rows; `.` is the blank."""
+    """Return emissions whose best units spell these rows; `.` is the blank."""
     best = torch.tensor([[0 if unit == "." else UNITS.index(unit) for unit in row] for row in rows])
     peaks = torch.nn.functional.one_hot(best, len(UNITS)).float()
     rest = (1 - probability) / (len(UNITS) - 1)

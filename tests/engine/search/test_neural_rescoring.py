@@ -30,7 +30,7 @@ class Beam:
     def follow(
         self, histories: Sequence[int], hashes: Sequence[int], masses: Sequence[float], *ended: tuple[int, int]
     ) -> list[float] | None:
-        """The gains of the rows after a step, None if nothing was rescored. `ended`: the former row and the word."""
+        """Return the gains of the rows after a step; None if nothing was rescored. `ended` has rows and words."""
         changed = self.rescoring.follow([BeamStep(0, histories, hashes, masses, lambda number: ended[number])])
         return self.rescoring.gains(0) if changed else None
 

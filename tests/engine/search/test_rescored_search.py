@@ -35,12 +35,12 @@ def rescorer(tongue: Tongue) -> Rescorer:
 
 
 def made(tongue: Tongue, options: BeamOptions, judge: Rescorer | None, slots: int = 1) -> BeamSearch:
-    """A search in the tiny language."""
+    """Return a search in the tiny language."""
     return BeamSearch(tongue.lexicon, tongue.model, UNITS, slots, options, rescorer=judge)
 
 
 def heard(tongue: Tongue, seed: int, options: BeamOptions, judge: Rescorer | None, step: int = 5) -> BeamSearch:
-    """A search that has read thirty frames in steps."""
+    """Return a search that has read thirty frames in steps."""
     search = made(tongue, options, judge)
     for part in emissions(seed, 1, 30).split(step, 1):
         search.advance([0], {"phones": part})
@@ -48,7 +48,7 @@ def heard(tongue: Tongue, seed: int, options: BeamOptions, judge: Rescorer | Non
 
 
 def texts(words: tuple[HypothesisWord, ...]) -> tuple[str, ...]:
-    """The texts of the words."""
+    """Return the texts of the words."""
     return tuple(word.text for word in words)
 
 

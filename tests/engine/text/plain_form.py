@@ -11,11 +11,11 @@ from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, s
 def written(
     words: Sequence[str], *, begins: bool = True, spellings: Spellings = NO_SPELLINGS, rules: bool = True
 ) -> list[WrittenToken]:
-    """The written form of all words."""
+    """Return the written form of all words."""
     return written_tokens(read_tokens(words, Form(spellings, rules)), begins=begins, capitals=rules)
 
 
 def settled(words: Sequence[str], stable: int, *, spellings: Spellings = NO_SPELLINGS, rules: bool = True) -> int:
-    """How many tokens cannot change, whatever follows the first `stable` words."""
+    """Return how many tokens cannot change, whatever follows the first `stable` words."""
     known = words[: max(0, stable)]
     return settled_tokens(read_tokens(known, Form(spellings, rules)), len(known))

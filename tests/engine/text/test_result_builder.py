@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
-    """The words of a text, each five frames long, one after another."""
+    """Return the words of a text, each five frames long, one after another."""
     return tuple(
         HypothesisWord(word, start + 5 * number, start + 5 * number + 5, 0.8, 0.5)
         for number, word in enumerate(text.split())

@@ -13,14 +13,14 @@ MODEL = random_marks()
 
 
 def heard(text: str, before_ms: int = 0, last_ms: int | None = None) -> SegmentWords:
-    """These words with a pause of 100 ms after each, except the last one."""
+    """Return these words with a pause of 100 ms after each, except the last one."""
     words = text.split()
     pauses = [100] * (len(words) - 1) + [last_ms]
     return SegmentWords(before_ms, tuple(map(HeardWord, words, pauses)))
 
 
 def answered(work: Asking[T]) -> tuple[T, Sequence[Window]]:
-    """The result of work, and the windows that it asked about."""
+    """Return the result of work, and the windows that it needed marks for."""
     windows: Sequence[Window] = ()
     try:
         windows = next(work)

@@ -15,7 +15,7 @@ def spoken(value: int | float, to: str = "cardinal") -> list[str]:
 
 
 def some_integers() -> list[int]:
-    """All small numbers, and some of every size."""
+    """Return all small numbers, and some of every size."""
     dice = random.Random(2)
     return [*range(1200), *(dice.randrange(10**digits) for digits in range(4, 15) for _ in range(60))]
 

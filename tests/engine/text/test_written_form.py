@@ -36,7 +36,7 @@ def text(words: str, *, begins: bool = False) -> str:
 
 
 def sentences(number: int, longest: int) -> Iterator[list[str]]:
-    """Words of the table in random order, and rows of it one after another."""
+    """Yield words of the table in random order, and rows of it one after another."""
     dice = random.Random(5)
     for turn in range(number):
         if turn % 2:
@@ -160,7 +160,7 @@ def test_stable_beyond_the_words() -> None:
 
 
 def marked(said: str, **form: Any) -> str:
-    """The written form of words after which these marks are decided, and with capitals where words have them."""
+    """Return the written form of words after which these marks are decided, and with capitals where words have them."""
     words = said.split()
     marks = [
         MarkedWord(

@@ -25,7 +25,7 @@ TURNS = StreamOptions(endpoint=EndpointRule(turn=True, longest_pause_ms=2000), t
 
 
 def judge(words: Sequence[str]) -> float:
-    """A turn is over after *z*, and perhaps after *y*."""
+    """Return the probability that a turn is over: great after *z*, and a half after *y*."""
     return {"z": 0.999, "y": 0.6}.get(words[-1][-1], 0.001)
 
 

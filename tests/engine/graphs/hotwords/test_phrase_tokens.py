@@ -14,12 +14,12 @@ from tests.engine.graphs.byte_characters import STANDS_FOR
 
 
 def pieces(table: Sequence[str], model: PieceModel | None, phrase: str) -> list[str]:
-    """The tokens of this phrase."""
+    """Return the tokens of this phrase."""
     return [table[number] for number in PhraseTokens(table, model).of(phrase)]
 
 
 def divisions(text: str) -> list[list[str]]:
-    """All ways to divide a text."""
+    """Return all ways to divide a text."""
     cuts = [cut for size in range(len(text)) for cut in itertools.combinations(range(1, len(text)), size)]
     return [[text[begin:end] for begin, end in itertools.pairwise((0, *cut, len(text)))] for cut in cuts]
 

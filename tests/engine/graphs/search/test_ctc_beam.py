@@ -23,20 +23,20 @@ Frames = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
 def emissions(seed: int, frames: int, sharpness: float = 1.5) -> Frames:
-    """Random log-probabilities."""
+    """Return random log-probabilities."""
     scores = np.random.default_rng(seed).normal(0, sharpness, (1, frames, len(TOKENS)))
     return (scores - np.log(np.exp(scores).sum(-1, keepdims=True))).astype(np.float32)
 
 
 def search(phrases: Sequence[str] = (), *, settle_frames: int = 0, **bounds: float) -> CtcBeamSearch:
-    """A search whose only slot is prepared."""
+    """Return a search whose only slot is prepared."""
     found = CtcBeamSearch(TOKENS, 0, PhraseTokens(TOKENS, None), 1, **bounds)  # type: ignore[arg-type]
     finish(found.prepare(0, [Hotword(phrase) for phrase in phrases], settle_frames))
     return found
 
 
 def texts(hypothesis: Hypothesis) -> list[str]:
-    """The texts of the words."""
+    """Return the texts of the words."""
     return [word.text for word in hypothesis.words]
 
 

@@ -48,7 +48,7 @@ LISTS = (
 
 
 def search(tongue: Tongue, options: BeamOptions, slots: int = 1) -> BeamSearch:
-    """A search in the tiny language, with a letter-to-sound model."""
+    """Return a search in the tiny language, with a letter-to-sound model."""
     return BeamSearch(tongue.lexicon, tongue.model, UNITS, slots, options, letters=spelling())
 
 
@@ -58,7 +58,7 @@ def advance(beam: BeamSearch, slots: Sequence[int], log_probs: Tensor) -> list[H
 
 
 def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
-    """The texts of the words."""
+    """Return the texts of the words."""
     return tuple(word.text for word in hypothesis.words)
 
 
@@ -80,7 +80,7 @@ def earned(words: Sequence[str], phrases: Mapping[tuple[str, ...], float]) -> fl
 def enumerated(
     tongue: Tongue, log_probs: Tensor, hotwords: Sequence[Hotword], longest: int
 ) -> dict[tuple[str, ...], float]:
-    """The exact score of every word sequence that fits into these frames, with hotwords."""
+    """Return the exact score of every word sequence that fits into these frames, with hotwords."""
     lowered = log_probs.clone()
     lowered[:, 0] -= OPTIONS.blank_penalty
     phrases = {tuple(hotword.text.split()): hotword.weight * OPTIONS.hotword_bonus for hotword in hotwords}
@@ -100,7 +100,7 @@ def enumerated(
 
 
 def said_score(tongue: Tongue, words: Sequence[str]) -> float:
-    """The score of the language model, in which new words are unknown and have a fixed score, and the word bonus."""
+    """Return the score of the language model and the word bonus. New words are unknown and have a fixed score."""
     numbers = [tongue.model.words.index(word) if word not in NEW else 0 for word in words]
     history = [*tongue.model.start, *numbers]
     total = OPTIONS.word_bonus * len(words)
