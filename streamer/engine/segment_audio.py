@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 BYTES_PER_SAMPLE = 2
 # The model emits words with a delay. Faint noise of this length after the last sample makes it emit the last words.
 TAIL_MS = 320
-# The number of pieces in a step. The detector of speech reads each piece when it arrives, and not the whole step later.
+# The number of pieces in a step. The detector of speech reads each piece when it arrives, before the step is complete.
 PIECES = 4
 # Noise instead of zeros, because models are poor at exact silence. It is constant, so a replay gives the same words.
 _TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)

@@ -28,12 +28,12 @@ from streamer.graphs.rewriting.batch_values import Value, replace_values, values
 from streamer.graphs.rewriting.editable_graph import EditableGraph
 
 _LOG: Final = logging.getLogger(__name__)
-_SAMPLED: Final = (1, 2, 3)  # the numbers of streams from which the formulas are made
+_SAMPLE_SIZES: Final = (1, 2, 3)  # the numbers of streams from which the formulas are made
 # The numbers of streams that are checked when the graph is opened. With 1, any batch can be divided into parts.
-_AT_ONCE: Final = (1, 2, 4, 8)
+_FIRST_SIZES: Final = (1, 2, 4, 8)
 # A number is checked when it comes for this time, so that checks take at most a quarter of the time of the steps.
-_OFTEN: Final = 8
-_LONG: Final = 1_000_000  # if the check of a number fails, it is repeated after this many steps with the number
+_CHECK_AFTER: Final = 8
+_RETRY_AFTER: Final = 1_000_000  # if the check of a number fails, it is repeated after this many steps with the number
 
 Axes = Mapping[str, tuple[tuple[int, ...], int]]
 """The shape of each input for one stream, and the axis of the streams, by the name of the input."""
@@ -80,7 +80,7 @@ class BatchGraph:
         if self._values is None or streams in self._checked:
             return [streams]
         self._unchecked[streams] += 1
-        if self._unchecked[streams] >= _OFTEN and not self._checking:
+        if self._unchecked[streams] >= _CHECK_AFTER and not self._checking:
             self._checking = True
             # In another thread, because a step must not wait for it. The thread may end with the process at any time.
             threading.Thread(target=self._check, args=(self._values, streams), daemon=True).start()
@@ -101,7 +101,7 @@ class BatchGraph:
             reason = f"the sizes and positions could not be computed: {str(error)[:200]}"
         finally:
             self._checking = False
-        self._unchecked[streams] = -_LONG
+        self._unchecked[streams] = -_RETRY_AFTER
         _LOG.warning("%s: %d streams are computed in parts, because %s", self._graph.path, streams, reason)
 
     def _holds(self, values: BatchValues, streams: int) -> bool:
@@ -111,13 +111,13 @@ class BatchGraph:
 
     def _try(self, values: BatchValues, trial: Trial, expected: list[NDArray[Any]]) -> None:
         """Compute the whole graph from now on if a value is wrong, or if the rewritten graph gives other numbers."""
-        failures = [streams for streams in _AT_ONCE if not self._holds(values, streams)]
+        failures = [streams for streams in _FIRST_SIZES if not self._holds(values, streams)]
         if failures:
             self._give_up(f"those for {failures[0]} streams are not as expected")
         elif not _same(trial(self), expected):
             self._give_up("the graph gives other numbers without them")
         else:
-            self._checked.update(_AT_ONCE)
+            self._checked.update(_FIRST_SIZES)
 
     def _give_up(self, reason: str) -> None:
         """Compute the whole graph from now on."""
@@ -144,7 +144,7 @@ class BatchGraph:
         if part is None:
             return None
         self._values = BatchValues(part, self._axes, lambda content: open_content(self._graph, content, once=True))
-        formulas_by_name = formulas({streams: self._values.of(streams) for streams in _SAMPLED})
+        formulas_by_name = formulas({streams: self._values.of(streams) for streams in _SAMPLE_SIZES})
         used = replace_values(editable, formulas_by_name, next((name, axis) for name, (_, axis) in self._axes.items()))
         self._formulas = {name: formulas_by_name[name] for name in used}
         return editable.written()

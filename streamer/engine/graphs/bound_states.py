@@ -72,7 +72,7 @@ class BoundStates(dict[str, Any]):
             return [np.array(self[port.input.name].cpu().numpy()) for port in self._ports]
 
     def _gather(self, session: onnxruntime.InferenceSession, slots: list[int], output: str) -> _Batch:
-        """Copy the states of these slots into the batch, if it has those of others, and return it."""
+        """Return the batch with the states of these slots. Copy them into it if it has the states of other slots."""
         if self._batch is None or self._slots != slots:
             self.settle()
             if self._batch is None or not self._batch.fits(session, len(slots)):

@@ -30,7 +30,7 @@ _BEFORE: Final = "before"  # the last samples before the next window
 _STEPS: Final = "steps"  # how many steps a slot has computed since its reset
 _LANGUAGE: Final = "language"  # the number of the language of the stream
 _TRIAL_SIZES: Final = (1, 2)  # the numbers of streams in the trial of a graph when it is opened
-_LOUD: Final = 3000  # the amplitude of the noise in this trial
+_NOISE_LEVEL: Final = 3000  # the amplitude of the noise in this trial
 
 
 class GraphModel:
@@ -134,7 +134,9 @@ class GraphModel:
         results: list[Array] = []
         for streams in _TRIAL_SIZES:
             state, numbers = self._state(graph.placement, streams), list(range(streams))
-            noise = np.random.default_rng(streams).integers(-_LOUD, _LOUD, (2, streams, self._samples), np.int16)
+            noise = np.random.default_rng(streams).integers(
+                -_NOISE_LEVEL, _NOISE_LEVEL, (2, streams, self._samples), np.int16
+            )
             for samples in noise:
                 results.append(self._compute(graph, state, numbers, samples))
             results += _graph_states(state).copies()

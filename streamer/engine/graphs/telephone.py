@@ -17,7 +17,7 @@ from streamer.graphs.layout import FRAME_LEAD
 # Hz: half of the amplitude passes at this frequency, all of it a tenth lower, and nothing a tenth higher.
 _CUTOFF: Final = 3_830
 _SHAPE: Final = 8.0  # of the Kaiser window: frequencies that must not pass are 80 dB quieter
-_ONE: Final = 1 << 15  # the factor that makes whole numbers of the weights
+_SCALE: Final = 1 << 15  # the factor that makes whole numbers of the weights
 _LOUDEST: Final = 32_767
 
 
@@ -25,7 +25,7 @@ def _filter() -> NDArray[np.float64]:
     """Return the weights of a low-pass filter that reads a lead of samples on each side."""
     at = np.arange(-FRAME_LEAD, FRAME_LEAD + 1)
     width = 2 * _CUTOFF / SAMPLE_RATE
-    return np.round(_ONE * width * np.sinc(width * at) * np.kaiser(len(at), _SHAPE)).astype(np.float64)
+    return np.round(_SCALE * width * np.sinc(width * at) * np.kaiser(len(at), _SHAPE)).astype(np.float64)
 
 
 _EVEN: Final = _filter()[::2].copy()
@@ -38,7 +38,7 @@ def halved(window: NDArray[np.int16]) -> NDArray[np.int16]:
     length = (len(window) - 2 * FRAME_LEAD) // 2
     even = np.correlate(samples[::2], _EVEN, "valid")[:length]
     odd = np.correlate(samples[1::2], _ODD, "valid")[:length]
-    rounded = np.floor((even + odd) / _ONE + 0.5)
+    rounded = np.floor((even + odd) / _SCALE + 0.5)
     return rounded.clip(-_LOUDEST - 1, _LOUDEST).astype(np.int16)
 
 

@@ -22,7 +22,7 @@ PUNCTUATION_FILE = "punctuation.safetensors"
 _FILE = ModelFileKind("punctuation model", "punctuation", "streamer-punctuation-1", "train_punctuation.py")
 _MARKS = tuple(Mark)
 _CASES = tuple(Case)
-_END_MS = 600  # the pause after the last word for which `over` computes the marks
+_PAUSE_MS = 600  # the pause after the last word for which `over` computes the marks
 _NO_WORD = (0,) * (1 + AFFIXES)
 _CACHED_WORDS = 8192  # the number of words whose rows are cached
 _HALF_LIMIT = 60_000  # a bit less than the greatest number in half precision
@@ -58,7 +58,7 @@ class PunctuationModel:
         if not window:
             return 0.0
         line = _Line(self._numbers, self._network.shape.gap)
-        line.add([*window[:-1], HeardWord(window[-1].word, _END_MS)])
+        line.add([*window[:-1], HeardWord(window[-1].word, _PAUSE_MS)])
         shares = torch.softmax(self._scores(line)[0][len(window) - 1], 0).tolist()
         return float(sum(chance for mark, chance in zip(_MARKS, shares, strict=True) if mark.ends_sentence))
 

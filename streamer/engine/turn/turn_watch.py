@@ -14,9 +14,9 @@ Judge = Callable[[Sequence[str]], float]
 
 
 def frames_to_end(pause_ms: float, paused_ms: float, frame_ms: float, step_frames: int) -> int:
-    """Return after how many more frames of silence a pause that began `paused_ms` ago has `pause_ms`.
+    """Return how many more frames of silence end a turn if a pause of `pause_ms` ends it, after `paused_ms` of pause.
 
-    Return 0 if this is not before the end of the next step.
+    Return 0 if the turn does not end before the end of the next step.
     """
     frames = math.ceil((pause_ms - paused_ms) / frame_ms)
     return frames if 0 < frames < step_frames else 0
@@ -57,8 +57,8 @@ class TurnWatch:
         if paused_ms < LOOK_MS or not (hypothesis.words or hypothesis.running):
             self._worded = False
             return None
-        # The words of `finish` are chosen as a complete sentence, so they show less well whether something is missing.
-        # They are used only if the hypothesis has no whole word yet.
+        # The words of `finish` are used only if the hypothesis has no whole word yet. They are chosen as a complete
+        # sentence, so they show less well whether something is missing.
         words = [word.text for word in hypothesis.words or finish()]
         if words != self._words:
             self._words = words

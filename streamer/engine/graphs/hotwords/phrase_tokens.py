@@ -16,7 +16,7 @@ from streamer.graphs.piece_model import PieceModel
 from streamer.text.joining import is_spaceless
 
 _SPACE: Final = b" "
-_RARE: Final = 10.0  # how much worse than the worst piece a token is that is not among the pieces
+_PENALTY: Final = 10.0  # how much worse than the worst piece a token is that is not among the pieces
 _IMPOSSIBLE: Final = float("-inf")
 
 Numbers = tuple[int, ...]
@@ -29,14 +29,14 @@ class PhraseTokens:
         text = TokenText(tokens)
         self._in_bytes = text.in_bytes
         self._pairs = pieces is not None and pieces.pairs
-        worst = min(pieces.scores.values()) - _RARE if pieces else -1.0
+        worst = min(pieces.scores.values()) - _PENALTY if pieces else -1.0
         self._tokens: dict[bytes, tuple[float, int]] = {}  # the score and number of each token
         letters = []
         for number, (name, spelled) in enumerate(zip(tokens, text.bytes, strict=True)):
             single = len(spelled) == 1 and name.startswith("<")  # a token for a byte is the last choice
             score = pieces.scores.get(name, worst) if pieces else worst
             if single:
-                score = worst - 10 * _RARE
+                score = worst - 10 * _PENALTY
             if spelled and self._tokens.get(spelled, (_IMPOSSIBLE, 0))[0] < score:
                 self._tokens[spelled] = score, number
             if not single:
