@@ -67,7 +67,7 @@ class SessionDriver:
         admission: Admission,
         metrics: Metrics,
         resumption: Resumption[SessionDriver],
-        visit: Admittance | None = None,
+        admittance: Admittance | None = None,
         *,
         key: str = "",
         barred: Denied | None = None,
@@ -83,7 +83,7 @@ class SessionDriver:
         self._resumption = resumption
         self._key = key
         self._barred = barred
-        self._holdings = Holdings(admission, visit)
+        self._holdings = Holdings(admission, admittance)
         self._observed = SessionMetrics(session, metrics, protocol)
         self._failures = metrics.failures(SESSION)
         self._told = 0  # the number of the last message that was sent

@@ -15,7 +15,7 @@ class FlushPace:
         self._said_at = 0.0
 
     def wait_s(self, now: float) -> float:
-        """Note a `flush`. Returns how long to wait before the next message is read."""
+        """Note a `flush`. Return how long to wait before the next message is read."""
         self._ahead_s = max(0.0, self._ahead_s - (now - self._said_at)) + 1 / FLUSHES_PER_S
         self._said_at = now
         return max(0.0, self._ahead_s - MOST_FLUSHES / FLUSHES_PER_S)

@@ -11,30 +11,30 @@ from streamer.wire.options import Start
 class Holdings:
     """Taken when the session is admitted, and given back once."""
 
-    def __init__(self, admission: Admission, visit: Admittance | None) -> None:
-        """`visit`: the session within its caller's quotas, or None if nothing is counted."""
+    def __init__(self, admission: Admission, admittance: Admittance | None) -> None:
+        """`admittance`: the session within its caller's quotas, or None if nothing is counted."""
         self._admission = admission
-        self._visit = visit
+        self._admittance = admittance
         self.reservations: list[Reservation] = []  # one a stream
         self._model = ""  # its public name
 
     def take(self, start: Start, streams: int) -> None:
         """Take the slots of all streams, or none: Refused if there are too few, Loading if the model is not loaded."""
         options = start.model_options()
-        if start.hotwords and self._visit is not None:
-            options["caller"] = self._visit.pseudonym
+        if start.hotwords and self._admittance is not None:
+            options["caller"] = self._admittance.pseudonym
         self.reservations = self._admission.take(options, streams, start.model, self)
         self._model = start.model
 
     def prepare(self, start: Start, streams: int) -> Denied | None:
-        """Charge the preparation of these streams to the caller. Returns the refusal if it is too much for now."""
-        if self._visit is None:
+        """Charge the preparation of these streams to the caller. Return the refusal if it is too much for now."""
+        if self._admittance is None:
             return None
-        return self._visit.prepare([hotword.text for hotword in start.hotwords], streams)
+        return self._admittance.prepare([hotword.text for hotword in start.hotwords], streams)
 
     def charge(self, seconds: float) -> Denied | None:
-        """Charge received audio to the caller. Returns the refusal if the caller may send no more for now."""
-        return None if self._visit is None else self._visit.charge(seconds)
+        """Charge received audio to the caller. Return the refusal if the caller may send no more for now."""
+        return None if self._admittance is None else self._admittance.charge(seconds)
 
     def give_back(self) -> None:
         """Give everything back. It may be called again."""
@@ -42,6 +42,6 @@ class Holdings:
         self._admission.forget(self)
         if reservations:
             self._admission.give_back(reservations, self._model)
-        visit, self._visit = self._visit, None
-        if visit is not None:
-            visit.leave()
+        admittance, self._admittance = self._admittance, None
+        if admittance is not None:
+            admittance.leave()

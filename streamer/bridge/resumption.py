@@ -68,7 +68,7 @@ class Resumption(Generic[Driver]):
         return entry.driver
 
     def knows(self, key: str) -> bool:
-        """Whether there is a session of this access key to resume."""
+        """Return whether there is a session of this access key to resume."""
         return key in self._of_keys
 
 

@@ -98,7 +98,7 @@ class BridgeServer:
             policy.handshake_s,
         )
         metrics.connections = lambda: terms.counts.numbers
-        listener = Listener(terms, policy.certificate, metrics.accept_failures.inc, policy.announcing)
+        listener = Listener(terms, policy.certificate, metrics.accept_failures.inc, policy.header_proxies)
         try:
             self._port = await listener.open(self._host, self._port)
         except OSError as error:
@@ -163,11 +163,11 @@ class BridgeServer:
         return self._uploads.route(lambda: DeepgramRecorded(self._models.languages, new_id(), now()))
 
     async def _converse(self, websocket: WebSocket) -> None:
-        access, visit, barred = self._policy.access, None, None
+        access, admittance, barred = self._policy.access, None, None
         request = websocket.request
         try:
-            visit = access.enter(request)
-            caller = visit.caller
+            admittance = access.enter(request)
+            caller = admittance.caller
         except Denied as denied:
             # A caller that has used its quota may still resume one of its sessions, which is counted already.
             if not denied.retry_s or not self._sessions.may_return(access.caller(request).key):
@@ -175,7 +175,7 @@ class BridgeServer:
                 return
             caller = access.caller(request)
             barred = denied
-        await self._sessions.open(websocket, visit, caller.key, barred=barred).read(websocket)
+        await self._sessions.open(websocket, admittance, caller.key, barred=barred).read(websocket)
 
     async def _turn_away(self, websocket: WebSocket, denied: Denied) -> None:
         """Tell the client why it is refused, and close. A browser cannot read the status of a refused handshake."""

@@ -47,13 +47,13 @@ class Sessions:
         return self._limits.idle_s
 
     def may_return(self, key: str) -> bool:
-        """Whether a caller with this key may resume one of its sessions although it may not open one."""
+        """Return whether a caller with this key may resume one of its sessions although it may not open one."""
         return self._resumption.knows(key) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
 
     def open(
         self,
         connection: Connection,
-        visit: Admittance | None,
+        admittance: Admittance | None,
         key: str,
         *,
         barred: Denied | None = None,
@@ -74,7 +74,7 @@ class Sessions:
         if key:
             log.info("admitted", key=key)
         driver = SessionDriver(
-            *(connection, session, self._admission, self._metrics, self._resumption, visit),
+            *(connection, session, self._admission, self._metrics, self._resumption, admittance),
             key=key,
             barred=barred,
             protocol=protocol,

@@ -161,7 +161,7 @@ async def test_a_large_frame_is_taken_in_pieces(triton: TritonServer, monkeypatc
 
 async def test_hotwords_count_when_a_session_starts(shipped_triton: TritonServer) -> None:
     """A caller that used too many hotwords is told when to return; others, and sessions without hotwords, go on."""
-    policy = PortPolicy(AccessRules(shares=QuotaLimits(hotwords_per_address=100)))
+    policy = PortPolicy(AccessRules(quotas=QuotaLimits(hotwords_per_address=100)))
     async with serving(shipped_triton, policy=policy) as service:
         async with session(service.url, hotwords=["brobdingnag", "x" * 50], channels=2, multichannel=True) as first:
             async with connect(service.url, compression=None) as second:

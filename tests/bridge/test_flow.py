@@ -173,7 +173,7 @@ async def test_who_wants_to_come_back_is_bounded(
 ) -> None:
     """A limited number of connections that may only resume is admitted; a further one is refused at once."""
     monkeypatch.setattr(sessions, "MOST_RETURNING", 1)
-    access, alice = AccessRules(keys, shares=QuotaLimits(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
+    access, alice = AccessRules(keys, quotas=QuotaLimits(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
     async with (
         serving(triton, policy=PortPolicy(access)) as service,
         connect(service.url, additional_headers=alice) as first,

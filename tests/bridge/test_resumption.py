@@ -238,7 +238,7 @@ async def test_another_key(triton: TritonServer, tmp_path: Any) -> None:
     headers: dict[str, dict[str, Any]] = {
         name: {"additional_headers": {"Authorization": f"Bearer {key.secret}"}} for name, key in keys.items()
     }
-    policy = PortPolicy(AccessRules(KeyFile(file), shares=QuotaLimits(per_key=1)))
+    policy = PortPolicy(AccessRules(KeyFile(file), quotas=QuotaLimits(per_key=1)))
     async with serving(triton, policy=policy) as service:
         first, ready = await begun(service.url, **headers["alice"])
         first.transport.abort()

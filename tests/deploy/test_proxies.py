@@ -55,10 +55,10 @@ def spoken(lines: Iterable[str]) -> bytes:
 
 def policy_behind(name: str, authority: Authority, **quota: int) -> PortPolicy:
     """What the first lines of a configuration say about the service."""
-    access = AccessRules(proxies=HERE, shares=QuotaLimits(**quota))
+    access = AccessRules(proxies=HERE, quotas=QuotaLimits(**quota))
     if "pass-through" not in name:
         return PortPolicy(access)
-    return PortPolicy(access, Certificate(authority.chain, authority.key), announcing=HERE)
+    return PortPolicy(access, Certificate(authority.chain, authority.key), header_proxies=HERE)
 
 
 @asynccontextmanager

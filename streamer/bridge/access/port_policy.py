@@ -1,4 +1,4 @@
-"""How the port is protected: which callers are admitted, which certificate is used, and how much may be sent."""
+"""How the port is protected: which callers are admitted, which certificate it has, and how much they may send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class PortPolicy:
     largest_message: int = LARGEST_MESSAGE  # bytes
     handshake_s: float = HANDSHAKE_LIMIT_S  # for TLS, and then for the request
     uploads: UploadLimits = field(default_factory=UploadLimits)
-    announcing: Proxies = field(default_factory=Proxies)  # their connections begin with a header of the PROXY protocol
+    # Connections of these proxies begin with a header of the PROXY protocol.
+    header_proxies: Proxies = field(default_factory=Proxies)
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

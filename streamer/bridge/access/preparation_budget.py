@@ -1,4 +1,4 @@
-"""How much may be prepared for one caller: a leaky bucket, which the hotwords of its sessions fill.
+"""Limits how many hotwords one caller may use in a minute: a leaky bucket, which its sessions fill.
 
 Hotwords are pronounced and compiled before a session can begin. The time for that grows with their characters. A
 session without hotwords costs nothing here, and is never refused.
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 MINUTE_S = 60.0
 # The recogniser remembers pronunciations for each caller. Compiling the same list again takes this part of the time.
-_AGAIN = 0.25
-_REMEMBERED = 8  # lists of each caller
+_REPEAT_COST = 0.25
+_LISTS_PER_CALLER = 8  # that the recogniser remembers
 MOST_BUCKETS = 4096  # for the callers that used hotwords most recently
 
 
@@ -37,8 +37,8 @@ class Preparation:
 @dataclass
 class _Bucket:
     level: float = 0.0
-    at: float = 0.0
-    lists: deque[bytes] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    level_at: float = 0.0  # when it had this level
+    lists: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LISTS_PER_CALLER))
 
 
 class PreparationBudget:
@@ -50,12 +50,12 @@ class PreparationBudget:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # the most recently used bucket is last
 
     def wait_s(self, name: str, preparation: Preparation, now: float) -> int:
-        """Return in how many seconds this is possible for the caller; 0 means now."""
+        """Return after how many seconds the caller may have this preparation; 0 means now."""
         if self.per_minute is None or not preparation.characters or name not in self._buckets:
             return 0
         bucket = self._buckets[name]
         level, cost = self._level(bucket, now), self._cost(bucket, preparation)
-        # A preparation that is larger than the bucket is possible when the bucket is empty.
+        # A preparation that is larger than the whole bucket is allowed when the bucket is empty.
         excess = min(level, level + cost - self.per_minute)
         return max(0, math.ceil(excess * MINUTE_S / self.per_minute))
 
@@ -66,15 +66,15 @@ class PreparationBudget:
         bucket = self._buckets.setdefault(name, _Bucket())
         self._buckets.move_to_end(name)
         bucket.level = self._level(bucket, now) + self._cost(bucket, preparation)
-        bucket.at = now
+        bucket.level_at = now
         if preparation.list_id not in bucket.lists:
             bucket.lists.append(preparation.list_id)
         if len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)
 
     def _level(self, bucket: _Bucket, now: float) -> float:
-        return max(0.0, bucket.level - (now - bucket.at) * (self.per_minute or 0) / MINUTE_S)
+        return max(0.0, bucket.level - (now - bucket.level_at) * (self.per_minute or 0) / MINUTE_S)
 
     def _cost(self, bucket: _Bucket, preparation: Preparation) -> float:
-        first = _AGAIN if preparation.list_id in bucket.lists else 1.0
-        return preparation.characters * (first + _AGAIN * (preparation.streams - 1))
+        first = _REPEAT_COST if preparation.list_id in bucket.lists else 1.0
+        return preparation.characters * (first + _REPEAT_COST * (preparation.streams - 1))

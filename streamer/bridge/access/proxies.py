@@ -1,4 +1,4 @@
-"""Which proxies are believed when they say for which address they speak. Anybody else may only claim it."""
+"""Finds the address of a client behind proxies. Only proxies that the operator has named are believed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADER = "X-Forwarded-For"
 
 
 class Proxies:
-    """The proxies in front of a service: known by their addresses, or only by their number.
+    """The proxies in front of a service, given by their addresses, or only by their number.
 
     Each proxy appends to the header the address that it saw. Anything further left was sent by the client itself.
     """
@@ -25,19 +25,19 @@ class Proxies:
         self._number = number
 
     def trusts(self, address: str) -> bool:
-        """Whether one of the proxies has this address."""
+        """Return whether one of the proxies has this address."""
         return bool(plain := plain_address(address)) and self._holds(plain)
 
     def client_of(self, headers: Headers, peer: str) -> str:
-        """Return the address of the client: what the outermost proxy that is believed has seen."""
-        seen = plain_address(peer) or peer
-        told = ",".join(headers.all(HEADER)).split(",")
+        """Return the address of the client: the one that the outermost believed proxy has seen."""
+        client = plain_address(peer) or peer
+        entries = ",".join(headers.all(HEADER)).split(",")
         if self._number:
-            return (plain_address(told[-self._number]) if len(told) >= self._number else "") or seen
-        # From the right, each entry counts only because the one that reported it is believed.
-        while told and self.trusts(seen) and (address := plain_address(told.pop())):
-            seen = address
-        return seen
+            return (plain_address(entries[-self._number]) if len(entries) >= self._number else "") or client
+        # Read from the right: an entry counts only if the proxy that wrote it is believed.
+        while entries and self.trusts(client) and (address := plain_address(entries.pop())):
+            client = address
+        return client
 
     def _holds(self, plain: str) -> bool:
         address = ipaddress.ip_address(plain)

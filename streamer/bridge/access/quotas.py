@@ -72,54 +72,54 @@ class QuotaLimits:
 
 
 class Quotas:
-    """Counts what callers use, and refuses what is too much. Callers that use nothing are not remembered."""
+    """Counts what callers use, and refuses what is more than the limits. It forgets callers that use nothing."""
 
-    def __init__(self, shares: QuotaLimits) -> None:
-        self.shares = shares
+    def __init__(self, limits: QuotaLimits) -> None:
+        self.limits = limits
         self._of_keys: Counter[str] = Counter()
         self._of_networks: Counter[str] = Counter()
         self._audio: dict[str, _Audio] = {}
-        self._hotwords_of_keys = PreparationBudget(shares.hotwords_per_key)
-        self._hotwords_of_networks = PreparationBudget(shares.hotwords_per_address)
+        self._hotwords_of_keys = PreparationBudget(limits.hotwords_per_key)
+        self._hotwords_of_networks = PreparationBudget(limits.hotwords_per_address)
         self._salt = secrets.token_bytes(16)
 
     def check(self, caller: Caller) -> None:
         """Raise Denied if this caller may not open a session now."""
-        shares, network = self.shares, network_of(caller.address)
-        if shares.per_address is not None and self._of_networks[network] >= shares.per_address:
-            message = f"This address already has {counted(shares.per_address, 'session')}, the maximum; end one first."
+        limits, network = self.limits, network_of(caller.address)
+        if limits.per_address is not None and self._of_networks[network] >= limits.per_address:
+            message = f"This address already has {counted(limits.per_address, 'session')}, the maximum; end one first."
             raise Denied("too_many_sessions", message, RETRY_S)
         if not caller.key:
             return
-        if shares.per_key is not None and self._of_keys[caller.key] >= shares.per_key:
-            message = f"This key already has {counted(shares.per_key, 'session')}, the maximum; end one first."
+        if limits.per_key is not None and self._of_keys[caller.key] >= limits.per_key:
+            message = f"This key already has {counted(limits.per_key, 'session')}, the maximum; end one first."
             raise Denied("too_many_sessions", message, RETRY_S)
         if (denied := self._overdrawn(caller)) is not None:
             raise denied
 
     def enter(self, caller: Caller) -> Admittance:
-        """Count a new session of this caller. Denied if it may have no more. Call leave() when the session ends."""
+        """Count a new session of this caller, or raise Denied if it is one too many. Call leave() when it ends."""
         self.check(caller)
         self._of_networks[network_of(caller.address)] += 1
         self._of_keys[caller.key] += 1
         return Admittance(self, caller)
 
-    def left(self, caller: Caller) -> None:
+    def leave(self, caller: Caller) -> None:
         """Count that a session of this caller has ended."""
-        for numbers, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
-            numbers[name] -= 1
-            if not numbers[name]:
-                del numbers[name]
+        for sessions, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
+            sessions[name] -= 1
+            if not sessions[name]:
+                del sessions[name]
 
     def charge(self, caller: Caller, seconds: float) -> Denied | None:
-        """Count audio from this caller. Returns the refusal if it may send no more for now."""
-        if self.shares.audio_per_key_s is None or not caller.key:
+        """Count audio from this caller. Return the refusal if it may send no more for now."""
+        if self.limits.audio_per_key_s is None or not caller.key:
             return None
         self._audio.setdefault(caller.key, _Audio()).add(seconds, time.monotonic())
         return self._overdrawn(caller)
 
     def prepare(self, caller: Caller, preparation: Preparation) -> Denied | None:
-        """Count a preparation for this caller. Returns the refusal, and counts nothing, if it is too much for now."""
+        """Count a preparation for this caller. If it is too much for now, count nothing and return the refusal."""
         budgets = [("address", self._hotwords_of_networks, network_of(caller.address))]
         if caller.key:
             budgets.append(("key", self._hotwords_of_keys, caller.key))
@@ -138,15 +138,15 @@ class Quotas:
         return None
 
     def pseudonym(self, caller: Caller) -> str:
-        """Return a pseudonym for this caller, which does not reveal the key or address."""
-        who = f"key {caller.key}" if caller.key else f"address {network_of(caller.address)}"
-        return hashlib.blake2b(who.encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
+        """Return a pseudonym of this caller that does not reveal its key or address."""
+        name = f"key {caller.key}" if caller.key else f"address {network_of(caller.address)}"
+        return hashlib.blake2b(name.encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
 
     def _overdrawn(self, caller: Caller) -> Denied | None:
-        most, audio = self.shares.audio_per_key_s, self._audio.get(caller.key)
+        most, audio = self.limits.audio_per_key_s, self._audio.get(caller.key)
         if most is None or audio is None or audio.total(time.monotonic()) < most:
             return None
-        wait = audio.until_less(time.monotonic())
+        wait = audio.seconds_until_less(time.monotonic())
         message = f"This key has sent {most:g} s of audio, the maximum for an hour; continue in {wait} s."
         return Denied("audio_used_up", message, wait)
 
@@ -154,37 +154,37 @@ class Quotas:
 class Admittance:
     """One session of a caller."""
 
-    def __init__(self, allowances: Quotas, caller: Caller) -> None:
+    def __init__(self, quotas: Quotas, caller: Caller) -> None:
         self.caller = caller
-        self._allowances = allowances
+        self._quotas = quotas
 
     def charge(self, seconds: float) -> Denied | None:
-        """Count received audio. Returns the refusal if the caller may send no more for now."""
-        return self._allowances.charge(self.caller, seconds)
+        """Count received audio. Return the refusal if the caller may send no more for now."""
+        return self._quotas.charge(self.caller, seconds)
 
     def prepare(self, hotwords: Sequence[str], streams: int) -> Denied | None:
-        """Count these hotwords, in each stream of the session. Returns the refusal if that is too much for now."""
-        return self._allowances.prepare(self.caller, Preparation.of(hotwords, streams))
+        """Count these hotwords, once for each stream. Return the refusal if they are too many for now."""
+        return self._quotas.prepare(self.caller, Preparation.of(hotwords, streams))
 
     @property
     def pseudonym(self) -> str:
-        """The caller's name for the recogniser, which only tells which streams have the same caller."""
-        return self._allowances.pseudonym(self.caller)
+        """A name of the caller for the recogniser, which needs to know which streams have the same caller."""
+        return self._quotas.pseudonym(self.caller)
 
     def lend(self) -> Admittance:
-        """Return the admittance of one of several sessions in a row. Together they count as one session."""
-        return _Lent(self._allowances, self.caller)
+        """Return the admittance for one of several sessions in a row. Together they count as one session."""
+        return _Part(self._quotas, self.caller)
 
     def leave(self) -> None:
         """Note that the session has ended. Call this once."""
-        self._allowances.left(self.caller)
+        self._quotas.leave(self.caller)
 
 
-class _Lent(Admittance):
-    """A part of another admittance, which goes on."""
+class _Part(Admittance):
+    """One of several sessions in a row. The admittance of all of them stays."""
 
     def leave(self) -> None:
-        """The caller is still there."""
+        """Do nothing, because the caller may open its next session."""
 
 
 class _Audio:
@@ -205,13 +205,13 @@ class _Audio:
             self._minutes.popleft()
         return sum(seconds for _, seconds in self._minutes)
 
-    def until_less(self, now: float) -> int:
+    def seconds_until_less(self, now: float) -> int:
         """Return the seconds until the oldest audio is more than an hour old."""
         return max(1, math.ceil(self._minutes[0][0] + HOUR_S - now))
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one address: for IPv6 the network of 64 bits that one household or machine has."""
+    """Return the network that counts as one address: for IPv6 the 64-bit network of a household or machine."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Decides which requests are admitted, from their key, origin and address, before anything else is done for them."""
+"""Decides which requests are admitted, by their key, origin and address, before anything else is done for them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamer.bridge.access.proxies import Proxies, plain_address
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
 from streamer.bridge.http.request import Headers, Request
 
-# A browser cannot set headers on a websocket, only subprotocols. So it offers the first of these, which the service
-# accepts, and one that is made of the second and its key.
+# A browser cannot set headers on a websocket, only subprotocols. So it offers SUBPROTOCOL, which the service accepts,
+# and another one: KEY_SUBPROTOCOL followed by its key.
 SUBPROTOCOL = "streamer"
 KEY_SUBPROTOCOL = "streamer.key."
-# Browser clients of OpenAI and Deepgram offer their keys so: behind a prefix, or behind the name of a scheme.
+# Browser clients of OpenAI and Deepgram offer a key behind a prefix, or as the subprotocol after the name of a scheme.
 KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
-KEY_SCHEMES = ("bearer", "token")  # also those of the header
+KEY_SCHEMES = ("bearer", "token")  # also in the header Authorization
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
 
@@ -31,14 +31,14 @@ class AccessRules:
         *,
         origins: Iterable[str] = (),
         proxies: Proxies | None = None,
-        shares: QuotaLimits | None = None,
+        quotas: QuotaLimits | None = None,
         open_metrics: bool = False,
     ) -> None:
-        """`proxies`: those whose X-Forwarded-For is believed. Without any, that header is ignored."""
+        """`proxies`: the ones whose X-Forwarded-For is believed. Without any, that header is ignored."""
         self._keys = keys
         self._origins = frozenset(origins)
         self._proxies = proxies or Proxies()
-        self._allowances = Quotas(shares or QuotaLimits())
+        self._quotas = Quotas(quotas or QuotaLimits())
         self._open_metrics = open_metrics
 
     def refresh(self) -> None:
@@ -47,15 +47,15 @@ class AccessRules:
             self._keys.refresh()
 
     def enter(self, request: Request) -> Admittance:
-        """Admit the session of a websocket with this request. Denied says why not. Call leave() when it ends."""
-        return self._allowances.enter(self._admitted(request))
+        """Admit the session of a websocket with this request, or raise Denied. Call leave() when the session ends."""
+        return self._quotas.enter(self._admit(request))
 
     def check(self, request: Request) -> None:
         """Raise Denied if a websocket with this request would be refused."""
-        self._allowances.check(self._admitted(request))
+        self._quotas.check(self._admit(request))
 
     def admits_page(self, request: Request) -> bool:
-        """Whether the page that sent this request may use the service. A client that is no browser is not a page."""
+        """Return whether the page that sent this request may use the service; True if no page sent it."""
         try:
             self._check_origin(request.headers, request.peer)
         except Denied:
@@ -68,36 +68,36 @@ class AccessRules:
             self._key_of(request)
 
     def caller(self, request: Request) -> Caller:
-        """Return the caller of this request. Denied if keys are required and it has no valid one."""
+        """Return the caller of this request. Raise Denied if keys are required and it has no valid one."""
         return Caller(self._proxies.client_of(request.headers, request.peer), self._key_of(request))
 
-    def _admitted(self, request: Request) -> Caller:
+    def _admit(self, request: Request) -> Caller:
         self._check_origin(request.headers, request.peer)
         return self.caller(request)
 
     def _key_of(self, request: Request) -> str:
         if self._keys is None:
             return ""
-        presented = _presented(request)
-        if not presented:
+        key = _key_in(request)
+        if not key:
             raise Denied(
                 "unauthorized",
                 "This service needs a key: send the header 'Authorization: Bearer KEY', offer the subprotocol "
                 f"'{KEY_SUBPROTOCOL}KEY' beside '{SUBPROTOCOL}', or add '?key=KEY' to the URL.",
             )
-        name = self._keys.name_of(presented)
+        name = self._keys.name_of(key)
         if name is None:
             raise Denied("unauthorized", "This key is not valid here; ask the operator of the service for one.")
         return name
 
     def _check_origin(self, headers: Headers, peer: str) -> None:
         """Raise Denied for pages of other sites. Only browsers send an origin, and always do for a websocket."""
-        given = headers.all("Origin")
-        if not given or ANY_ORIGIN in self._origins:
+        values = headers.all("Origin")
+        if not values or ANY_ORIGIN in self._origins:
             return
-        origin, hosts = given[0].lower(), headers.all("Host")
+        origin, hosts = values[0].lower(), headers.all("Host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
-        if len(given) == 1 and (origin in self._origins or self._own_page(origin, host, peer)):
+        if len(values) == 1 and (origin in self._origins or self._own_page(origin, host, peer)):
             return
         raise Denied(
             "bad_origin",
@@ -105,18 +105,18 @@ class AccessRules:
         )
 
     def _own_page(self, origin: str, host: str, peer: str) -> bool:
-        """Whether a page comes from this service, or everything is on this machine: page, service and browser."""
+        """Return whether a page comes from this service, or page, service and browser are all on this machine."""
         page, here = _host_and_port(origin), _host_and_port(f"{origin.partition('://')[0]}://{host}")
         if page is None or here is None:
             return False
         if page == here:
-            # Without keys a name proves nothing: strangers can point names of their own to this service.
+            # Without keys a host name proves nothing: strangers can point names of their own to this service.
             return self._keys is not None or _is_literal(here[0])
         return _is_loopback(page[0]) and _is_loopback(here[0]) and _is_loopback(peer)
 
 
-def _presented(request: Request) -> str:
-    """Return the key of a request. Of several, take the one from the most private place."""
+def _key_in(request: Request) -> str:
+    """Return the key of a request, or "". Of several, return the one from the most private place."""
     for header in request.headers.all("Authorization"):
         scheme, _, key = header.partition(" ")
         if scheme.lower() in KEY_SCHEMES:

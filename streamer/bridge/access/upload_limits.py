@@ -1,4 +1,4 @@
-"""How much one uploaded recording may be, and how many there may be at a time."""
+"""How large and how long one uploaded recording may be, and how many uploads there may be at a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from streamer.limits import LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
 
-# What an upload may take beyond the length of its recording: it may wait for a busy service.
-_PATIENCE_S = 600.0
-# The processor time of a decoder: the slowest formats are decoded a hundred times faster than they play.
-_LEAST_CPU_S, _FASTER = 30, 20
+# An upload may take this much longer than its recording, because it may wait for a busy service.
+_EXTRA_S = 600.0
+# A decoder may use this processor time, and one second for so many seconds of audio. Even the slowest formats are
+# decoded a hundred times faster than they play.
+_LEAST_CPU_S, _AUDIO_S_PER_CPU_S = 30, 20
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,10 @@ class UploadLimits:
 
     @property
     def cpu_s(self) -> int:
-        """How much processor time a decoder may use."""
-        return _LEAST_CPU_S + round(self.longest_s / _FASTER)
+        """The processor time that a decoder may use."""
+        return _LEAST_CPU_S + round(self.longest_s / _AUDIO_S_PER_CPU_S)
 
     @property
     def request_s(self) -> float:
-        """How long a request may take altogether. Speech may be sent as it is spoken."""
-        return self.longest_s + _PATIENCE_S
+        """The time that a request may take altogether. Speech may be sent as it is spoken."""
+        return self.longest_s + _EXTRA_S

@@ -87,10 +87,10 @@ class Dialects:
         raise upgrade_required()
 
     def _admit(self, kind: type[Dialect], request: Request) -> Endpoint:
-        """Admit a session before the upgrade, or raise HttpError. An admitted one holds its visit and its decoder."""
+        """Admit a session before the upgrade, or raise HttpError. The endpoint gives back what the session holds."""
         policy = self._policy
         try:
-            visit = policy.access.enter(request)
+            admittance = policy.access.enter(request)
         except Denied as denied:
             self._count(denied.code, kind.protocol)
             raise refusal(denied) from None
@@ -99,38 +99,40 @@ class Dialects:
             self._admission.check(dialect.slots)
             if dialect.successive:
                 self._successions.check()
-            if dialect.container and not self._places.take(visit):
+            if dialect.container and not self._places.take(admittance):
                 raise Refused(self._places.full.code, self._places.full.message)
         except (WireError, Refused) as refused:
-            visit.leave()
+            admittance.leave()
             self._count(refused.code, kind.protocol)
             raise _refused(Problem(refused.code, refused.message)) from None
         except BaseException:
-            visit.leave()
+            admittance.leave()
             raise
-        handler = partial(self._converse, dialect, visit)
+        handler = partial(self._converse, dialect, admittance)
         largest = dialect.largest_message or policy.largest_message
         return Endpoint(handler, largest, dialect.subprotocols, dialect.headers)
 
-    async def _converse(self, dialect: Dialect, visit: Admittance, websocket: WebSocket) -> None:
+    async def _converse(self, dialect: Dialect, admittance: Admittance, websocket: WebSocket) -> None:
         if dialect.successive:
             try:
-                await self._successions.converse(websocket, dialect, visit)
+                await self._successions.converse(websocket, dialect, admittance)
             finally:
-                visit.leave()
+                admittance.leave()
             return
         try:
             limits = self._policy.uploads
             feed = ContainerFeed(limits, separate=dialect.separate) if dialect.container else None
             client = DialectClient(websocket, dialect, feed)
-            key, protocol = visit.caller.key, dialect.protocol
-            driver = self._sessions.open(client, visit, key, protocol=protocol, resumable=False, idle_s=dialect.idle_s)
+            key, protocol = admittance.caller.key, dialect.protocol
+            driver = self._sessions.open(
+                client, admittance, key, protocol=protocol, resumable=False, idle_s=dialect.idle_s
+            )
             try:
                 await driver.read(client)
             finally:
                 await client.release()
         finally:
-            self._places.give_back(visit)
+            self._places.give_back(admittance)
 
     def _count(self, code: str, protocol: str) -> None:
         self._metrics.refusals.labels(code).inc()

@@ -154,14 +154,14 @@ class Successions:
         if len(self._resting) >= MOST_RESTING:
             raise Refused("busy", f"{MOST_RESTING} connections send no audio, the maximum; try again later.")
 
-    async def converse(self, websocket: WebSocket, dialect: Dialect, visit: Admittance) -> None:
+    async def converse(self, websocket: WebSocket, dialect: Dialect, admittance: Admittance) -> None:
         """Open one session after another, until the websocket ends."""
         talk = Talk(websocket, dialect)
         rest_after_s = min(REST_AFTER_S, self._sessions.idle_s / 2)
         while True:
             client = SuccessiveClient(talk, await self._next_start(talk), rest_after_s)
-            key, protocol = visit.caller.key, dialect.protocol
-            driver = self._sessions.open(client, visit.lend(), key, protocol=protocol, resumable=False)
+            key, protocol = admittance.caller.key, dialect.protocol
+            driver = self._sessions.open(client, admittance.lend(), key, protocol=protocol, resumable=False)
             await driver.read(client)
             if not client.finished:
                 return

@@ -127,7 +127,7 @@ class Connection(Channel):
     # A request and its answer
 
     async def _exchange(self) -> bool:
-        """Read and answer one request. Returns whether another can follow."""
+        """Read and answer one request. Return whether another can follow."""
         request: Request | None = None
         route: Route | None = None
         body: AsyncGenerator[bytes, None] | None = None
@@ -237,7 +237,7 @@ class Connection(Channel):
     async def _answer(
         self, response: Response, request: Request | None, body: AsyncGenerator[bytes, None] | None
     ) -> bool:
-        """Send an answer. Returns whether another request can follow. `body`: the request's, which is closed then."""
+        """Send an answer. Return whether another request can follow. `body`: the request's, which is closed then."""
         framing = self._framing
         headers = {"Date": formatdate(usegmt=True), "Server": "streamer"}
         headers.update(self._terms.protection(request.headers if request is not None else Headers()))
@@ -282,7 +282,7 @@ class Connection(Channel):
         await self._write(self._framing.end())
 
     async def _skip(self) -> bool:
-        """Read and discard the rest of a body. Returns whether all of it came."""
+        """Read and discard the rest of a body. Return whether all of it came."""
         deadline = self._loop.time() + LINGER_S
         try:
             while not self._framing.whole:

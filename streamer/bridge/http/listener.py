@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.proxies import Proxies
-from streamer.bridge.access.proxy_protocol import ProxyHeaderError, announced_source
+from streamer.bridge.access.proxy_protocol import ProxyHeaderError, read_source
 from streamer.bridge.http.connection import TOO_SLOW, Connection, Terms
 from streamer.bridge.http.counts import CountedConnection
 from streamer.bridge.telemetry.logs import Log
@@ -42,16 +42,16 @@ class Listener:
         terms: Terms,
         certificate: Certificate | None = None,
         accept_failed: Callable[[], None] = lambda: None,
-        announcing: Proxies | None = None,
+        header_proxies: Proxies | None = None,
     ) -> None:
         """`accept_failed` is called whenever a connection cannot be accepted.
 
-        Connections of the proxies `announcing` begin with a header of the PROXY protocol. Those of others must not.
+        Connections of the proxies `header_proxies` begin with a header of the PROXY protocol. Those of others must not.
         """
         self._terms = terms
         self._certificate = certificate
         self._accept_failed = accept_failed
-        self._announcing = announcing or Proxies()
+        self._announcing = header_proxies or Proxies()
         self._sockets: list[socket.socket] = []
         self._pauses: set[asyncio.TimerHandle] = set()
         self._logged_at: dict[str, float] = {}
@@ -156,7 +156,7 @@ class Listener:
         await connection.serve()
 
     async def _announced(self, connected: socket.socket, connection: Connection) -> bool:
-        """Read the header of the PROXY protocol, and nothing behind it. Returns whether the connection goes on."""
+        """Read the header of the PROXY protocol, and nothing behind it. Return whether the connection goes on."""
         loop, any_came = asyncio.get_running_loop(), False
 
         async def receive(size: int) -> bytes:
@@ -170,7 +170,7 @@ class Listener:
             return data
 
         try:
-            source = await asyncio.wait_for(announced_source(receive), self._terms.head_limit_s)
+            source = await asyncio.wait_for(read_source(receive), self._terms.head_limit_s)
         except asyncio.TimeoutError:
             self._terms.dropped(TOO_SLOW)
             return False
@@ -203,7 +203,7 @@ class Listener:
         self._pauses.add(pause)
 
     def _may_log(self, what: str) -> bool:
-        """Whether it is time to log this again. Otherwise clients could fill the log."""
+        """Return whether it is time to log this again. Otherwise clients could fill the log."""
         assert self._loop is not None
         now, last = self._loop.time(), self._logged_at.get(what)
         if last is not None and now - last < _LOG_EVERY_S:

@@ -60,7 +60,7 @@ class ModelLoader:
         self._leaving: set[asyncio.Task[None]] = set()  # those of models that are let go
 
     def ready(self, name: str) -> bool:
-        """Whether this model may be loaded, or is being loaded."""
+        """Return whether this model may be loaded, or is being loaded."""
         state = self._pools[name].state
         return state in (LoadState.UNLOADED, LoadState.LOADING, LoadState.LEAVING)
 

@@ -86,7 +86,7 @@ class CountRule:
         self._wait_until = now + RETRY_S
 
     def waits(self, now: float) -> bool:
-        """Whether no change is wanted yet, because the last one was a moment ago or has failed."""
+        """Return whether no change is wanted yet, because the last one was a moment ago or has failed."""
         return now < self._wait_until
 
     def _busy(self, instances: int, load: Load) -> Reason | None:

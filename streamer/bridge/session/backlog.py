@@ -93,7 +93,7 @@ class Backlog:
         return self._level.now is Level.HIGH
 
     def exceeds(self, mark: int) -> bool:
-        """Whether more than `mark` bytes, or too many flushes, are waiting."""
+        """Return whether more than `mark` bytes, or too many flushes, are waiting."""
         return self._exceeds(mark, MOST_FLUSHES)
 
     def add(self, data: bytes) -> None:

@@ -54,7 +54,7 @@ class Intake:
         self._streams.flush()
 
     def go_on(self, away_s: float) -> int:
-        """Continue for a client that was away for at most `away_s`. Returns the sample that it must send next."""
+        """Continue for a client that was away for at most `away_s`. Return the sample that it must send next."""
         # A live client may now send all the audio of that time at once.
         self.live_mark = LIVE_MARK + int(away_s) * BYTES_PER_S
         return self._decoder.drop_rest()

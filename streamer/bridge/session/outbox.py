@@ -73,7 +73,7 @@ class Outbox:
         return messages
 
     def has_after(self, number: int) -> bool:
-        """Whether this message exists, and all messages after it are still kept."""
+        """Return whether this message exists, and all messages after it are still kept."""
         kept = self._taken.messages or self._waiting.messages
         first = kept[0].n if kept else self.said + 1
         return first <= number + 1 <= self.said + 1

@@ -89,7 +89,7 @@ class SequenceClock:
         return final
 
     def _tells(self, result: Partial | Final) -> bool:
-        """Whether its times are already right for the session."""
+        """Return whether its times are already right for the session."""
         if self._offset or result.start_ms < self._ended_ms:
             return False
         return all(word.start_ms >= self._ended_ms for word in result.words or ())

@@ -202,7 +202,7 @@ class Session:
             self._complain("Audio")
 
     def disregard(self) -> bool:
-        """Note that the client sent an invalid frame. Returns whether it can be ignored, because `stop` came before."""
+        """Note that the client sent an invalid frame. Return whether it can be ignored, because `stop` came before."""
         if self.state is State.FINISHING:
             self._complain("A message")
         return self.state in (State.FINISHING, State.CLOSED)

@@ -102,7 +102,7 @@ class _Outage:
         self.reason = reason
 
     def ends(self, heard: int, request: Request, now: float) -> bool:
-        """Note an answer, and that so much was heard. Returns whether the outage is over."""
+        """Note an answer, and that so much was heard. Return whether the outage is over."""
         if heard > self.reached and request.pcm:
             self.reached, self.alive_at = heard, now
         # It is over once the model has also answered the flush or the end that failed before.
@@ -236,7 +236,7 @@ class Stream:
         return None if self._outage is None else self._outage.alive_at + limit_s
 
     def exceeds(self, mark: int) -> bool:
-        """Whether more than `mark` bytes, or too many flushes, wait. Audio that waits due to an outage is allowed."""
+        """Return whether more than `mark` bytes, or too many flushes, wait, besides what an outage has delayed."""
         return self._backlog.exceeds(mark + self._extra)
 
     def add(self, pcm: bytes) -> None:
@@ -278,7 +278,7 @@ class Stream:
     def answered(
         self, events: Iterable[ModelEvent], now: float, *, leaving: bool = False
     ) -> tuple[Request, list[Result]]:
-        """Take the answer of the request under way. Returns the request and the results for the client.
+        """Take the answer of the request under way. Return the request and the results for the client.
 
         `leaving`: end this sequence for a new one at its next cut, or now if nothing was sent since the last cut.
         """

@@ -90,7 +90,7 @@ class StreamGroup(collections.abc.Collection[Stream]):
         return max((stream.unrecognised_ms for stream in self._streams), default=0)
 
     def exceeds(self, mark: int) -> bool:
-        """Whether more than `mark` bytes, or too many flushes, wait in a stream."""
+        """Return whether more than `mark` bytes, or too many flushes, wait in a stream."""
         return any(stream.exceeds(mark) for stream in self._streams)
 
     def hopeless_at(self, limit_s: float) -> float | None:

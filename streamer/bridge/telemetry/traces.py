@@ -59,7 +59,7 @@ class Tracing:
 
     @staticmethod
     def in_environment() -> bool:
-        """Whether the environment names a collector, in OpenTelemetry's own variables."""
+        """Return whether the environment names a collector, in OpenTelemetry's own variables."""
         return any(os.environ.get(name) for name in COLLECTORS)
 
     @classmethod

@@ -113,7 +113,7 @@ class Decoding:
             reading.cancel()
 
     def at_rest(self) -> bool:
-        """Whether it has done all that it can with what it was fed: so now, and when this was asked before.
+        """Return whether it has done all that it can with what it was fed: so now, and when this was asked before.
 
         Ask again after a short while. What it gave in between must have been taken with `next`.
         """

@@ -55,13 +55,13 @@ class Stopped(Exception):
 class Upload:
     """The upload of one recording. Call release() in any case."""
 
-    def __init__(self, request: Request, format: UploadFormat, visit: Admittance, around: Surroundings) -> None:
-        """`visit`: it is given to the session, or back."""
+    def __init__(self, request: Request, format: UploadFormat, admittance: Admittance, around: Surroundings) -> None:
+        """`admittance`: it is given to the session, or back."""
         self.size = 0  # bytes of the recording so far
         self.ended_by = ""  # a word for metrics, once it is known
         self._request = request
         self._format = format
-        self._visit: Admittance | None = visit
+        self._admittance: Admittance | None = admittance
         self._around = around
         self._decoding: Decoding | None = None
         self._opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
@@ -111,9 +111,9 @@ class Upload:
             await asyncio.wait(self._tasks)
         if self._decoding is not None:
             await self._decoding.finish()
-        visit, self._visit = self._visit, None
-        if visit is not None:
-            visit.leave()
+        admittance, self._admittance = self._admittance, None
+        if admittance is not None:
+            admittance.leave()
         if not self._opened.done():
             self._opened.cancel()
         elif not self._opened.cancelled():
@@ -207,11 +207,11 @@ class Upload:
         assert self._decoding is not None
         start = self._format.start(opened.channels)
         client = UploadClient(self._decoding, opened.channels, start, self._around.limits.longest_s)
-        visit, self._visit = self._visit, None
-        assert visit is not None
+        admittance, self._admittance = self._admittance, None
+        assert admittance is not None
         self._client = client
         driver = self._around.sessions.open(
-            client, visit, visit.caller.key, protocol=self._format.protocol, resumable=False
+            client, admittance, admittance.caller.key, protocol=self._format.protocol, resumable=False
         )
         self._tasks.append(asyncio.create_task(driver.read(client)))
         if self._problem is not None:
@@ -219,7 +219,7 @@ class Upload:
         return client
 
     async def _take_next(self, client: UploadClient, limit_s: float) -> bytes:
-        """Take a message into the transcript. Returns the events for it, which are also kept until they are wanted."""
+        """Take a message into the transcript. Return the events for it, which are also kept until they are wanted."""
         message = await client.next(limit_s)
         if message is None:
             return b""

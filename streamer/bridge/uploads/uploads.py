@@ -65,12 +65,12 @@ class Uploads:
     async def _answer(self, make: Callable[[], UploadFormat], request: Request) -> Response:
         """Answer one request."""
         try:
-            visit = self._access.enter(request)
+            admittance = self._access.enter(request)
         except Denied as denied:
             self._count(denied.code)
             raise refusal(denied) from None
         format = make()
-        upload = Upload(request, format, visit, self._around)
+        upload = Upload(request, format, admittance, self._around)
         self._running.add(upload)
         self._metrics.uploads.set(len(self._running))
         release = self._release_once(upload)

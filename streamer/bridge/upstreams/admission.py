@@ -37,7 +37,7 @@ class Loader(Protocol):
     """Loads models when sessions ask for them."""
 
     def ready(self, name: str) -> bool:
-        """Whether this model is well, or may be loaded."""
+        """Return whether this model is well, or may be loaded."""
 
     def require(self, name: str, waiter: object) -> None:
         """Return if the model is loaded. Loading if it is being loaded now, also for this waiter; Refused if not."""

@@ -40,7 +40,7 @@ def instance_of(events: Iterable[ModelEvent]) -> str:
 
 
 def has_died(error: LinkError) -> bool:
-    """Whether a request failed because its model instance has died."""
+    """Return whether a request failed because its model instance has died."""
     return _DEAD.search(error.message) is not None
 
 
@@ -83,7 +83,7 @@ class Instances:
         return self._leaving.get(name.rpartition("_")[0])
 
     def failed(self, message: str) -> bool:
-        """Note a failed request. Returns whether its message means that an instance has died while others live.
+        """Note a failed request. Return whether its message means that an instance has died while others live.
 
         The instances of another step of an ensemble cannot take its place.
         """
@@ -205,7 +205,7 @@ class OpeningFailures:
         self._limit_s = SILENT_LIMIT_S
 
     def need_reload(self, error: LinkError, began: float, now: float) -> bool:
-        """Note that a probe failed which started at `began`. Returns whether the model must be loaded again."""
+        """Note that a probe failed which started at `began`. Return whether the model must be loaded again."""
         if not isinstance(error, Overdue):
             self._silent_since = None
             return has_died(error)
@@ -220,7 +220,7 @@ class OpeningFailures:
 async def begin_past_the_dead(
     link: Link, options: Mapping[str, Any], taken: int, timeout: float, avoids: Callable[[str], bool]
 ) -> tuple[Sequence, list[ModelEvent]]:
-    """Start a sequence at a living instance. Returns it with its first events. LinkError if no instance lives.
+    """Start a sequence at a living instance. Return it with its first events. LinkError if no instance lives.
 
     `avoids`: whether an instance with this name is used only if there is no other, because it will be removed.
 

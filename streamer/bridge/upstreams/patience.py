@@ -91,6 +91,6 @@ class Doubts:
         self._at = float("-inf")
 
     def again(self) -> bool:
-        """Count a doubt. Returns whether the one before was within DOUBT_S."""
+        """Count a doubt. Return whether the one before was within DOUBT_S."""
         last, self._at = self._at, time.monotonic()
         return self._at - last < DOUBT_S

@@ -286,7 +286,7 @@ class UpstreamPool:
         return task
 
     async def _see_off(self, upstream: Upstream, limit_s: float, unload: bool) -> str:
-        """Wait until an upstream has no streams, then leave it and unload its model. Returns why that failed, if so."""
+        """Wait until an upstream has no streams, then leave it and unload its model. Return why that failed, if so."""
         await _cancelled([self._keeping.pop(upstream)])
         await upstream.emptied(limit_s)
         if upstream.taken:

@@ -58,7 +58,7 @@ class Supervisor(Protocol):
         """Raise TritonError if it is known that its repository has no such model."""
 
     async def load(self, model: str) -> bool:
-        """Load this model. Returns whether it was not loaded before. TritonError if that fails."""
+        """Load this model. Return whether it was not loaded before. TritonError if that fails."""
 
     def instances(self, model: str) -> int | None:
         """Return how many instances the model has; None if that cannot be changed."""

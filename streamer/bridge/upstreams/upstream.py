@@ -123,7 +123,7 @@ class Upstream:
         return self.limps or (self._opened is not None and self._opened.instances.leave)
 
     def avoids(self, instance: str) -> bool:
-        """Whether an instance gets no new sequences, because it will be removed."""
+        """Return whether an instance gets no new sequences, because it will be removed."""
         return self._opened is not None and self._opened.instances.leaves_at(instance) is not None
 
     @property
@@ -152,11 +152,11 @@ class Upstream:
         self._holders.place(holder, instance)
 
     def sheds(self, holder: object) -> bool:
-        """Whether the holder's sequence must move, because its instance is being removed and others here have room."""
+        """Return whether the holder's sequence must leave its instance, which goes, and others have room."""
         return self.well and self._leaves_at(holder) is not None and self.taken <= self.most
 
     def overstays(self, holder: object) -> bool:
-        """Whether the holder's sequence should have left its instance by now."""
+        """Return whether the holder's sequence should have left its instance by now."""
         until = self._leaves_at(holder)
         return until is not None and time.monotonic() > until
 
@@ -350,7 +350,7 @@ class Upstream:
             await asyncio.wait(self._leaving, timeout=CLOSE_LIMIT_S)
 
     async def _probe_passes(self) -> bool:
-        """Probe the upstream. Returns whether it may stay."""
+        """Probe the upstream. Return whether it may stay."""
         assert self._link is not None
         assert self._opened is not None
         probing, instances = self._opened.probe, self._opened.instances
@@ -375,7 +375,7 @@ class Upstream:
         return False
 
     def _has_limped(self) -> bool:
-        """Whether to mend dead instances now: when there are no sessions, or after LIMP_LIMIT_S."""
+        """Return whether to mend dead instances now: when there are no sessions, or after LIMP_LIMIT_S."""
         opened, now = self._opened, time.monotonic()
         if opened is None or not self.limps:
             return False

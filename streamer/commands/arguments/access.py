@@ -74,7 +74,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
             KeyFile(settings.keys) if settings.keys else None,
             origins=settings.origin,
             proxies=proxies,
-            shares=QuotaLimits(
+            quotas=QuotaLimits(
                 settings.per_key,
                 settings.per_address,
                 settings.audio_per_key,

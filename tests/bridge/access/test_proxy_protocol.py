@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.bridge.access.proxy_protocol import SIGNATURE, ProxyHeaderError, announced_source
+from streamer.bridge.access.proxy_protocol import SIGNATURE, ProxyHeaderError, read_source
 from tests.bridge.access.proxy_headers import LOCAL, block, line
 
 BEHIND = b"GET / HTTP/1.1\r\n"
@@ -21,7 +21,7 @@ async def read(data: bytes) -> tuple[str, bytes]:
         piece, left = left[:size], left[size:]
         return piece
 
-    return await announced_source(receive), left
+    return await read_source(receive), left
 
 
 @pytest.mark.parametrize(

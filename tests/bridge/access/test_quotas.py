@@ -26,27 +26,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_sessions_of_a_key() -> None:
     """Sessions of a key count from any address, and keys count separately; an ended session makes room."""
-    allowances = Quotas(QuotaLimits(per_key=2))
-    first = allowances.enter(ALICE)
-    allowances.enter(ALICE_ELSEWHERE)
+    quotas = Quotas(QuotaLimits(per_key=2))
+    first = quotas.enter(ALICE)
+    quotas.enter(ALICE_ELSEWHERE)
     with pytest.raises(Denied, match="already has 2 sessions") as caught:
-        allowances.enter(ALICE)
+        quotas.enter(ALICE)
     assert (caught.value.code, caught.value.close_code, caught.value.status) == ("too_many_sessions", 1013, 429)
     assert caught.value.reason == "too many sessions: try again in 5 s"
-    allowances.enter(BOB)
+    quotas.enter(BOB)
     first.leave()
-    allowances.enter(ALICE)
+    quotas.enter(ALICE)
 
 
 def test_sessions_of_an_address() -> None:
     """Sessions of an address count whatever their keys."""
-    allowances = Quotas(QuotaLimits(per_address=1))
-    visit = allowances.enter(ALICE)
+    quotas = Quotas(QuotaLimits(per_address=1))
+    admittance = quotas.enter(ALICE)
     with pytest.raises(Denied, match="already has 1 session, the maximum"):
-        allowances.enter(BOB)
-    allowances.enter(ALICE_ELSEWHERE)
-    visit.leave()
-    allowances.enter(BOB)
+        quotas.enter(BOB)
+    quotas.enter(ALICE_ELSEWHERE)
+    admittance.leave()
+    quotas.enter(BOB)
 
 
 @pytest.mark.parametrize(
@@ -66,57 +66,57 @@ def test_addresses_are_counted_by_who_has_them(address: str, network: str) -> No
 
 def test_audio_of_a_key(clock: Clock) -> None:
     """Audio of a key within an hour counts over all its sessions, and the announced wait is long enough."""
-    allowances = Quotas(QuotaLimits(audio_per_key_s=100))
-    first, second = allowances.enter(ALICE), allowances.enter(ALICE_ELSEWHERE)
+    quotas = Quotas(QuotaLimits(audio_per_key_s=100))
+    first, second = quotas.enter(ALICE), quotas.enter(ALICE_ELSEWHERE)
     assert first.charge(60) is None
     clock.now += 1800
     assert second.charge(39.9) is None
-    assert allowances.enter(BOB).charge(99) is None
+    assert quotas.enter(BOB).charge(99) is None
     denied = first.charge(0.2)
     assert denied is not None
     assert (denied.code, denied.status) == ("audio_used_up", 429)
     assert f"continue in {denied.retry_s} s" in denied.message
     with pytest.raises(Denied, match="100 s of audio"):
-        allowances.enter(ALICE)
+        quotas.enter(ALICE)
     clock.now += denied.retry_s - 1
     with pytest.raises(Denied):
-        allowances.enter(ALICE)
+        quotas.enter(ALICE)
     clock.now += 1
-    assert allowances.enter(ALICE).charge(59) is None
+    assert quotas.enter(ALICE).charge(59) is None
 
 
 def test_audio_is_remembered_by_the_minute(clock: Clock) -> None:
     """However many frames come, and for however long, little memory is used for a key."""
-    allowances = Quotas(QuotaLimits(audio_per_key_s=1e9))
-    visit = allowances.enter(ALICE)
+    quotas = Quotas(QuotaLimits(audio_per_key_s=1e9))
+    admittance = quotas.enter(ALICE)
     for _ in range(20_000):
         clock.now += 1
-        visit.charge(0.1)
-    minutes = allowances._audio["alice"]._minutes
+        admittance.charge(0.1)
+    minutes = quotas._audio["alice"]._minutes
     assert len(minutes) <= 61
     assert sum(seconds for _, seconds in minutes) == pytest.approx(360, abs=6)
 
 
 def test_nothing_is_kept_of_who_has_left() -> None:
     """Addresses without sessions are not remembered, because there are many."""
-    allowances = Quotas(QuotaLimits(per_address=5))
+    quotas = Quotas(QuotaLimits(per_address=5))
     for number in range(100):
-        allowances.enter(Caller(f"10.0.0.{number}")).leave()
-    assert not allowances._of_networks
-    assert not allowances._of_keys
+        quotas.enter(Caller(f"10.0.0.{number}")).leave()
+    assert not quotas._of_networks
+    assert not quotas._of_keys
 
 
 def test_without_keys_there_is_no_share_of_one(clock: Clock) -> None:
     """Audio of callers without a key is not counted."""
-    allowances = Quotas(QuotaLimits(per_key=1, audio_per_key_s=1))
+    quotas = Quotas(QuotaLimits(per_key=1, audio_per_key_s=1))
     for _ in range(3):
-        assert allowances.enter(Caller("10.0.0.1")).charge(10) is None
+        assert quotas.enter(Caller("10.0.0.1")).charge(10) is None
 
 
 def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
     """Hotwords count for key and address; a refusal says when to try again, and costs nothing; other sessions go on."""
-    allowances = Quotas(QuotaLimits(hotwords_per_key=100, hotwords_per_address=150))
-    alice, bob, elsewhere = (allowances.enter(caller) for caller in (ALICE, BOB, ALICE_ELSEWHERE))
+    quotas = Quotas(QuotaLimits(hotwords_per_key=100, hotwords_per_address=150))
+    alice, bob, elsewhere = (quotas.enter(caller) for caller in (ALICE, BOB, ALICE_ELSEWHERE))
     assert alice.prepare(["x" * 100], 1) is None
     for _ in range(2):
         denied = elsewhere.prepare(["y" * 50], 1)
@@ -127,7 +127,7 @@ def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
     denied = bob.prepare(["z" * 50], 1)
     assert denied is not None
     assert "This address may use at most 150 characters" in denied.message
-    assert all(visit.prepare([], 8) is None for visit in (alice, bob, elsewhere))
+    assert all(admittance.prepare([], 8) is None for admittance in (alice, bob, elsewhere))
     clock.now += 30
     assert elsewhere.prepare(["y" * 50], 1) is None
 

@@ -204,7 +204,7 @@ def test_origins_as_people_type_them() -> None:
 
 async def test_sessions_of_a_key(keys: KeyFile) -> None:
     """A session above the limit is refused with the seconds to wait; over plain HTTP with 429 and Retry-After."""
-    async with listening(AccessRules(keys, shares=QuotaLimits(per_key=1))) as server:
+    async with listening(AccessRules(keys, quotas=QuotaLimits(per_key=1))) as server:
         async with connect(server.url, additional_headers=bearer(ALICE.secret)):
             async with connect(server.url, additional_headers=bearer(ALICE.secret)) as second:
                 assert await started(second) == ("too_many_sessions", 1013)
@@ -227,7 +227,7 @@ async def test_sessions_of_an_address() -> None:
         (2, "10.9.9.9", False),
     ):
         async with (
-            listening(AccessRules(proxies=Proxies(number=proxies), shares=QuotaLimits(per_address=1))) as server,
+            listening(AccessRules(proxies=Proxies(number=proxies), quotas=QuotaLimits(per_address=1))) as server,
             connect(server.url),
         ):
             expected = ADMITTED if admitted else ("too_many_sessions", 1013)
@@ -245,7 +245,7 @@ async def admitted_again(url: str, headers: dict[str, str]) -> None:
 
 async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
     """A session that uses up its key's audio gets its words, then the reason; the next one is refused."""
-    access = AccessRules(keys, shares=QuotaLimits(audio_per_key_s=6))
+    access = AccessRules(keys, quotas=QuotaLimits(audio_per_key_s=6))
     async with serving(triton, policy=PortPolicy(access)) as service:
         async with connect(service.url, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)

@@ -38,7 +38,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
     """Provide a service that recognises exactly, with keys, for two sessions at a time."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(f"{ALICE.line}\n{BOB.line}\n")
-    access = AccessRules(KeyFile(keys), shares=QuotaLimits(per_key=2), open_metrics=True)
+    access = AccessRules(KeyFile(keys), quotas=QuotaLimits(per_key=2), open_metrics=True)
     with ExactService(slots=3, policy=PortPolicy(access)) as exact:
         yield exact
 

@@ -125,7 +125,7 @@ async def port(
     *,
     head_limit_s: float = 5.0,
     certificate: Certificate | None = None,
-    announcing: Proxies | None = None,
+    header_proxies: Proxies | None = None,
 ) -> AsyncIterator[Port]:
     """Provide an open port. At the end, every connection must have ended."""
     table = Routes("There is nothing but what the test made.")
@@ -139,7 +139,7 @@ async def port(
 
     dropped: list[str] = []
     terms = Terms(table, ConnectionCounts(), Failures(failed), dropped.append, protection, head_limit_s)
-    opened = Port(Listener(terms, certificate, unaccepted, announcing), terms, dropped=dropped)
+    opened = Port(Listener(terms, certificate, unaccepted, header_proxies), terms, dropped=dropped)
     opened.number = await opened.listener.open("127.0.0.1", 0)
     try:
         yield opened

@@ -112,7 +112,7 @@ HERE = Proxies(["127.0.0.1"])
 
 async def test_the_proxy_protocol() -> None:
     """A proxy's connection has the address that its header names, however the header is divided."""
-    async with port(SHOWN, announcing=HERE) as opened:
+    async with port(SHOWN, header_proxies=HERE) as opened:
         for header, source in ((line("192.0.2.7"), "192.0.2.7"), (block("2001:db8::7"), "2001:db8::7")):
             assert f"from {source}.".encode() in await opened.told(header + LAST)
         assert b"from 127.0.0.1." in await opened.told(LOCAL + LAST)
@@ -127,7 +127,7 @@ async def test_the_proxy_protocol() -> None:
 
 async def test_the_proxy_protocol_before_tls(authority: Authority) -> None:
     """The header comes before TLS, and TLS gets every byte behind it."""
-    async with port(SHOWN, certificate=Certificate(authority.chain, authority.key), announcing=HERE) as opened:
+    async with port(SHOWN, certificate=Certificate(authority.chain, authority.key), header_proxies=HERE) as opened:
         plain = socket.create_connection(("127.0.0.1", opened.number))
         plain.sendall(block("192.0.2.7", more=b"\x04\x00\x01x"))
         plain.setblocking(False)
@@ -139,7 +139,7 @@ async def test_the_proxy_protocol_before_tls(authority: Authority) -> None:
 
 async def test_connections_without_a_valid_header(caplog: pytest.LogCaptureFixture) -> None:
     """A proxy without a valid header is cut off, and that is logged once. One that only connects is not counted."""
-    async with port(SHOWN, announcing=HERE) as opened:
+    async with port(SHOWN, header_proxies=HERE) as opened:
         with caplog.at_level(logging.WARNING):
             for sent in (LAST, b"PROXY TCP4 nonsense\r\n" + LAST):
                 assert await opened.told(sent) == b""
@@ -155,7 +155,7 @@ async def test_connections_without_a_valid_header(caplog: pytest.LogCaptureFixtu
 
 async def test_a_header_from_somebody_else() -> None:
     """A header of anybody who is not trusted is not HTTP, and so is answered with 400."""
-    async with port(SHOWN, announcing=Proxies(["192.0.2.0/24"])) as opened:
+    async with port(SHOWN, header_proxies=Proxies(["192.0.2.0/24"])) as opened:
         for header in (line("192.0.2.7"), block("192.0.2.7")):
             assert b"HTTP/1.1 400 " in await opened.told(header + LAST)
         assert b"from 127.0.0.1." in await opened.told(LAST)
@@ -163,7 +163,7 @@ async def test_a_header_from_somebody_else() -> None:
 
 async def test_a_header_that_does_not_come() -> None:
     """A proxy that sends no header in time is cut off."""
-    async with port(SHOWN, head_limit_s=0.2, announcing=HERE) as opened:
+    async with port(SHOWN, head_limit_s=0.2, header_proxies=HERE) as opened:
         assert await opened.told(b"PROXY ") == b""
         assert opened.dropped == ["too_slow"]
 

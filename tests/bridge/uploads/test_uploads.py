@@ -267,7 +267,7 @@ def test_a_key_is_needed_and_counts(tmp_path: Path) -> None:
     """A stranger gets 401; a caller with all of its sessions 429; a full service 503. Other methods get 405."""
     alice, bob = make_key("alice"), make_key("bob")
     (tmp_path / "keys").write_text(f"{alice.line}\n{bob.line}\n")
-    access = AccessRules(KeyFile(tmp_path / "keys"), shares=QuotaLimits(per_key=1))
+    access = AccessRules(KeyFile(tmp_path / "keys"), quotas=QuotaLimits(per_key=1))
     with ExactService(slots=2, policy=PortPolicy(access)) as service:
         status, headers, content = post(service.url, PATH, WAV)
         assert (status, headers["www-authenticate"], error(content)) == (401, "Bearer", "unauthorized")
