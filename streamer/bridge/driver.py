@@ -1,8 +1,8 @@
-"""Connects a session to its websocket and to the model: moves what the session hands out, and decides nothing.
+"""Connects a session to its websocket and to the model. It moves messages and audio, and decides nothing.
 
 There are two tasks. The reader takes frames, and waits while the session is full. Only the pump sends, to the client
-and to the model. The pump goes on after the connection is lost, until the sequence has ended, and waits for the client
-to return. A client returns over a new websocket, which another driver has accepted and hands over.
+and to the model. After the connection is lost, the pump waits for the client to return, and goes on until the sequence
+has ended. A client returns over a new websocket, which another driver has accepted and hands over.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
 
-PIECE = 16 * 1024  # bytes of audio that are decoded at a time: two milliseconds of work for 2 s of G.711
-MOST_FORMER = 3  # replaced connections of a session that are not closed yet; older ones are cut off
+PIECE = 16 * 1024  # bytes of audio to decode at a time: 2 s of G.711, which take two milliseconds
+MOST_REPLACED = 3  # replaced connections of a session that are not closed yet; older ones are cut off
 
 
 class DriverState(Enum):
-    """How far the session has got. The session itself knows whether its client is connected."""
+    """The stage of a driver. Its session knows whether the client is connected."""
 
     BARRED = "barred"  # the connection may resume another session, but not open this one
     OPENING = "opening"  # the client has not received `ready`
     READY = "ready"  # the client has received `ready`, and may resume the session
     PASSED_ON = "passed on"  # the client resumed another session, which has the connection now
-    ENDED = "ended"  # everything was given back
+    ENDED = "ended"  # the driver has given back everything
 
 
 TRANSITIONS: Mapping[DriverState, tuple[DriverState, ...]] = {
@@ -84,15 +84,15 @@ class SessionDriver:
         self._key = key
         self._barred = barred
         self._holdings = Holdings(admission, admittance)
-        self._observed = SessionMetrics(session, metrics, protocol)
+        self._session_metrics = SessionMetrics(session, metrics, protocol)
         self._failures = metrics.failures(SESSION)
-        self._told = 0  # the number of the last message that was sent
+        self._last_sent = 0  # the number of the last message that was sent
         self._pace = FlushPace()
-        self._former: list[Connection] = []  # replaced connections that are being closed
-        self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also replaced ones
-        self._wake = asyncio.Event()  # something happened that the pump must handle
+        self._replaced: list[Connection] = []  # connections that are being closed, because another one replaced them
+        self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also those that were replaced
+        self._wake = asyncio.Event()  # the pump has something to do
         self._room = asyncio.Event()  # the reader may go on
-        self._requests = ModelRequests(session, self._holdings, self._observed, self._wake.set)
+        self._requests = ModelRequests(session, self._holdings, self._session_metrics, self._wake.set)
 
     @property
     def parked(self) -> bool:
@@ -128,29 +128,29 @@ class SessionDriver:
                     if not (mine and connection.unintelligible and session.disregard()):
                         raise
                     connection.ignore_rest()
-                    self._look()
+                    self._signal()
                     continue
                 if self._connection is not connection:
-                    await connection.until_closed()  # a return before that would close it with 1000
+                    await connection.until_closed()  # returning earlier would close it with 1000
                     return
                 if isinstance(frame, str):
                     now, flushes = time.monotonic(), session.flushes
                     resume = session.receive_text(frame, now)
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
-                    if resume is not None and (other := self._meant(resume, connection)) is not None:
+                    if resume is not None and (other := self._hand_over(resume, connection)) is not None:
                         self._states.become(DriverState.PASSED_ON)
                         self._connection = None
                         self._leave()
                         await other.read(connection)
                         return
-                    self._observed.asked(now)
+                    self._session_metrics.note_final_request(now)
                     self._requests.advance()
-                    self._look()
+                    self._signal()
                     if session.flushes > flushes:
                         await connection.pause(self._pace.wait_s(now))
                 else:
-                    await self._hear(connection, frame)
+                    await self._take_audio(connection, frame)
         except ConnectionEnded:
             self._lose(connection)
         except asyncio.CancelledError:
@@ -161,11 +161,11 @@ class SessionDriver:
             self._failures.report("the bridge failed", error)
             if self._connection is connection:
                 session.break_down()
-                self._look()
-                await connection.until_lost()  # a return before that would close it before the error is sent
+                self._signal()
+                await connection.until_lost()  # returning earlier would close it before the error is sent
                 self._lose(connection)
 
-    async def _hear(self, connection: Connection, audio: bytes) -> None:
+    async def _take_audio(self, connection: Connection, audio: bytes) -> None:
         """Take audio piece by piece, because decoding a large frame at once would delay the other sessions."""
         session = self.session
         for start in range(0, max(1, len(audio)), PIECE):
@@ -173,15 +173,15 @@ class SessionDriver:
                 await asyncio.sleep(0)
                 await self._room.wait()
                 if self._connection is not connection:
-                    return  # the client goes on over another one, after the samples taken so far
+                    return  # the client goes on over another connection, after the samples taken so far
             piece, now = audio[start : start + PIECE], time.monotonic()
             session.receive_audio(piece, now)
-            self._observed.received(len(piece), now)
+            self._session_metrics.note_audio(len(piece), now)
             seconds = len(piece) / session.start.bytes_per_s * max(1, len(session.streams))
             if (denied := self._holdings.charge(seconds)) is not None:
                 session.exhaust(denied.code, denied.message)
             self._requests.gather()
-            self._look()
+            self._signal()
 
     async def pump(self) -> None:
         """Serve the session until both sides have ended. The sequence is ended even if this task is cancelled."""
@@ -191,15 +191,15 @@ class SessionDriver:
                 self._wake.clear()
                 now = time.monotonic()
                 session.tick(now)
-                self._observed.ticked(now)
+                self._session_metrics.check(now)
                 self._requests.collect()
-                self._requests.advance(gathered=False)
-                self._look(wake=False)
+                self._requests.advance(at_once=False)
+                self._signal(wake=False)
                 await self._deliver()
                 # Messages that were added meanwhile are sent before the close, unless the client does not read.
                 if (
                     session.close is not None
-                    and not session.unsaid
+                    and not session.has_unsent
                     and self._connection
                     and not self._connection.closing
                 ):
@@ -210,7 +210,7 @@ class SessionDriver:
                         self._lose(self._connection)
                     if session.left:
                         break
-                await self._rest()
+                await self._wait()
             if self._closings:
                 await asyncio.wait(self._closings)
         except asyncio.CancelledError:
@@ -229,20 +229,20 @@ class SessionDriver:
                 await asyncio.wait(self._closings)
 
     def take_over(self, connection: Connection, after: int) -> bool:
-        """Resume the session over this connection. False if message `after` was never sent or is too old."""
+        """Resume the session over this connection. Return False if message `after` was never sent or is too old."""
         if not self.session.resume(after, time.monotonic()):
             return False
         former, self._connection = self._connection, connection
         if former is not None:
-            former.interrupt()  # what is being sent there is sent again here
+            former.interrupt()  # the message that is being sent there is sent again here
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
-            self._former = [each for each in self._former if not each.closed] + [former]
-            if len(self._former) > MOST_FORMER:
-                self._former.pop(0).abort()
-        self._observed.resumed()
+            self._replaced = [each for each in self._replaced if not each.closed] + [former]
+            if len(self._replaced) > MOST_REPLACED:
+                self._replaced.pop(0).abort()
+        self._session_metrics.note_resumption()
         logs.session.set(self.session.number)
         log.info("resumed", taken_over=former is not None)
-        self._look()
+        self._signal()
         return True
 
     def drain(self) -> None:
@@ -250,43 +250,46 @@ class SessionDriver:
         self.session.drain()
         self._wake.set()
 
-    def _meant(self, resume: Resume, connection: Connection) -> SessionDriver | None:
-        """Give the connection to the session that the client wants to resume. None if that is refused."""
+    def _hand_over(self, resume: Resume, connection: Connection) -> SessionDriver | None:
+        """Give the connection to the session that the client wants to resume. Return its driver, or None if refused."""
         session = self.session
         other = self._resumption.find(resume.token, self._key)
         if other is None:
             limit = f"A session is kept for {session.limits.resume_s:g} s after its connection is lost"
             session.misdirect("unknown_token", f"No session with this token exists any more. {limit}; open a new one.")
         elif not other.take_over(connection, resume.after):
-            what = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
-            session.misdirect("bad_resume", f"{what}; 'after' must be the 'n' of the last message that you received.")
+            problem = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
+            session.misdirect(
+                "bad_resume", f"{problem}; 'after' must be the 'n' of the last message that you received."
+            )
             other = None
         return other
 
     def _lose(self, connection: Connection) -> None:
-        """Handle a closed connection: end the session, or keep it for a client that did not mean to go."""
+        """Handle a lost connection: keep the session for its client, or end it if the client left on purpose."""
         if self._connection is not connection:
             return
         session = self.session
-        # Either the client said goodbye, or it answered our close. If it answered neither, it may have missed `done`.
-        wanted = connection.goodbye or (connection.agreed and session.close is not None)
+        # A client that neither closed the connection nor answered our close may have missed `done`.
+        on_purpose = connection.goodbye or (connection.agreed and session.close is not None)
         # A client that has not received the first message has no token.
-        possible = session.parkable and self._told > 0
-        if possible and not (connection.fault or wanted or self._resumption.full):
+        may_return = session.parkable and self._last_sent > 0
+        if may_return and not (connection.fault or on_purpose or self._resumption.full):
             self._connection = None
-            self._observed.outgoing = 0
+            self._session_metrics.outgoing = 0
             session.park(time.monotonic())
             log.info("parked", seconds=session.limits.resume_s)
-            self._look()
+            self._signal()
         else:
             self._leave(connection.fault or VANISHED)
 
     def _leave(self, reason: str = VANISHED) -> None:
-        """Give up the client: it cannot return any more."""
+        """End the client's side: the client cannot return any more."""
         self.session.vanish(reason)
-        self._look()
+        self._signal()
 
-    def _look(self, *, wake: bool = True) -> None:
+    def _signal(self, *, wake: bool = True) -> None:
+        """Let the reader go on if the session has room, and wake the pump."""
         if self.session.full:
             self._room.clear()
         else:
@@ -294,7 +297,8 @@ class SessionDriver:
         if wake:
             self._wake.set()
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
+        """Wait until the pump has something to do."""
         due = self.session.due_at()
         if due is None:  # a request is under way, and its answer or failure wakes the pump
             await self._wake.wait()
@@ -307,17 +311,18 @@ class SessionDriver:
             alarm.cancel()
 
     async def _deliver(self) -> None:
+        """Send the session's messages, if there is a connection."""
         connection = self._connection
         messages = self.session.take_messages() if connection is not None else []
         if connection is None or not messages:
             return
         # Messages that are sent again were counted the first time.
-        fresh = [message for message in messages if message.n > self._told]
-        self._observed.outgoing = len(fresh)
-        if self._states.now is DriverState.OPENING and any(isinstance(message.message, Ready) for message in fresh):
-            self._welcome()
+        new = [message for message in messages if message.n > self._last_sent]
+        self._session_metrics.outgoing = len(new)
+        if self._states.now is DriverState.OPENING and any(isinstance(message.message, Ready) for message in new):
+            self._register()
         try:
-            if not await connection.send(messages, self._sent):
+            if not await connection.send(messages, self._note_sent):
                 self._wake.set()  # the connection was replaced, so there is more to send
         except NotRead as late:
             if self._connection is connection:
@@ -325,18 +330,18 @@ class SessionDriver:
         except ConnectionEnded:
             self._lose(connection)
 
-    def _welcome(self) -> None:
-        """Register the session, just before the client is told that it is ready."""
+    def _register(self) -> None:
+        """Register the session, just before the client learns that it is ready."""
         self._states.become(DriverState.READY)
-        self._observed.opened()
+        self._session_metrics.note_ready()
         self._resumption.add(self.session.token, self._key, self)
         start = self.session.start
         log.info("ready", encoding=start.encoding, sample_rate=start.sample_rate, channels=start.channels)
 
-    def _sent(self, sent: Numbered) -> None:
-        if sent.n > self._told:
-            self._told = sent.n
-            self._observed.said(sent.message, time.monotonic())
+    def _note_sent(self, message: Numbered) -> None:
+        if message.n > self._last_sent:
+            self._last_sent = message.n
+            self._session_metrics.note_message(message.message, time.monotonic())
 
     def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
@@ -345,14 +350,14 @@ class SessionDriver:
         closing.add_done_callback(lambda _: self._wake.set())
 
     def _finish(self) -> None:
-        """Give back everything once, however the session ended."""
+        """Give back everything, however the session ended."""
         session = self.session
         session.vanish("cut_off")
         self._holdings.give_back()
         self._resumption.remove(session.token)
         self._room.set()
-        self._observed.end(time.monotonic())
+        self._session_metrics.end(time.monotonic())
         former = self._states.become(DriverState.ENDED)
         if former is not DriverState.PASSED_ON:
-            self._observed.ended(ready=former is DriverState.READY)
+            self._session_metrics.count_ending(ready=former is DriverState.READY)
             log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)

@@ -11,13 +11,12 @@ import gc
 
 from streamer.machine.freed_memory import give_back_freed_memory
 
-# So many connections are a crowd. It has gone when no more than an eighth of it is left.
-CROWD = 64
-GONE = 8
-# Wait for so long, because connections that have just ended still hold some memory.
-SOON_S = 1.0
-# Returning memory blocks the service for some ten milliseconds. Crowds must not be able to cause that more often.
-SELDOM_S = 20.0
+CROWD = 64  # connections
+GONE = 8  # the crowd has gone when no more than one in eight of its connections is left
+# Wait before returning memory, because connections that have just ended still hold some.
+DELAY_S = 1.0
+# Returning memory blocks the service for some ten milliseconds, so it must not happen more often than this.
+SHORTEST_INTERVAL_S = 20.0
 
 
 class FreedMemory:
@@ -26,16 +25,16 @@ class FreedMemory:
     def __init__(self) -> None:
         self._most = 0
         self._due: asyncio.TimerHandle | None = None
-        self._given_back_at = -SELDOM_S
+        self._given_back_at = -SHORTEST_INTERVAL_S
 
-    def crowd(self, number: int) -> None:
+    def note(self, number: int) -> None:
         """Note how many connections there are now."""
         self._most = max(self._most, number)
         if self._most >= CROWD and number <= self._most // GONE:
             self._most = number
             if self._due is None:
                 loop = asyncio.get_running_loop()
-                at = max(loop.time() + SOON_S, self._given_back_at + SELDOM_S)
+                at = max(loop.time() + DELAY_S, self._given_back_at + SHORTEST_INTERVAL_S)
                 self._due = loop.call_at(at, self._give_back)
 
     def _give_back(self) -> None:

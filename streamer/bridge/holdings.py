@@ -9,17 +9,17 @@ from streamer.wire.options import Start
 
 
 class Holdings:
-    """Taken when the session is admitted, and given back once."""
+    """The slots and the quota of one session, from its admission until it gives them back."""
 
     def __init__(self, admission: Admission, admittance: Admittance | None) -> None:
-        """`admittance`: the session within its caller's quotas, or None if nothing is counted."""
+        """`admittance`: counts the session for its caller's quotas, or None if nothing is counted."""
         self._admission = admission
         self._admittance = admittance
-        self.reservations: list[Reservation] = []  # one a stream
+        self.reservations: list[Reservation] = []  # one for each stream
         self._model = ""  # its public name
 
     def take(self, start: Start, streams: int) -> None:
-        """Take the slots of all streams, or none: Refused if there are too few, Loading if the model is not loaded."""
+        """Take the slots of all streams. Raise Refused if there are too few, and Loading if the model is not loaded."""
         options = start.model_options()
         if start.hotwords and self._admittance is not None:
             options["caller"] = self._admittance.pseudonym

@@ -1,4 +1,4 @@
-"""The requests of one session to the model. Each is sent as soon as the session has it, and has its own task.
+"""The requests of one session to the model. Each has a task of its own, and is sent as soon as the session has it.
 
 The slots for all streams are taken before the first request. If there are too few, the session is refused. If the model
 must be loaded first, the session waits.
@@ -21,36 +21,36 @@ from streamer.wire.failures import FailureCode
 
 log = Log("streamer.bridge")
 
-# Audio waits so long for what comes right behind it. A flush that comes with the last audio is sent with it. Otherwise
-# it would wait for the answer to that audio, because a stream has one request under way at a time.
+# Audio waits this long for a flush that may follow at once, so that both go in one request. Otherwise the flush would
+# wait for the answer to the audio, because a stream has one request under way at a time.
 GATHER_S = 0.001
 
 
 class ModelRequests:
-    """Sends what the session has for the model, and gives it the answers and failures."""
+    """Sends the session's requests to the model, and gives the session the answers and failures."""
 
     def __init__(
-        self, session: Session, holdings: Holdings, observed: SessionMetrics, changed: Callable[[], None]
+        self, session: Session, holdings: Holdings, session_metrics: SessionMetrics, on_change: Callable[[], None]
     ) -> None:
-        """`changed` is called after each answer or failure."""
+        """`on_change` is called after each answer or failure."""
         self._session = session
         self._holdings = holdings
-        self._observed = observed
-        self._changed = changed
-        self._asking: set[asyncio.Task[None]] = set()  # at most one for each stream
+        self._session_metrics = session_metrics
+        self._on_change = on_change
+        self._tasks: set[asyncio.Task[None]] = set()  # at most one for each stream
         self._gathering: asyncio.TimerHandle | None = None
-        self._failure: Exception | None = None  # of what was done after gathering
+        self._failure: Exception | None = None  # of sending what was gathered
         self._loading: asyncio.Future[None] | None = None  # of the model, if the session waits for it
 
     def gather(self) -> None:
-        """Send what the session has for the model in a moment."""
+        """Send the session's requests in a moment, together with what comes until then."""
         if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(GATHER_S, self._gathered)
+            self._gathering = asyncio.get_running_loop().call_later(GATHER_S, self._end_gathering)
 
-    def advance(self, *, gathered: bool = True) -> None:
-        """Send what the session has for the model now. Without `gathered`, a moment that has begun is waited for."""
+    def advance(self, *, at_once: bool = True) -> None:
+        """Send the session's requests now. Without `at_once`, wait for the end of a moment that gather() has begun."""
         if self._gathering is not None:
-            if not gathered:
+            if not at_once:
                 return
             self._gathering.cancel()
             self._gathering = None
@@ -58,36 +58,36 @@ class ModelRequests:
         if not self._holdings.reservations:  # not admitted yet, or everything was given back
             return
         for stream, request in self._session.requests(time.monotonic()):
-            self._asking.add(asyncio.create_task(self._ask(stream, request)))
+            self._tasks.add(asyncio.create_task(self._ask(stream, request)))
 
     def collect(self) -> None:
         """Drop the tasks that are done. If one of them failed unexpectedly, raise its error."""
         if self._failure is not None:
             raise self._failure
-        for task in [task for task in self._asking if task.done()]:
-            self._asking.discard(task)
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.discard(task)
             task.result()
 
     def cancel(self) -> None:
         """Stop waiting for answers."""
         if self._gathering is not None:
             self._gathering.cancel()
-        for task in self._asking:
+        for task in self._tasks:
             task.cancel()
 
-    def _gathered(self) -> None:
+    def _end_gathering(self) -> None:
         try:
             self.advance()
         except Exception as error:
             self._failure = error
-        self._changed()
+        self._on_change()
 
     def _admit(self) -> None:
         """Take the slots of all streams before the first request, or refuse the session."""
         session = self._session
-        if self._holdings.reservations or not session.wanted:
+        streams = session.slots_needed
+        if self._holdings.reservations or not streams:
             return
-        streams = session.wanted
         try:
             self._holdings.take(session.start, streams)
         except Refused as refused:
@@ -97,7 +97,7 @@ class ModelRequests:
             session.await_model(time.monotonic())
             if self._loading is not loading.done:
                 self._loading = loading.done
-                loading.done.add_done_callback(lambda _: self._changed())
+                loading.done.add_done_callback(lambda _: self._on_change())
             return
         if (denied := self._holdings.prepare(session.start, streams)) is not None:
             session.refuse(denied.code, denied.message, denied.retry_s)
@@ -115,17 +115,19 @@ class ModelRequests:
             detail = "" if error.code == FailureCode.BAD_OPTIONS else error.message
             log.warning("request failed", stream=stream, code=error.code, detail=detail)
             now = time.monotonic()
-            self._observed.failed(stream, error.code, now)  # before fail(), which clears the audio that will be resent
+            self._session_metrics.note_failure(
+                stream, error.code, now
+            )  # before fail(), which clears the audio to send again
             session.fail(stream, error.code, error.message, now, lost=isinstance(error, ConnectionLost))
         else:
             now = time.monotonic()
             if request.start:
                 session.serve(reservation.upstream.model)
                 if moving:
-                    self._observed.moved()
+                    self._session_metrics.note_move()
                     log.info("moved", stream=stream, model=reservation.upstream.model)
             session.answer(stream, events, now, leaving=reservation.leaving)
-            self._observed.answered(now - started, now)
+            self._session_metrics.note_answer(now - started, now)
             self.advance()
         finally:
-            self._changed()
+            self._on_change()

@@ -15,7 +15,7 @@ MOST_PARKED = 256
 
 
 class Resumable(Protocol):
-    """The driver of a session that can be resumed."""
+    """The driver of a session, as far as resumption is concerned."""
 
     @property
     def parked(self) -> bool:
@@ -49,12 +49,12 @@ class Resumption(Generic[Driver]):
 
     def add(self, token: str, key: str, driver: Driver) -> None:
         """Allow a client to resume this session with this token and this access key."""
-        self._entries[_hashed(token)] = _Entry(driver, key)
+        self._entries[_hash(token)] = _Entry(driver, key)
         self._of_keys[key] += 1
 
     def remove(self, token: str) -> None:
-        """Stop allowing it."""
-        entry = self._entries.pop(_hashed(token), None)
+        """Forget the session of this token, if it was added."""
+        entry = self._entries.pop(_hash(token), None)
         if entry is not None:
             self._of_keys[entry.key] -= 1
             if not self._of_keys[entry.key]:
@@ -62,7 +62,7 @@ class Resumption(Generic[Driver]):
 
     def find(self, token: str, key: str) -> Driver | None:
         """Return the session of this token; None if it does not exist or belongs to another key."""
-        entry = self._entries.get(_hashed(token))
+        entry = self._entries.get(_hash(token))
         if entry is None or entry.key != key or not entry.driver.resumable:
             return None
         return entry.driver
@@ -72,5 +72,5 @@ class Resumption(Generic[Driver]):
         return key in self._of_keys
 
 
-def _hashed(token: str) -> bytes:
+def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()

@@ -1,4 +1,4 @@
-"""The service's port: websockets get drivers, plain HTTP gets pages, and everything ends in bounded time."""
+"""The service's port: gives websockets to drivers, answers plain HTTP, and ends everything in bounded time."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from streamer.wire.native import PATH
 
 log = Log("streamer.bridge")
 
-MOST_TURNED_AWAY = 64  # refused connections that are being told why; further ones are cut off
+MOST_TURNED_AWAY = 64  # refused connections that are waiting for the reason; further ones are cut off
 # All limits of a shutdown together, Triton's own included, stay below the 30 s that supervisors usually wait.
 FINALS_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
-HURRY_LIMIT_S = 0.5  # replaces these limits in a hurry
+HURRY_LIMIT_S = 0.5  # replaces these limits after hurry()
 
 
 class PortError(Exception):
@@ -83,15 +83,15 @@ class BridgeServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port on which it listens."""
         return self._port
 
     async def start(self) -> None:
-        """Start listening. PortError if that is not possible. Port 0 means any free port."""
+        """Start listening, or raise PortError. Port 0 means any free port."""
         policy, metrics = self._policy, self._metrics
         terms = Terms(
             self._routes(),
-            ConnectionCounts(FreedMemory().crowd),
+            ConnectionCounts(FreedMemory().note),
             metrics.failures(HTTP),
             lambda reason: metrics.connections_dropped.labels(reason).inc(),
             protection,
@@ -102,11 +102,11 @@ class BridgeServer:
         try:
             self._port = await listener.open(self._host, self._port)
         except OSError as error:
-            raise PortError(_why(self._host, self._port, error)) from error
+            raise PortError(_problem(self._host, self._port, error)) from error
         self._listener = listener
 
     async def stop(self, grace: float = 0.0) -> None:
-        """End within a bounded time. Sessions may go on for `grace` seconds; then the others get their finals."""
+        """End within a bounded time. Sessions may go on for `grace` seconds; then the rest get their finals and end."""
         self.admission.close()
         self._metrics.ready.set(0)
         if self._listener is None:
@@ -121,22 +121,22 @@ class BridgeServer:
         await self._wait(FINALS_LIMIT_S)
         self._sessions.cut_off()
         hurried = self._hurried.is_set()
-        await self._sessions.ended(HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
+        await self._sessions.wait_until_ended(HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
         await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
     def hurry(self) -> None:
-        """Make a present or later stop() cut off all sessions instead of waiting for them."""
+        """Make stop() cut off all sessions instead of waiting for them, whether it runs already or comes later."""
         self._hurried.set()
 
     async def _wait(self, limit: float) -> None:
         """Wait until all sessions have ended, or hurry() is called."""
-        ended = asyncio.create_task(self._sessions.ended(limit))
-        hurried = asyncio.create_task(self._hurried.wait())
+        ending = asyncio.create_task(self._sessions.wait_until_ended(limit))
+        hurrying = asyncio.create_task(self._hurried.wait())
         try:
-            await asyncio.wait((ended, hurried), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ending, hurrying), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ended.cancel()
-            hurried.cancel()
+            ending.cancel()
+            hurrying.cancel()
 
     def _routes(self) -> Routes:
         """Return all paths of the port."""
@@ -169,7 +169,7 @@ class BridgeServer:
             admittance = access.enter(request)
             caller = admittance.caller
         except Denied as denied:
-            # A caller that has used its quota may still resume one of its sessions, which is counted already.
+            # A caller that has used its quota may still resume one of its sessions, because that counts already.
             if not denied.retry_s or not self._sessions.may_return(access.caller(request).key):
                 await self._turn_away(websocket, denied)
                 return
@@ -209,7 +209,7 @@ async def _refuse(websocket: WebSocket, denied: Denied) -> None:
     await websocket.close(denied.close_code, denied.reason)
 
 
-def _why(host: str, port: int, error: OSError) -> str:
+def _problem(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} of {host} is already in use: stop the program that uses it, or choose another port."
     if error.errno == errno.EACCES:

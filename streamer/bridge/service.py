@@ -30,11 +30,11 @@ from streamer.triton.server import TritonServer
 
 
 class Service:
-    """Entering waits until the model has answered. Leaving waits until every session has its finals and has ended.
+    """The service. Entering waits until the model has answered. Leaving waits until every session has ended.
 
-    The service owns a TritonServer (started or not) that it is given: it starts it again if it dies, and stops it at
-    the end. One or more addresses (gRPC, host:port) are Tritons that run elsewhere. PortError, TritonError and
-    LinkError have a sentence for the user.
+    `triton` is a TritonServer, which the service owns: it starts it if necessary, restarts it if it dies, and stops it
+    at the end. Or it is one or more addresses (gRPC, host:port) of Tritons that run elsewhere. The messages of
+    PortError, TritonError and LinkError are sentences for the user.
     """
 
     def __init__(
@@ -54,19 +54,17 @@ class Service:
         instances: InstanceBounds | None = None,
         on_demand: MemoryBound | None = None,
     ) -> None:
-        """`sessions`: the most sessions, or a function that measures it once the Tritons are ready; by default, as many
-        as the models have slots. `models`: Triton models by public name, including `default`. `grace`: see
-        BridgeServer.stop(). `instances`: how few and how many instances each model has, following the load. For that,
-        the TritonServer must be resizable. `on_demand`: load `default` at the start, and the other models when sessions
-        ask for them, within this bound; the TritonServer must have only the first one.
+        """`sessions`: the most sessions, or a function that measures them once the Tritons are ready; by default, as
+        many as the models have slots. `models`: Triton models by public name, including `default`. `grace`: see
+        BridgeServer.stop(). `instances`: the fewest and the most instances of each model, whose number follows the
+        load; the TritonServer must be resizable. `on_demand`: load `default` at the start, and the other models when
+        sessions ask for them, within this bound; the TritonServer must start with `default` only.
         """
         self.metrics = Metrics(tracing)
-        tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
+        sources = [triton] if isinstance(triton, (TritonServer, str)) else triton
         self._on_demand = on_demand
-        self.models = Models(
-            *(Tritons(tritons, dial or PLAIN, resolve_s), models or {DEFAULT_MODEL: MODEL}),
-            on_demand=on_demand is not None,
-        )
+        tritons = Tritons(sources, dial or PLAIN, resolve_s)
+        self.models = Models(tritons, models or {DEFAULT_MODEL: MODEL}, on_demand=on_demand is not None)
         self._sessions = sessions
         self._grace = grace
         self._instances = instances
@@ -87,7 +85,7 @@ class Service:
         try:
             await self._enter()
         except BaseException:
-            # Also when cancelled: only stopping Triton ends a thread that waits for it.
+            # Also after a cancellation: a thread that waits for Triton ends only when Triton is stopped.
             await self._exit.aclose()
             raise
         return self
@@ -106,26 +104,26 @@ class Service:
         # Failures of tasks that nothing awaits are reported only to the loop.
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
-            loop.set_exception_handler(self._failed)
+            loop.set_exception_handler(self._report)
             self._exit.callback(loop.set_exception_handler, None)
         # On exit this happens in reverse order: sessions, links, Tritons, port.
         self._exit.push_async_callback(self._server.stop)
         self._exit.push_async_callback(self.models.close)
-        # The port comes first, so that a user need not wait for Triton to learn that the port is in use.
+        # The port comes first, so that a user learns at once, and not after Triton's start, that the port is in use.
         await self._server.start()
         await self.models.open()
         self.metrics.held = lambda: {name: pool.held for name, pool in self.models.pools.items()}
         self.metrics.model_states = self.models.states
         self.metrics.recognisers.set_function(lambda: self.models.tritons)
         self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
-        # This call ends sessions before their links. The call above is for a start that failed half-way.
+        # This callback ends sessions before their links. The one above is for a start that fails half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
         sessions = await self._sessions(self.models.default) if callable(self._sessions) else self._sessions
         if self._on_demand is not None:
             loader = ModelLoader(self.models, self._on_demand, self.metrics)
             self._exit.push_async_callback(loader.close)
             self._server.admission.open(self.models, sessions, loader=loader)
-        # What was measured grows and shrinks with the Tritons, but not with instances: those share the same processors.
+        # A measured number grows and shrinks with the Tritons, but not with instances, which share the same processors.
         elif callable(self._sessions) and self._instances is None:
             self._server.admission.open(self.models, carried=sessions)
         else:
@@ -137,14 +135,14 @@ class Service:
         counts = [InstanceCount(pool, bounds, self.metrics, sessions) for pool in self.models.pools.values()]
         self.metrics.instances = lambda: {count.name: count.numbers for count in counts}
         for count in counts:
-            self._exit.push_async_callback(_cancelled, asyncio.create_task(count.follow()))
+            self._exit.push_async_callback(_cancel, asyncio.create_task(count.follow()))
 
-    def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _report(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         message = str(context.get("message", "something failed"))
         error = context.get("exception") or RuntimeError(message)
         self.metrics.failures(EVENT_LOOP).report("the event loop was told of a failure", error, detail=message)
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -23,8 +23,8 @@ from streamer.triton.link import origin
 
 log = Log("streamer.bridge")
 
-MOST_WAITING = 64  # connections without a sequence: not started, or refused and still closing
-MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
+MOST_WAITING = 64  # connections without a sequence: not started yet, or refused and being closed
+MOST_RETURNING = 16  # connections that may only resume a session, and have not named it yet
 
 
 class Sessions:
@@ -43,7 +43,7 @@ class Sessions:
 
     @property
     def idle_s(self) -> float:
-        """How long a client may send nothing."""
+        """The time for which a client may send nothing."""
         return self._limits.idle_s
 
     def may_return(self, key: str) -> bool:
@@ -61,20 +61,25 @@ class Sessions:
         resumable: bool = True,
         idle_s: float | None = None,
     ) -> SessionDriver:
-        """Open a session for a connection, in the context of its task. Then call the driver's read().
+        """Open a session for a connection, in the context of its task. The caller then calls the driver's read().
 
-        `idle_s`: how long its client may send nothing at most, also before `start`, if that is shorter than usual.
+        `idle_s`: a shorter limit than usual for the time in which the client sends nothing, also before `start`.
         """
         limits = self._limits if resumable else _unresumable(self._limits, idle_s)
         number, token = secrets.token_hex(8), secrets.token_urlsafe(24)
         session = Session(number, token, self._models.names, time.monotonic(), limits)
-        # Set in this connection's context, from which the pump's task inherits.
+        # The task of the pump inherits these from the context of this connection.
         logs.session.set(number)
         origin.set(f"{number}-")
         if key:
             log.info("admitted", key=key)
         driver = SessionDriver(
-            *(connection, session, self._admission, self._metrics, self._resumption, admittance),
+            connection,
+            session,
+            self._admission,
+            self._metrics,
+            self._resumption,
+            admittance,
             key=key,
             barred=barred,
             protocol=protocol,
@@ -87,7 +92,7 @@ class Sessions:
         return driver
 
     def drain(self) -> None:
-        """Make everything final, and end all sessions."""
+        """End all sessions in order: each gets its finals first."""
         for driver in list(self._drivers.values()):
             driver.drain()
 
@@ -96,14 +101,14 @@ class Sessions:
         for pump in self._drivers:
             pump.cancel()
 
-    async def ended(self, limit_s: float) -> None:
-        """Wait until the present sessions have ended, for at most so long."""
+    async def wait_until_ended(self, limit_s: float) -> None:
+        """Wait until the present sessions have ended, but at most for `limit_s`."""
         waiting: Iterable[asyncio.Task[None]] = set(self._drivers)
         if self._drivers:
             await asyncio.wait(waiting, timeout=limit_s)
 
 
 def _unresumable(limits: Limits, idle_s: float | None) -> Limits:
-    """The limits of a session that ends with its connection. Its format decides when it sends `start`."""
+    """Return the limits of a session that ends with its connection, and whose format decides when `start` comes."""
     idle_s = limits.idle_s if idle_s is None else min(idle_s, limits.idle_s)
     return replace(limits, resume_s=0.0, idle_s=idle_s, start_s=idle_s)

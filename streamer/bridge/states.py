@@ -22,10 +22,10 @@ S = TypeVar("S", bound=Enum)
 
 
 class StateError(Exception):
-    """The present state does not allow this. The message names the expected states and the present one."""
+    """The present state does not allow an action. The message names the expected states and the present one."""
 
-    def __init__(self, what: str, expected: Iterable[str], met: str) -> None:
-        super().__init__(f"{what}: expected {' or '.join(expected)}, met {met}")
+    def __init__(self, action: str, expected: Iterable[str], present: str) -> None:
+        super().__init__(f"{action}: expected {' or '.join(expected)}, met {present}")
 
 
 class States(Generic[S]):
@@ -34,9 +34,9 @@ class States(Generic[S]):
     __slots__ = ("_allowed", "_fields", "_machine", "now")
 
     def __init__(self, machine: str, first: S, allowed: Mapping[S, Collection[S]], **fields: object) -> None:
-        """`machine`: its name in errors and logs. `fields` are added to each log line.
+        """`machine`: its name in errors and logs. `allowed`: for every state, the states that may follow it.
 
-        `allowed`: for every state, the states that may follow. A state that none may follow is final.
+        `fields` are added to each log line.
         """
         self.now = first
         self._machine = machine
@@ -44,7 +44,7 @@ class States(Generic[S]):
         self._fields = fields
 
     def become(self, state: S) -> S:
-        """Change to this state and return the former one. StateError if the change is not allowed."""
+        """Change to this state and return the former one. Raise StateError if the table does not allow the change."""
         before = self.now
         if state not in self._allowed[before]:
             former = [each.value for each, following in self._allowed.items() if state in following]

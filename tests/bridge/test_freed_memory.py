@@ -16,7 +16,7 @@ from tests.bridge.access.certificate_authority import Authority
 
 async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once silent connections are cut off, the process is nearly as large as before."""
-    monkeypatch.setattr(freed_memory, "SELDOM_S", 0.0)
+    monkeypatch.setattr(freed_memory, "SHORTEST_INTERVAL_S", 0.0)
     certificate = Certificate(authority.chain, authority.key)
     async with listening(certificate=certificate, handshake_s=0.5) as server:
         before = psutil.Process().memory_info().rss
@@ -38,16 +38,16 @@ async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: p
 async def test_once_for_each_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few connections do not count as a crowd, and crowds in quick succession count as one."""
     calls: list[None] = []
-    monkeypatch.setattr(freed_memory, "SOON_S", 0.0)
+    monkeypatch.setattr(freed_memory, "DELAY_S", 0.0)
     monkeypatch.setattr(freed_memory, "give_back", lambda: calls.append(None))
     freed = FreedMemory()
     few = [*range(CROWD), *range(CROWD, CROWD // GONE, -1)]
     for number in few:
-        freed.crowd(number)
+        freed.note(number)
     await asyncio.sleep(0.01)
     assert not calls
     for _ in range(3):
         for number in (*few, CROWD // GONE, 0):
-            freed.crowd(number)
+            freed.note(number)
         await asyncio.sleep(0.01)
     assert len(calls) == 1

@@ -16,7 +16,7 @@ from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
-from streamer.bridge.driver import MOST_FORMER
+from streamer.bridge.driver import MOST_REPLACED
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.client import SessionError, connect, transcribe
@@ -269,12 +269,12 @@ async def test_replaced_connections_do_not_pile_up(triton: TritonServer) -> None
     async with serving(triton) as service:
         websocket, ready = await begun(service.url)
         silent = [websocket]
-        for _ in range(2 * MOST_FORMER):
+        for _ in range(2 * MOST_REPLACED):
             silent[-1].transport.pause_reading()
             silent.append(await open_websocket(service.url, compression=None))
             await silent[-1].send(resume(ready, 1))
             assert (await receive(silent[-1]))["type"] == "ready"
-        waited_for = b'streamer_connections{state="websocket"} %d.0' % (1 + MOST_FORMER)
+        waited_for = b'streamer_connections{state="websocket"} %d.0' % (1 + MOST_REPLACED)
         await eventually(lambda: waited_for in service.metrics.exposition())
         for each in silent:
             each.transport.abort()

@@ -120,7 +120,7 @@ class Session:
         return self._client.left
 
     @property
-    def wanted(self) -> int:
+    def slots_needed(self) -> int:
         """How many slots the session needs, all of them before `requests` is called."""
         return 0 if self.state is State.CLOSED else len(self.streams)
 
@@ -140,7 +140,7 @@ class Session:
         return self._outbox.waiting
 
     @property
-    def unsaid(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether messages must be sent before the connection is closed."""
         return self._outbox.waiting > 0 and self.ended_by != NOT_READ
 

@@ -11,9 +11,9 @@ from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
 
-# The same failure is logged once in so many seconds, because a client may cause it a thousand times.
+# The same failure is logged at most once in this time, because a client may cause it a thousand times.
 AGAIN_S = 60.0
-_MOST_KNOWN = 256
+_MOST_KINDS = 256
 
 
 class Failures:
@@ -21,7 +21,7 @@ class Failures:
 
     def __init__(self, count: Callable[[], None]) -> None:
         self._count = count
-        self._known: dict[tuple[str, str, int | None], tuple[float, int]] = {}  # time logged, and how often since
+        self._kinds: dict[tuple[str, str, int | None], tuple[float, int]] = {}  # when logged, and how often since then
 
     def report(self, event: str, error: BaseException, **fields: Any) -> None:
         """Count a failure, and log it with this `event` and these `fields`."""
@@ -30,13 +30,13 @@ class Failures:
         last = frames[-1] if frames else None
         kind = (type(error).__name__, last.filename if last else event, last.lineno if last else None)
         now = time.monotonic()
-        logged, unsaid = self._known.get(kind, (None, 0))
-        if logged is not None and now - logged < AGAIN_S:
-            self._known[kind] = logged, unsaid + 1
+        logged_at, repeats = self._kinds.get(kind, (None, 0))
+        if logged_at is not None and now - logged_at < AGAIN_S:
+            self._kinds[kind] = logged_at, repeats + 1
             return
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[kind] = now, 0
-        if unsaid:
-            fields["unsaid"] = unsaid
+        if len(self._kinds) >= _MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = now, 0
+        if repeats:
+            fields["unsaid"] = repeats
         log.error(event, exc_info=error, **fields)

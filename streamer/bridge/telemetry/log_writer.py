@@ -2,7 +2,7 @@
 
 A pipe that is not read, a stopped terminal or a full disk would otherwise block the loop, and with it all sessions. The
 lines that wait for the thread have a bound; further ones are dropped and counted. Once writing works again, a line says
-how many are missing.
+how many were dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import deque
 from typing import Final
 
 MOST_WAITING: Final = 1 << 20  # bytes
-# How long flush() waits, for example at the end of the program.
+# The longest wait of flush(), which is called at the end of the program.
 FLUSH_LIMIT_S: Final = 1.0
 _TRY_AGAIN_MS: Final = 1000
 
@@ -30,14 +30,14 @@ class LogWriter(logging.Handler):
         self.dropped = 0
         self._descriptor = descriptor
         self._most = most
-        self._lines: deque[tuple[bytes, int]] = deque()  # each with the number of missing lines that it reports
+        self._lines: deque[tuple[bytes, int]] = deque()  # each with the number of dropped lines that it reports
         self._waiting = 0  # bytes, including the line that is being written
         self._missing = 0  # lines that were dropped since the last report
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue a line. Waits at most for another thread that queues one."""
+        """Queue a line. This waits at most for another thread that queues one."""
         try:
             line = self._line(record)
         except Exception:
@@ -47,7 +47,7 @@ class LogWriter(logging.Handler):
             if self._waiting + len(line) > self._most:
                 self._drop()
                 return
-            self._say_missing()
+            self._report_missing()
             self._add(line)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
@@ -64,16 +64,16 @@ class LogWriter(logging.Handler):
     def _line(self, record: logging.LogRecord) -> bytes:
         return f"{self.format(record)}\n".encode(errors="backslashreplace")
 
-    def _add(self, line: bytes, tells: int = 0) -> None:
-        self._lines.append((line, tells))
+    def _add(self, line: bytes, reports: int = 0) -> None:
+        self._lines.append((line, reports))
         self._waiting += len(line)
 
-    def _drop(self, tells: int = 0) -> None:
-        self.dropped += not tells
-        self._missing += tells or 1
+    def _drop(self, reports: int = 0) -> None:
+        self.dropped += not reports
+        self._missing += reports or 1
 
-    def _say_missing(self) -> None:
-        """Add a line that reports missing lines, if there are any."""
+    def _report_missing(self) -> None:
+        """Queue a line that reports the dropped lines, if there are any."""
         if self._missing:
             missing, self._missing = self._missing, 0
             fields = {"lines": missing}
@@ -89,15 +89,15 @@ class LogWriter(logging.Handler):
             with self._changed:
                 while not self._lines:
                     if self._missing and works:  # otherwise the next line tries again
-                        self._say_missing()
+                        self._report_missing()
                     else:
                         self._changed.wait()
-                line, tells = self._lines.popleft()
+                line, reports = self._lines.popleft()
             works = self._write(line)
             with self._changed:
                 self._waiting -= len(line)
                 if not works:
-                    self._drop(tells)
+                    self._drop(reports)
                 self._changed.notify_all()
 
     def _write(self, line: bytes) -> bool:

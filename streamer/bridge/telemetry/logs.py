@@ -31,9 +31,9 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 session: Final[ContextVar[str]] = ContextVar("session", default="")
 
 STANDARD_ERROR: Final = 2
-_SAID: Final = "streamer.said"
-_LOGGING_ITSELF: Final = ("exc_info", "stack_info", "stacklevel", "extra")
-# What needs no quotes in the text form, besides letters and digits.
+_SENTENCES: Final = "streamer.sentences"  # the logger of say()
+_LOGGING_ARGUMENTS: Final = ("exc_info", "stack_info", "stacklevel", "extra")
+# The characters that need no quotes in the text form, besides letters and digits.
 _PLAIN: Final = frozenset("_-.:/+@%,")
 
 
@@ -47,15 +47,15 @@ class Log(_Adapter):
         super().__init__(logging.getLogger(name), {})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Collect the keyword arguments that are not those of logging as fields."""
-        fields = {name: kwargs.pop(name) for name in list(kwargs) if name not in _LOGGING_ITSELF}
+        """Turn the keyword arguments into fields, except those of logging itself."""
+        fields = {name: kwargs.pop(name) for name in list(kwargs) if name not in _LOGGING_ARGUMENTS}
         kwargs["extra"] = {"fields": fields}
         return msg, kwargs
 
 
 def say(sentence: object, level: int = logging.INFO) -> None:
     """Log a sentence for the user who started the program, at every log level. In JSON it is a normal line."""
-    logging.getLogger(_SAID).log(level, "%s", sentence)
+    logging.getLogger(_SENTENCES).log(level, "%s", sentence)
 
 
 def configure(form: str, level: str) -> None:
@@ -66,15 +66,15 @@ def configure(form: str, level: str) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     # At lower levels, libraries would log what goes over their sockets: audio, transcripts and keys.
     logging.getLogger("streamer").setLevel(level.upper())
-    logging.getLogger(_SAID).setLevel(logging.INFO)
-    # Otherwise Python would write these to standard error itself, and wait for its reader.
+    logging.getLogger(_SENTENCES).setLevel(logging.INFO)
+    # Otherwise Python would write warnings and unhandled errors to standard error itself, and wait for its reader.
     logging.captureWarnings(True)
     sys.unraisablehook = _log_unraisable
-    threading.excepthook = _log_of_thread
+    threading.excepthook = _log_thread_failure
 
 
 def dropped() -> int:
-    """Return how many lines were dropped."""
+    """Return the number of log lines that were dropped."""
     return _writer.dropped if _writer else 0
 
 
@@ -82,8 +82,8 @@ class Text(logging.Formatter):
     """The text form: `2026-01-31T08:00:00.000Z info ended session=9f… reason=done`; a traceback follows it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as one line, whatever is in the fields."""
-        if record.name == _SAID:
+        """Return a record as one line, whatever its fields contain."""
+        if record.name == _SENTENCES:
             return f"streamer: {record.getMessage()}"
         fields = dict(_fields(record))
         trace = fields.pop("exception", "")
@@ -96,7 +96,7 @@ class Json(logging.Formatter):
     """The JSON form: an object on each line with the same fields, and a traceback as a field."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as one line."""
+        """Return a record as one line."""
         return json.dumps(dict(_fields(record)), ensure_ascii=False, default=str)
 
 
@@ -125,5 +125,5 @@ def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
     Log("streamer.bridge").error("an error could not be handled", exc_info=failure.exc_value)
 
 
-def _log_of_thread(failure: threading.ExceptHookArgs) -> None:
+def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
     Log("streamer.bridge").error("a thread failed", exc_info=failure.exc_value)

@@ -69,7 +69,7 @@ REASONS: Final = (
     "unsupported_audio",
     "vanished",
 )
-# Why an upload ended: those reasons, and what can be wrong with a request and its recording.
+# Why an upload ended: those reasons, and faults of a request or of its recording.
 UPLOAD_REASONS: Final = tuple(
     sorted(
         {*REASONS, "bad_form", "bad_request", "damaged_audio", "late_option", "no_audio", "too_costly", "too_long"}
@@ -93,7 +93,7 @@ MESSAGES: Final = (
 # Why the port cut off a connection: too many were opening, its TLS failed, or it sent or read too slowly.
 DROPS: Final = ("not_read", "proxy_header", "tls", "too_many", "too_slow")
 
-# What became of the number of a model's instances.
+# How the number of a model's instances changed, or that a change failed.
 RAISED, LOWERED, FAILED = "raised", "lowered", "failed"
 CHANGES: Final = (RAISED, LOWERED, FAILED)
 
@@ -110,7 +110,7 @@ _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56,
 # Latency counts from the arrival of the last audio of a message, and includes waiting and computing. The buckets are
 # 50 ms wide where a service that keeps up is, and wide where it is too slow for live use.
 _LATENCY_S: Final = (0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 15)
-# This includes the silence after the last word that ends a segment: a second, unless the client sets another.
+# This includes the silence after the last word that ends a segment: a second, unless the client sets another time.
 _TO_FINAL_S: Final = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 5, 10, 20)
 # An incomplete step is at most 0.16 to 0.64 s. A client that sends everything at once is read until 10 s wait.
 _LAG_S: Final = (0.1, 0.2, 0.35, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
@@ -121,7 +121,7 @@ _LOAD_S: Final = (0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
 
 
 class LiveSession(Protocol):
-    """What the metrics need to know of a present session."""
+    """A present session, as the metrics see it."""
 
     @property
     def protocol(self) -> str:
@@ -200,17 +200,17 @@ class Metrics:
         def counter(name: str, text: str) -> Counter:
             return Counter(f"streamer_{name}", text, registry=registry)
 
-        def words(name: str, text: str, label: str, known: Collection[str]) -> Words:
-            return Words(Counter(f"streamer_{name}", text, [label], registry=registry), known)
+        def words(name: str, text: str, label: str, values: Collection[str]) -> Words:
+            return Words(Counter(f"streamer_{name}", text, [label], registry=registry), values)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
             return Histogram(f"streamer_{name}", text, registry=registry, buckets=buckets)
 
         def by_pace(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            made = Histogram(f"streamer_{name}", text, ["pace"], registry=registry, buckets=buckets)
+            family = Histogram(f"streamer_{name}", text, ["pace"], registry=registry, buckets=buckets)
             for pace in PACES:
-                made.labels(pace)
-            return made
+                family.labels(pace)
+            return family
 
         # Readiness and load.
         self.ready = gauge("ready", "1 while sessions can be served.")
@@ -236,11 +236,11 @@ class Metrics:
         unexpected = words("unexpected_failures", "Unexpected exceptions, by part of the service.", "part", PARTS)
         self._failures = {part: Failures(unexpected.labels(part).inc) for part in PARTS}
 
-        def http_failed() -> None:
+        def count_http_failure() -> None:
             self.http_errors.inc()
             unexpected.labels(HTTP).inc()
 
-        self._failures[HTTP] = Failures(http_failed)
+        self._failures[HTTP] = Failures(count_http_failure)
         # How soon results are sent.
         self.partial_latency = by_pace(
             "partial_latency_seconds", "From the arrival of the last audio of a partial until it is sent.", _LATENCY_S
@@ -346,7 +346,7 @@ class _Descriptors(Collector):
     """The open files and sockets of the process, and their limit. Only where the system reports them."""
 
     def collect(self) -> Iterable[Metric]:
-        """Count them."""
+        """Get the present numbers."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         try:
             number = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 one entry is the folder itself

@@ -1,6 +1,6 @@
 """The measurements of one session: when its audio arrived, and how much later its words were sent.
 
-It only observes: the driver reports events to it, and it asks the session for the rest.
+The driver reports events to it. The rest it reads from the session.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
 from streamer.wire import events
 from streamer.wire.events import ServerMessage
 
-# Arrivals are remembered in groups of this length, so that a client with tiny chunks costs no more than others.
+# Arrivals of audio are noted in groups of this length, so that a client with tiny chunks costs no more than others.
 GROUP_MS: Final = 40
 # A final's last word is before the silence that made it final, which a client may set to up to 10 s.
 KEPT_MS: Final = 15_000
 MOST_GROUPS: Final = 1024
-# A live client may have kept some audio until it was connected, and then be ahead by so much.
+# A live client may send at once the audio that it kept until it was connected, and then be ahead by this much.
 LEAD_MS: Final = 2_000
 
 
@@ -34,11 +34,11 @@ class SessionMetrics:
         self.protocol = protocol
         self.outgoing = 0  # messages that are being sent
         self._metrics = metrics
-        self._arrivals: deque[tuple[float, float]] = deque()  # milliseconds of audio, and when they had arrived
+        self._arrivals: deque[tuple[float, float]] = deque()  # milliseconds of audio, and when all of it had arrived
         self._received_ms = 0.0
-        self._forgotten_ms = 0.0  # arrivals of audio before this are forgotten
+        self._forgotten_ms = 0.0  # the arrivals of audio before this time were dropped
         self._cause = ""  # of the recovery under way
-        self._kept_s: dict[int, float] = {}  # the audio that each stream sends again in it
+        self._kept_s: dict[int, float] = {}  # the audio that each stream sends again in that recovery
         self._started = False
         self._finishing = False
         self._began_at: float | None = None
@@ -54,7 +54,7 @@ class SessionMetrics:
 
     @property
     def state(self) -> str:
-        """The state of its client's side, or that the client is parked."""
+        """The state of its client's side, or PARKED."""
         return PARKED if self.session.parked else self.session.state.value
 
     @property
@@ -79,11 +79,11 @@ class SessionMetrics:
 
     @property
     def pace(self) -> str:
-        """Whether the audio arrives as it is spoken, judged by its times."""
+        """REAL_TIME if the audio arrives as it is spoken, judged by its times; otherwise AHEAD."""
         return AHEAD if self._ahead and not self.session.start.live else REAL_TIME
 
-    def received(self, size: int, now: float) -> None:
-        """Note that so many bytes of audio arrived."""
+    def note_audio(self, size: int, now: float) -> None:
+        """Note that `size` bytes of audio arrived."""
         seconds = size / self.session.start.bytes_per_s
         self._metrics.received_seconds.inc(seconds)
         self._metrics.protocol_seconds.labels(self.protocol).inc(seconds)
@@ -100,60 +100,60 @@ class SessionMetrics:
         while len(arrivals) > MOST_GROUPS or arrivals[0][0] < self.session.heard_ms - KEPT_MS:
             self._forgotten_ms, _ = arrivals.popleft()
 
-    def asked(self, now: float) -> None:
-        """Note that the client or the service wants a final now: the last words are due from now on."""
+    def note_final_request(self, now: float) -> None:
+        """Note that the client or the service wants a final: the latency of the last words counts from now."""
         if self._arrivals:
             self._arrivals[-1] = (self._received_ms, now)
         if not self._started and self.session.streams:
             self._started = True
             if self._trace is not None:
-                self._trace.started(now)
+                self._trace.note_start(now)
 
-    def answered(self, seconds: float, now: float) -> None:
-        """Note that the model answered a request after so long."""
+    def note_answer(self, seconds: float, now: float) -> None:
+        """Note that the model answered a request after this time."""
         self._metrics.answer_seconds.observe(seconds)
         if self._trace is not None:
-            self._trace.answered(seconds, now)
+            self._trace.note_answer(seconds, now)
         if self.session.state is not State.CLOSED:
             lag = self.lag_s
             self._furthest_s = max(self._furthest_s, lag)
             self._metrics.lag.labels(self.pace).observe(lag)
 
-    def failed(self, stream: int, code: str, now: float) -> None:
-        """Note that a request to the model failed. Call this before the session is told."""
+    def note_failure(self, stream: int, code: str, now: float) -> None:
+        """Note that a request to the model failed. Call this before Session.fail()."""
         self._metrics.request_failures.labels(code).inc()
         # The first of several failures is the cause. The others are failed attempts to go on.
         self._cause = self._cause or code
         self._kept_s[stream] = max(self._kept_s.get(stream, 0.0), self.session.streams[stream].kept_s)
         if self._trace is not None:
-            self._trace.failed(code, now)
+            self._trace.note_failure(code, now)
 
-    def ticked(self, now: float) -> None:
-        """Check the session again, because time has passed or something happened."""
+    def check(self, now: float) -> None:
+        """Look at the session again, because time has passed or something has happened."""
         if not self._finishing and self.session.state is State.FINISHING:
             self._finishing = True
-            self.asked(now)
+            self.note_final_request(now)
 
-    def opened(self) -> None:
-        """Note that the session is ready, just before the client is told."""
+    def note_ready(self) -> None:
+        """Note that the session is ready, just before the client learns it."""
         self._metrics.sessions_opened.inc()
         self._metrics.protocol_sessions.labels(self.protocol).inc()
 
-    def moved(self) -> None:
+    def note_move(self) -> None:
         """Note that a stream goes on in another sequence, without a loss."""
         self._metrics.moves.inc()
 
-    def resumed(self) -> None:
+    def note_resumption(self) -> None:
         """Note that the client goes on over another connection."""
         self._metrics.resumes.inc()
 
-    def said(self, message: ServerMessage, now: float) -> None:
+    def note_message(self, message: ServerMessage, now: float) -> None:
         """Note that a message was sent."""
         self._metrics.messages.labels(message.type).inc()
         self._metrics.protocol_messages.labels(self.protocol).inc()
         self.outgoing -= 1
         if self._trace is not None:
-            self._trace.said(message, now)
+            self._trace.note_message(message, now)
         if isinstance(message, events.Partial):
             self._observe(self._metrics.partial_latency, message.audio_ms, now)
         elif isinstance(message, events.Final):
@@ -165,7 +165,7 @@ class SessionMetrics:
             self._metrics.replayed_seconds.inc(sum(self._kept_s.values()))
             self._cause, self._kept_s = "", {}
 
-    def ended(self, *, ready: bool) -> None:
+    def count_ending(self, *, ready: bool) -> None:
         """Count why the session ended. `ready`: whether `ready` was sent to the client."""
         if ready:
             self._metrics.sessions_ended.labels(self.session.ended_by).inc()

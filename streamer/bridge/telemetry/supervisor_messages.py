@@ -1,7 +1,7 @@
-"""Messages to the supervisor that started the service: ready, stopping, and that the event loop still turns.
+"""Tells the supervisor that started the service that it is ready, that it stops, and that its event loop still runs.
 
 systemd listens at a Unix datagram socket, whose path is in NOTIFY_SOCKET (`Type=notify`, docs/how-to/deployment.md).
-Other supervisors that understand the same messages set the same variables. Without them nothing is sent.
+Other supervisors that understand the same messages set the same variables. Without these variables nothing is sent.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ SHARE_OF_WATCHDOG: Final = 1 / 3
 
 
 class SupervisorMessages:
-    """Sends the messages. Inside `async with`, the event loop also says regularly that it still turns."""
+    """Sends the messages. Inside `async with`, it also reports regularly that the event loop still runs."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Take what a supervisor has put into the environment."""
+        """`environment`: with the variables that a supervisor has set."""
         self._address = _address(environment.get(SOCKET_VARIABLE, ""))
         self._every_s = _watchdog_s(environment) * SHARE_OF_WATCHDOG
-        self._beating: asyncio.Task[None] | None = None
+        self._beats: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> SupervisorMessages:
         if self._address and self._every_s:
-            self._beating = asyncio.create_task(self._beat())
+            self._beats = asyncio.create_task(self._beat())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
 
     def ready(self) -> None:
-        """Say that the port answers and that the models are ready."""
+        """Report that the port answers and that the models are ready."""
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """Say that the service is shutting down. It may take as long as --drain-limit, and a little longer."""
+        """Report that the service is shutting down, which takes a little longer than --drain-limit at most."""
         self._send("STOPPING=1")
 
     async def _beat(self) -> None:
@@ -71,14 +71,14 @@ class SupervisorMessages:
 
 
 def _address(path: str) -> str:
-    """The address of the socket. A path with @ in front is a name in the abstract namespace; others are not meant."""
+    """Return the address of the socket, or "". A path with @ in front is a name in the abstract namespace."""
     if path.startswith("@"):
         return f"\0{path[1:]}"
     return path if path.startswith("/") else ""
 
 
 def _watchdog_s(environment: Mapping[str, str]) -> float:
-    """The supervisor's limit between two messages; 0 if it wants none, or wants them from another process."""
+    """Return the supervisor's limit between two messages; 0 if it wants none, or wants them from another process."""
     limit, process = environment.get(WATCHDOG_VARIABLE, ""), environment.get(PID_VARIABLE, "")
     if not limit.isdecimal() or (process and process != str(os.getpid())):
         return 0.0

@@ -1,8 +1,8 @@
 """OpenTelemetry traces, if they are enabled: every session is a trace.
 
 Its spans are the session itself, its admission, each segment up to its final (with the number and duration of requests
-to the model), each recovery, and slow requests. Other requests have no span, as there are three a second. Spans contain
-times and numbers, but no words. This needs the packages of the extra `traces`; without traces, nothing is loaded.
+to the model), each recovery, and slow requests. Other requests have no span, because there are three a second. Spans
+contain times and numbers, but no words. The packages of the extra `traces` are needed, and are imported only then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SLOW_S: Final = 1.0
 # How long one export may take, and how long the collector may take for the rest at the end.
 EXPORT_LIMIT_S: Final = 3.0
 GIVE_UP_LIMIT_S: Final = 1.0
-# Endings that are faults of the service.
+# Codes of endings that are faults of the service.
 FAULTS: Final = ("failed", "internal", "cut_off")
 
 
@@ -37,11 +37,11 @@ COLLECTORS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 
 
 class TracesError(Exception):
-    """Traces are enabled but not possible. The message is a sentence for the user."""
+    """Traces are enabled but cannot be sent. The message is a sentence for the user."""
 
 
 class Tracing:
-    """Sends traces to a collector. What the collector does not take in time is dropped, and sessions do not wait."""
+    """Sends traces to a collector. Sessions do not wait for it: spans that it does not take in time are dropped."""
 
     def __init__(self, processor: SpanProcessor, give_up: Callable[[], None] | None = None) -> None:
         """`give_up`: stops a processor that waits for its collector."""
@@ -85,30 +85,30 @@ class Tracing:
         return self._tracer.start_span(name, context, attributes=dict(attributes), start_time=nanoseconds(began))
 
     def close(self) -> None:
-        """Send what is left, within a few seconds."""
-        # The library would otherwise try for half a minute.
-        ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
-        ending.start()
-        ending.join(EXPORT_LIMIT_S)
-        if ending.is_alive() and self._give_up is not None:
+        """Send the remaining spans, within a few seconds."""
+        # In this thread, the library would try for half a minute.
+        shutdown = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        shutdown.start()
+        shutdown.join(EXPORT_LIMIT_S)
+        if shutdown.is_alive() and self._give_up is not None:
             self._give_up()
-            ending.join(GIVE_UP_LIMIT_S)
+            shutdown.join(GIVE_UP_LIMIT_S)
 
 
 class Trace:
-    """The trace of one session. SessionMetrics reports to it what happens."""
+    """The trace of one session. SessionMetrics reports events to it."""
 
     def __init__(self, tracing: Tracing, session: Session, protocol: str) -> None:
         self._tracing = tracing
         self._session = session
         now = time.monotonic()
         self._root = tracing.span("session", now, {"session.id": session.number, "streamer.protocol": protocol})
-        self._since = now  # when the last final was sent, or `ready`, or the session was started or opened
+        self._since = now  # when the present part began: at the opening, at `start`, at `ready` or after the last final
         self._requests = 0
         self._answer_s = self._slowest_s = 0.0
         self._cause = ""
 
-    def started(self, now: float) -> None:
+    def note_start(self, now: float) -> None:
         """Note that `start` came."""
         start = self._session.start
         self._root.set_attributes(
@@ -122,20 +122,20 @@ class Trace:
         )
         self._since = now
 
-    def answered(self, seconds: float, now: float) -> None:
-        """Note that a request was answered after so long."""
+    def note_answer(self, seconds: float, now: float) -> None:
+        """Note that a request was answered after this time."""
         self._requests += 1
         self._answer_s += seconds
         self._slowest_s = max(self._slowest_s, seconds)
         if seconds >= SLOW_S:
             self._part("request", now - seconds, now)
 
-    def failed(self, code: str, now: float) -> None:
+    def note_failure(self, code: str, now: float) -> None:
         """Note that a request failed."""
         self._cause = self._cause or code
         self._root.add_event("request failed", {"code": code}, nanoseconds(now))
 
-    def said(self, message: ServerMessage, now: float) -> None:
+    def note_message(self, message: ServerMessage, now: float) -> None:
         """Note that a message was sent."""
         if isinstance(message, events.Ready):
             self._part("admission", self._since, now)
@@ -147,8 +147,8 @@ class Trace:
             numbers = {"segment": message.segment, "start_ms": message.start_ms, "end_ms": message.end_ms}
             if message.channel is not None:
                 numbers["channel"] = message.channel
-            asked = {"requests": self._requests, "answer_s": self._answer_s, "slowest_answer_s": self._slowest_s}
-            self._part("segment", self._since, now, **numbers, **asked)
+            answers = {"requests": self._requests, "answer_s": self._answer_s, "slowest_answer_s": self._slowest_s}
+            self._part("segment", self._since, now, **numbers, **answers)
             self._since, self._requests, self._answer_s, self._slowest_s = now, 0, 0.0, 0.0
 
     def end(self, now: float) -> None:
@@ -162,8 +162,8 @@ class Trace:
         self._root.end(nanoseconds(now))
 
     def _part(self, name: str, began: float, now: float, **attributes: Any) -> None:
-        named = {f"streamer.{key}": value for key, value in attributes.items()}
-        self._tracing.span(name, began, named, self._root).end(nanoseconds(now))
+        prefixed = {f"streamer.{key}": value for key, value in attributes.items()}
+        self._tracing.span(name, began, prefixed, self._root).end(nanoseconds(now))
 
 
 def nanoseconds(at: float) -> int:

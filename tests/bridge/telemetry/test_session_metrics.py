@@ -27,11 +27,11 @@ class Watched(Driven):
 
     def audio(self, data: bytes) -> None:
         super().audio(data)
-        self.watch.received(len(data), self.now)
+        self.watch.note_audio(len(data), self.now)
 
     def text(self, text: str) -> None:
         super().text(text)
-        self.watch.asked(self.now)
+        self.watch.note_final_request(self.now)
 
     def says(self, kind: str, audio_ms: int, end_ms: int = 0) -> None:
         messages: dict[str, Partial | Final | Done] = {
@@ -39,7 +39,7 @@ class Watched(Driven):
             "final": Final(0, "a", 0, end_ms, audio_ms, 0.5),
             "done": Done(audio_ms),
         }
-        self.watch.said(messages[kind], self.now)
+        self.watch.note_message(messages[kind], self.now)
 
     def observed(self, name: str, pace: str = "real_time") -> tuple[float, float]:
         """Return the sum of seconds that were observed, and their number."""
@@ -89,9 +89,9 @@ def test_end_by_the_service_is_due_from_then() -> None:
     watched.audio(bytes(SECOND))
     watched.now += 30
     watched.session.drain()
-    watched.watch.ticked(watched.now)
+    watched.watch.check(watched.now)
     watched.now += 0.5
-    watched.watch.ticked(watched.now)
+    watched.watch.check(watched.now)
     watched.says("final", audio_ms=1000, end_ms=1000)
     assert watched.observed("final_latency") == (0.5, 1)
 
@@ -135,10 +135,10 @@ def test_lag_of_a_session_is_where_it_was_most() -> None:
     watched = Watched('{"type":"start","live":true}')
     for seconds in (1, 3):
         watched.audio(bytes(seconds * SECOND))
-        watched.watch.answered(0.1, watched.now)
+        watched.watch.note_answer(0.1, watched.now)
     for _ in range(3):
         watched.exchange()
-        watched.watch.answered(0.1, watched.now)
+        watched.watch.note_answer(0.1, watched.now)
     assert watched.watch.lag_s < 1
     assert watched.observed("session_lag") == (0, 0)
     watched.watch.end(watched.now)
@@ -194,11 +194,11 @@ def test_a_recovery_is_one_whatever_it_took() -> None:
     watched.audio(bytes(SECOND))
     assert watched.request() is not None
     kept = watched.session.streams[0].kept_s
-    watched.watch.failed(0, "overdue", watched.now)
+    watched.watch.note_failure(0, "overdue", watched.now)
     for _ in range(3):
-        watched.watch.failed(0, "unavailable", watched.now)
+        watched.watch.note_failure(0, "unavailable", watched.now)
     assert figures(watched.metrics)['streamer_recoveries_total{cause="overdue"}'] == 0
-    watched.watch.said(Recovered(1500), watched.now)
+    watched.watch.note_message(Recovered(1500), watched.now)
     seen = figures(watched.metrics)
     assert seen['streamer_recoveries_total{cause="overdue"}'] == 1
     assert seen['streamer_recoveries_total{cause="unavailable"}'] == 0
