@@ -1,7 +1,7 @@
-"""The audio of a websocket that comes in a container, such as WebM: decoded in a process of its own while it arrives.
+"""Decodes the audio of a websocket that comes in a container, such as WebM, in a separate process while it arrives.
 
-One task takes messages of the client and feeds the decoder, another takes what it decodes. Both wait while the session
-does not read, so nothing piles up.
+One task takes messages of the client and feeds the decoder. Another one takes the decoded audio. Both wait while the
+session does not read, so nothing piles up.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, NotTaken,
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Step
 from streamer.wire.upload import Problem
 
-# Steps that wait for the session.
-_MOST_WAITING: Final = 4
-# A flush is about all audio that was sent, so the decoder gets this long to decode it. It is looked at so often.
-_LONGEST_SETTLING_S: Final = 10.0
-_LOOK_EVERY_S: Final = 0.02
-# Some formats are decoded only when all of them has come. Meanwhile their client is not idle.
-_STIR_EVERY_S: Final = 2.0
+_MOST_WAITING: Final = 4  # steps that wait for the session
+# A flush is for all audio that was sent before it, so it waits until the decoder has decoded that audio.
+_SETTLING_LIMIT_S: Final = 10.0
+_CHECK_EVERY_S: Final = 0.02  # whether the decoder has done so
+# Some formats can be decoded only when the whole recording has come. Until then, the session gets a step without audio
+# at this interval, because its client is not idle.
+_KEEPALIVE_EVERY_S: Final = 2.0
 
 
 class ContainerFeed:
@@ -36,15 +36,15 @@ class ContainerFeed:
         self._tasks: list[asyncio.Task[None]] = []
         self._decoding: Decoding | None = None
         self._decoded_at = 0.0
-        self._taken = asyncio.Event()  # the session has taken what the decoder gave last
-        self._taken.set()
-        self._stirred_at = 0.0
-        self._over = False  # the decoder gives nothing more
+        self._room = asyncio.Event()  # the session has taken the audio that was decoded last
+        self._room.set()
+        self._kept_alive_at = 0.0
+        self._over = False  # the decoder has ended
         self._ending = False  # the client has ended its audio
         self._failure: BaseException | None = None
 
     async def next(self, websocket: WebSocket, dialect: Dialect) -> Step:
-        """Wait for the next step. ConnectionEnded at the end."""
+        """Wait for the next step. Raise ConnectionEnded at the end."""
         if not self._tasks:
             self._begin(self._listen(websocket, dialect))
         if self._failure is not None:
@@ -56,7 +56,7 @@ class ContainerFeed:
         return step
 
     async def release(self) -> None:
-        """End everything, whatever is under way."""
+        """Stop both tasks and the decoder."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -65,12 +65,12 @@ class ContainerFeed:
             await self._decoding.finish()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(self._guarded(work)))
+        self._tasks.append(asyncio.create_task(self._guard(work)))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception as error:  # also ConnectionEnded: whoever waits for the next step gets it
+        except Exception as error:  # also ConnectionEnded: next() raises it
             await self._steps.put(error)
 
     async def _listen(self, websocket: WebSocket, dialect: Dialect) -> None:
@@ -95,27 +95,27 @@ class ContainerFeed:
                 self._decoding = await Decoding.begin(self._limits, None, separate=self._separate)
             except OSError:
                 self._over = True
-                why = "The service cannot decode a recording now; try again later."
-                await self._put(dialect.undecodable(Problem("busy", why)))
+                reason = "The service cannot decode a recording now; try again later."
+                await self._put(dialect.undecodable(Problem("busy", reason)))
                 return
             self._begin(self._decode(self._decoding, dialect))
-        with suppress(NotTaken):  # it has ended, and has said why
+        with suppress(NotTaken):  # the decoder has ended, and its last frame says why
             await self._decoding.feed(data)
         now = asyncio.get_running_loop().time()
-        if now - max(self._decoded_at, self._stirred_at) >= _STIR_EVERY_S:
-            self._stirred_at = now
+        if now - max(self._decoded_at, self._kept_alive_at) >= _KEEPALIVE_EVERY_S:
+            self._kept_alive_at = now
             await self._put(dialect.waiting())
 
     async def _decode(self, decoding: Decoding, dialect: Dialect) -> None:
-        """Take what the decoder gives."""
+        """Take the frames of the decoder."""
         loop = asyncio.get_running_loop()
         while True:
             frame = await decoding.next()
             self._decoded_at = loop.time()
             if isinstance(frame, Samples):
-                self._taken.clear()
+                self._room.clear()
                 await self._steps.put(frame.pcm)
-                self._taken.set()
+                self._room.set()
                 self._decoded_at = loop.time()
             elif isinstance(frame, Opened):
                 await self._put(dialect.opened(frame.channels))
@@ -123,23 +123,23 @@ class ContainerFeed:
                 self._over = True
                 if isinstance(frame, DecoderProblem):
                     await self._put(dialect.undecodable(Problem(frame.code.value, frame.message)))
-                elif self._ending:  # otherwise the recording knows its own length, and its client has yet to say so
+                elif self._ending:  # otherwise the recording has an end of its own, and the client will still end it
                     await self._steps.put(STOP)
                 return
 
     async def _settle(self) -> None:
-        """Wait until the decoder has nothing more to give for now."""
+        """Wait until the decoder has decoded all that it can for now."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _LONGEST_SETTLING_S
+        deadline = loop.time() + _SETTLING_LIMIT_S
         while self._decoding is not None and not self._over and loop.time() < deadline:
-            if not self._taken.is_set():
-                # While the session takes nothing, as during a recovery, the decoder waits too, and has more to give.
+            if not self._room.is_set():
+                # While the session takes nothing, as in a recovery, the decoder waits too. This time does not count.
                 blocked_at = loop.time()
-                await self._taken.wait()
+                await self._room.wait()
                 deadline += loop.time() - blocked_at
             elif self._decoding.at_rest():
                 return
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_CHECK_EVERY_S)
 
     async def _put(self, steps: Iterable[Step]) -> None:
         for step in steps:

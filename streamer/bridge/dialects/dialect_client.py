@@ -1,7 +1,7 @@
-"""A client that speaks a dialect, as its session sees it.
+"""The client of a session that speaks a dialect, the format of another service.
 
-It looks like a native websocket to the driver, so limits, quotas, the replay after a failure and the shutdown are the
-same code. Its dialect translates in both directions.
+To the driver it looks like a native websocket, so limits, quotas, the replay after a failure and the shutdown are the
+same code. The dialect translates in both directions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DialectClient:
         self._sending = asyncio.Lock()  # replies come from another task than messages
 
     async def release(self) -> None:
-        """End what works for it."""
+        """Stop the decoder, if there is one."""
         if self._feed is not None:
             await self._feed.release()
 
@@ -43,7 +43,7 @@ class DialectClient:
     unintelligible = property(lambda self: self._websocket.unintelligible)
 
     async def receive(self) -> str | bytes:
-        """Wait for the next message or audio for the session. ConnectionEnded at the end."""
+        """Wait for the next message or audio for the session. Raise ConnectionEnded at the end."""
         while True:
             for step in self._steps:
                 if isinstance(step, (str, bytes)):
@@ -54,16 +54,16 @@ class DialectClient:
             else:
                 self._steps = iter(self._dialect.receive(await self._websocket.receive()))
 
-    async def send(self, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
-        """Send messages in the format of the client. NotRead, ConnectionEnded."""
+    async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool:
+        """Send messages in the format of the client. Raise NotRead or ConnectionEnded if that fails."""
         deadline = asyncio.get_running_loop().time() + SEND_LIMIT_S
         for message in messages:
-            if isinstance(message.message, Starting):  # other formats have no word for it
+            if isinstance(message.message, Starting):  # other formats have no such message
                 continue
             for text in self._dialect.tell(message.message):
                 async with self._sending:
                     await self._websocket.say(text, deadline)
-            sent(message)
+            on_sent(message)
         return True
 
     def close(self, code: int, reason: str) -> asyncio.Task[None]:
@@ -71,7 +71,7 @@ class DialectClient:
         return self._websocket.close(*self._dialect.close(code, reason))
 
     async def drop(self, code: CloseCode, reason: str) -> None:
-        """Close the websocket, whatever is under way."""
+        """Close the websocket, even if something is being sent."""
         await self._websocket.drop(*self._dialect.close(code, reason))
 
     async def until_closed(self) -> None:
@@ -83,7 +83,7 @@ class DialectClient:
         await self._websocket.until_lost()
 
     async def pause(self, seconds: float) -> None:
-        """Read no messages for so long."""
+        """Wait this long before reading more messages."""
         await self._websocket.pause(seconds)
 
     def ignore_rest(self) -> None:

@@ -33,7 +33,7 @@ from streamer.wire.upload import JSON, Problem
 
 log = Log("streamer.bridge")
 
-# More options than there are, with all hotwords.
+# The most options of a query: more than exist, with all hotwords.
 _MOST_OPTIONS: Final = 400
 
 
@@ -62,15 +62,15 @@ class Dialects:
         """Close the websockets that have no session now, because the service shuts down."""
         self._successions.drain()
 
-    def route(self, kind: type[Dialect], posted: Route | None = None) -> Route:
-        """Return the route for this dialect. `posted`: what the same path does with a POST."""
-        methods = {"GET": self._explain, **(posted.methods if posted is not None else {})}
-        largest_body = posted.largest_body if posted is not None else 0
+    def route(self, kind: type[Dialect], recordings: Route | None = None) -> Route:
+        """Return the route for this dialect. `recordings`: the route whose methods the same path also has."""
+        recordings = recordings or Route()
+        methods = {"GET": self._explain, **recordings.methods}
         shared = self._policy.access.admits_page
-        return Route(methods, partial(self._admit, kind), largest_body, _complaints(kind), shared=shared)
+        return Route(methods, partial(self._admit, kind), recordings.largest_body, _complain_as(kind), shared=shared)
 
     def opening(self, request: Request) -> Opening:
-        """Describe a request to its dialect. HttpError if it has too many options."""
+        """Describe a request to its dialect. Raise HttpError if it has too many options."""
         try:
             query = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MOST_OPTIONS, errors="replace")
         except ValueError:
@@ -104,7 +104,7 @@ class Dialects:
         except (WireError, Refused) as refused:
             admittance.leave()
             self._count(refused.code, kind.protocol)
-            raise _refused(Problem(refused.code, refused.message)) from None
+            raise _error(Problem(refused.code, refused.message)) from None
         except BaseException:
             admittance.leave()
             raise
@@ -146,16 +146,16 @@ def new_id() -> str:
 
 
 def now() -> str:
-    """The present time, in the form of JSON."""
+    """Return the present time as text in the form of ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _refused(problem: Problem) -> HttpError:
+def _error(problem: Problem) -> HttpError:
     headers = {"Retry-After": str(problem.retry_s)} if problem.retry_s else {}
     return HttpError(HTTPStatus(problem.status), problem.code, problem.message, headers)
 
 
-def _complaints(kind: type[Dialect]) -> Callable[[HttpError], Response]:
+def _complain_as(kind: type[Dialect]) -> Callable[[HttpError], Response]:
     def complain(error: HttpError) -> Response:
         status, text = kind.refusal(error.code, error.message, error.status, new_id())
         return content(HTTPStatus(status), JSON, text.encode())

@@ -19,7 +19,7 @@ _LARGEST_BODY: Final = 64 * 1024
 
 
 class OpenAIRealtimePaths:
-    """The websocket, and the refusal of keys for a short time."""
+    """The websocket, and the refusal of short-lived keys, which OpenAI's clients may ask for."""
 
     def __init__(self, dialects: Dialects, access: AccessRules) -> None:
         self._dialects = dialects

@@ -20,12 +20,12 @@ from streamer.bridge.upstreams.admission import Refused
 from streamer.wire.dialects.dialect import STOP, Dialect, Hangup, Reply, Step
 from streamer.wire.errors import CloseCode
 
-# A client that sends nothing for so long gives its slot back, and gets another one with its next audio. If the limit
-# of sessions is shorter, half of that.
+# If a client sends nothing for this time, its session ends and gives its slot back; another one begins with its next
+# audio. If the idle limit of sessions is shorter than twice this time, half of that limit counts.
 REST_AFTER_S: Final = 30.0
-# A client that sends nothing for so long is closed.
+# The websocket of a client that sends nothing for this time is closed.
 LONGEST_REST_S: Final = 3600.0
-# Websockets that may rest at a time; further ones are refused.
+# The most websockets that rest at a time; further ones are refused.
 MOST_RESTING: Final = 256
 
 
@@ -36,11 +36,11 @@ class Talk:
         self.websocket = websocket
         self.dialect = dialect
         self._steps: Iterator[Step] = iter(dialect.greet())
-        self._texts: deque[str] = deque()  # at most those of one step and of one message
+        self._texts: deque[str] = deque()  # at most the texts of one step and of one message
         self._sending = asyncio.Lock()
 
     async def next(self, limit_s: float) -> str | bytes:
-        """Wait for the next step for a session. ConnectionEnded, or TimeoutError if the client sends nothing."""
+        """Wait for the next step for a session. Raise ConnectionEnded, or TimeoutError if the client sends nothing."""
         while True:
             for step in self._steps:
                 if isinstance(step, (str, bytes)):
@@ -50,18 +50,18 @@ class Talk:
             self._steps = iter(self.dialect.receive(message))
 
     def rest(self) -> None:
-        """Let the session end, because its client sends nothing."""
+        """End the present session, because its client sends nothing."""
         self._steps = iter(self.dialect.rest())
 
     async def say(self, texts: Iterable[str], deadline: float) -> None:
-        """Send texts, in the order in which the dialect made them, whoever sends them. NotRead, ConnectionEnded."""
+        """Send texts, in the order in which the dialect made them, even if two tasks call this at the same time."""
         self._texts.extend(texts)
         async with self._sending:
             while self._texts:
                 await self.websocket.say(self._texts.popleft(), deadline)
 
     async def end(self, code: str, message: str, close_code: int, reason: str) -> None:
-        """Say why the websocket is closed while it rests, and close it."""
+        """Close a resting websocket, after a message that says why."""
         try:
             await self.say(self.dialect.fail(code, message), _deadline())
         except (NotRead, ConnectionEnded):
@@ -85,7 +85,7 @@ class SuccessiveClient(DialectClient):
 
     def __init__(self, talk: Talk, start: str, rest_after_s: float) -> None:
         super().__init__(talk.websocket, talk.dialect, None)
-        self.finished = False  # as it should: another session may follow
+        self.finished = False  # the session has ended in order, so another one may follow
         self._talk = talk
         self._start = start
         self._rest_after_s = rest_after_s
@@ -99,7 +99,7 @@ class SuccessiveClient(DialectClient):
     goodbye = property(lambda self: self.finished or self._websocket.goodbye)
 
     async def receive(self) -> str | bytes:
-        """Return `start`, then what follows up to STOP. ConnectionEnded at the end."""
+        """Return `start`, and then each step up to STOP. Raise ConnectionEnded at the end."""
         if self._start:
             start, self._start = self._start, ""
             return start
@@ -114,12 +114,12 @@ class SuccessiveClient(DialectClient):
         await self._over.wait()
         raise ConnectionEnded
 
-    async def send(self, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
-        """Send messages in the format of the client. NotRead, ConnectionEnded."""
+    async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool:
+        """Send messages in the format of the client. Raise NotRead or ConnectionEnded if that fails."""
         deadline = _deadline()
         for message in messages:
             await self._talk.say(self._dialect.tell(message.message), deadline)
-            sent(message)
+            on_sent(message)
         return True
 
     def close(self, code: int, reason: str) -> asyncio.Task[None]:
@@ -134,7 +134,7 @@ class SuccessiveClient(DialectClient):
         return self._end
 
     async def drop(self, code: CloseCode, reason: str) -> None:
-        """Close the websocket, whatever is under way, unless the session is done."""
+        """Close the websocket, even if something is being sent, unless the session has ended in order."""
         if not self.finished:
             await super().drop(code, reason)
             self._over.set()
@@ -150,7 +150,7 @@ class Successions:
         self._draining = False
 
     def check(self) -> None:
-        """Raise Refused if too many rest already."""
+        """Raise Refused if too many websockets rest already."""
         if len(self._resting) >= MOST_RESTING:
             raise Refused("busy", f"{MOST_RESTING} connections send no audio, the maximum; try again later.")
 
@@ -167,7 +167,7 @@ class Successions:
                 return
 
     def drain(self) -> None:
-        """Close those that rest, because the service shuts down. The others are closed at the end of their sessions."""
+        """Close the resting websockets, because the service shuts down. The others are closed after their sessions."""
         self._draining = True
         for talk in list(self._resting):
             self._dismiss(talk)
@@ -179,15 +179,15 @@ class Successions:
         end.add_done_callback(self._ends.discard)
 
     async def _next_start(self, talk: Talk) -> str:
-        """Wait for the start of the next session. ConnectionEnded if none comes."""
+        """Wait for the start of the next session. Raise ConnectionEnded if none comes."""
         self._resting.add(talk)
         if self._draining:
             self._dismiss(talk)
         try:
             step = await talk.next(LONGEST_REST_S)
         except asyncio.TimeoutError:
-            why = f"Nothing came for {LONGEST_REST_S:g} s; connect again when there is audio."
-            await talk.end("session_expired", why, CloseCode.DONE, why)
+            reason = f"Nothing came for {LONGEST_REST_S:g} s; connect again when there is audio."
+            await talk.end("session_expired", reason, CloseCode.DONE, reason)
             raise ConnectionEnded from None
         finally:
             self._resting.discard(talk)

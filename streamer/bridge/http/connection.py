@@ -25,19 +25,19 @@ from streamer.wire.errors import CloseCode
 IDLE_LIMIT_S = 15.0
 # A client that does not read a piece of its answer for so long is cut off.
 ANSWER_LIMIT_S = 10.0
-# A client that has ended its side still gets its answer if that is ready within this time.
+# A client that has ended its side still gets its answer if the answer is ready within this time.
 HALF_CLOSED_LIMIT_S = 5.0
 # After the last answer, further data from the client is discarded for so long, so that the client can read the answer.
 LINGER_S = 2.0
-# When so many bytes wait to be parsed, the socket is not read any further.
+# While this many bytes wait to be parsed, the socket is not read.
 UNREAD_MARK = 64 * 1024
-# If at most this much of an unwanted body is missing, it is read to its end. Otherwise the connection is closed.
+# If no more than this is missing of an unwanted body, it is read to its end. Otherwise the connection is closed.
 MOST_UNWANTED = 64 * 1024
-# So many bytes are parsed at a time, so that many small pieces of one client do not delay the others.
+# The bytes that are parsed at a time. The limit keeps many small pieces of one client from delaying the others.
 _SLICE = 16 * 1024
 _MOST_PIECES = 256
-# The time that a body may take is given for so many bytes; see routes.BODY_PACE_S.
-_PACE = 1024
+# routes.BODY_PACE_S is the time for this many bytes of a body.
+_PACE_BYTES = 1024
 
 TOO_SLOW: Final = "too_slow"
 _WITHOUT_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
@@ -50,8 +50,8 @@ class Terms:
     routes: Routes
     counts: ConnectionCounts
     failures: Failures
-    dropped: Callable[[str], None]  # is called with the reason when a connection is cut off
-    protection: Callable[[Headers], Mapping[str, str]]  # header fields to send with every answer
+    on_drop: Callable[[str], None]  # is called with the reason when a connection is cut off
+    protection: Callable[[Headers], Mapping[str, str]]  # returns header fields to send with every answer
     head_limit_s: float  # for TLS and the first request's head together, and for each head that follows
     ending: bool = False  # connections are not kept for another request any more
 
@@ -63,18 +63,18 @@ class _Cut(Exception):
 class Connection(Channel):
     """A connection that speaks HTTP."""
 
-    def __init__(self, terms: Terms, counted: CountedConnection, peer: str, deadline: float) -> None:
-        """`deadline`: the time of the loop by which the head of the first request must have come."""
-        super().__init__(terms.dropped)
+    def __init__(self, terms: Terms, entry: CountedConnection, peer: str, deadline: float) -> None:
+        """`deadline`: the time of the loop at which the head of the first request must have come."""
+        super().__init__(terms.on_drop)
         self._terms = terms
-        self._counted = counted
+        self._entry = entry
         self.peer = peer  # the address of the client, or of the proxy that speaks for it
         self._deadline = deadline
         self._framing = Framing()
         self._arrival: asyncio.Future[None] | None = None
         self._ended = False  # the client has ended its side
+        self._end_fed = False  # the framing knows that the client has ended its side
         self._discarding = False
-        self._told_end = False  # and the framing has been told so
         self._task: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
@@ -95,39 +95,39 @@ class Connection(Channel):
     @property
     def waits(self) -> bool:
         """Whether no request is under way."""
-        return self._counted.state not in (ANSWERING, WEBSOCKET)
+        return self._entry.state not in (ANSWERING, WEBSOCKET)
 
     # Called by asyncio
 
     def data_received(self, data: bytes) -> None:
-        """Data of the client has arrived."""
+        """Take data of the client."""
         if not self._discarding:
             self._unread += data
-        self._stir()
+        self._wake_reader()
         self.balance()
 
     def eof_received(self) -> bool:
-        """The client sends no more. It may still read, or it may be gone: both look the same."""
+        """Note that the client sends no more. It may still read, or it may be gone: both look the same."""
         self._ended = True
-        self._stir()
+        self._wake_reader()
         self.end_by(HALF_CLOSED_LIMIT_S)
         return self._transport is not None and self._transport.can_write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is lost, so no answer is needed."""
+        """Note that the connection is lost, and stop working on an answer."""
         super().connection_lost(exc)
         if self._task is not None:
             self._task.cancel()
 
     @property
     def wants_more(self) -> bool:
-        """Whether the socket is to be read."""
+        """Whether the socket should be read."""
         return self._discarding or (not self._clogged and len(self._unread) < UNREAD_MARK)
 
     # A request and its answer
 
     async def _exchange(self) -> bool:
-        """Read and answer one request. Return whether another can follow."""
+        """Read and answer one request. Return whether another one can follow."""
         request: Request | None = None
         route: Route | None = None
         body: AsyncGenerator[bytes, None] | None = None
@@ -137,7 +137,7 @@ class Connection(Channel):
                 await self._end()
                 return False
             crowded = not self._terms.counts.room_for_answering
-            self._counted.move(ANSWERING)
+            self._entry.move(ANSWERING)
             path, query = split_target(head.target)
             request = Request(head.method, path, query, head.headers, self.peer, head.version)
             if crowded:
@@ -159,8 +159,8 @@ class Connection(Channel):
             raise
         except Exception as error:
             self._terms.failures.report("a request failed", error)
-            failed = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
-            response = refusal(failed, request, route)
+            failure = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
+            response = refusal(failure, request, route)
         if route is not None and request is not None:
             response.headers.update(route.permission(request))
         try:
@@ -170,8 +170,8 @@ class Connection(Channel):
 
     async def _next_head(self) -> Head | None:
         """Return the head of the next request; None if none comes. HttpError if it is not valid."""
-        if self._counted.state == ANSWERING:
-            if not await self._next_is_coming():
+        if self._entry.state == ANSWERING:
+            if not await self._await_next_request():
                 return None
             self._deadline = self._loop.time() + self._terms.head_limit_s
         while True:
@@ -184,17 +184,17 @@ class Connection(Channel):
                 if not await self._feed(self._deadline):
                     return None
             except asyncio.TimeoutError:
-                self.dropped(TOO_SLOW)
+                self.on_drop(TOO_SLOW)
                 raise _Cut from None
 
-    async def _next_is_coming(self) -> bool:
-        """Wait for the first byte of another request, for a while."""
+    async def _await_next_request(self) -> bool:
+        """Wait for the first byte of another request. Return False if none comes within the limit."""
         if self._unread or self._framing.holds_bytes:
-            self._counted.move(IDLE)
+            self._entry.move(IDLE)
             return True
         if self._ended or self._terms.ending or not self._terms.counts.room_for_idle:
             return False
-        self._counted.move(IDLE)
+        self._entry.move(IDLE)
         with suppress(asyncio.TimeoutError):
             await self._arrive(self._loop.time() + IDLE_LIMIT_S)
         return bool(self._unread)
@@ -209,7 +209,7 @@ class Connection(Channel):
                 total, slow = total + len(piece), slow + len(piece)
                 if total > route.largest_body:
                     raise _too_large(route.largest_body)
-                if slow >= _PACE:
+                if slow >= _PACE_BYTES:
                     slow, patience = 0, route.body_pace_s
                 yield piece
                 await asyncio.sleep(0)  # let other tasks run, even if more of the body is here already
@@ -221,7 +221,7 @@ class Connection(Channel):
                 if not await self._feed(began + patience):
                     raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The connection ended within the body.")
             except asyncio.TimeoutError:
-                self.dropped(TOO_SLOW)
+                self.on_drop(TOO_SLOW)
                 why = f"The body arrives too slowly: each KiB may take at most {route.body_pace_s:g} s."
                 raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", why) from None
             # Only the time spent waiting counts. The handler may take longer.
@@ -237,7 +237,7 @@ class Connection(Channel):
     async def _answer(
         self, response: Response, request: Request | None, body: AsyncGenerator[bytes, None] | None
     ) -> bool:
-        """Send an answer. Return whether another request can follow. `body`: the request's, which is closed then."""
+        """Send an answer, and close the request's body. Return whether another request can follow."""
         framing = self._framing
         headers = {"Date": formatdate(usegmt=True), "Server": "streamer"}
         headers.update(self._terms.protection(request.headers if request is not None else Headers()))
@@ -247,11 +247,11 @@ class Connection(Channel):
         keep = request is not None and request.version != "1.0" and self._worth_keeping
         if not keep:
             headers["Connection"] = "close"
-        said = framing.head(response.status, headers)
+        head = framing.head(response.status, headers)
         if isinstance(response.body, bytes):
-            await self._write(said + (framing.piece(response.body) if response.body else b"") + framing.end())
+            await self._write(head + (framing.piece(response.body) if response.body else b"") + framing.end())
         else:
-            await self._write(said)
+            await self._write(head)
             await self._stream(response.body)
         await _release(response, body)
         if keep and await self._skip() and framing.next_cycle():
@@ -261,7 +261,7 @@ class Connection(Channel):
 
     @property
     def _worth_keeping(self) -> bool:
-        """Whether another request can follow, once the rest of this one is discarded."""
+        """Whether the connection can be kept for another request, once the rest of this one is discarded."""
         left = self._framing.left
         little = left is not None and left <= MOST_UNWANTED and not (left and self._framing.awaits_consent)
         return little and not (self._framing.broken or self._ended or self._terms.ending)
@@ -274,7 +274,7 @@ class Connection(Channel):
                     if piece:
                         await self._write(self._framing.piece(piece))
                         await asyncio.sleep(0)
-        except HttpError:  # the answer has begun, so the error can only be shown by cutting it off
+        except HttpError:  # the answer has begun, so only cutting it off can show the error
             raise _Cut from None
         finally:
             if isinstance(pieces, AsyncGenerator):
@@ -282,7 +282,7 @@ class Connection(Channel):
         await self._write(self._framing.end())
 
     async def _skip(self) -> bool:
-        """Read and discard the rest of a body. Return whether all of it came."""
+        """Read and discard the rest of a body. Return whether all of it has come."""
         deadline = self._loop.time() + LINGER_S
         try:
             while not self._framing.whole:
@@ -299,19 +299,19 @@ class Connection(Channel):
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket must not have a body.")
         if self._ended or self.lost or self._transport is None:
             raise _Cut
-        # From here on nothing is refused any more, except by the endpoint itself.
+        # From here on, only the endpoint itself may refuse the request.
         endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint(request)
         handshake = Handshake(request, endpoint.subprotocols)
-        said, data = self._framing.switch([*handshake.headers, *endpoint.headers.items(), ("Server", "streamer")])
-        self._counted.move(WEBSOCKET)
+        answer, data = self._framing.switch([*handshake.headers, *endpoint.headers.items(), ("Server", "streamer")])
+        self._entry.move(WEBSOCKET)
         websocket = WebSocket(
             request,
             handshake.subprotocol,
             endpoint.largest_message,
-            self.dropped,
+            self.on_drop,
             lambda error: self._terms.failures.report("a websocket failed", error),
         )
-        self.write(said)
+        self.write(answer)
         data += self._unread
         self._unread.clear()
         websocket.take_over(self, data)
@@ -330,20 +330,20 @@ class Connection(Channel):
     # Inside
 
     async def _feed(self, deadline: float) -> bool:
-        """Parse more of what the client sends; False if it sends no more. TimeoutError after the deadline."""
+        """Parse more data of the client; return False if it sends no more. Raise TimeoutError after the deadline."""
         if not self._unread:
-            if self._told_end:
+            if self._end_fed:
                 return False
             await self._arrive(deadline)
         data = bytes(self._unread[:_SLICE])
         del self._unread[:_SLICE]
         self.balance()
-        self._told_end = not data
+        self._end_fed = not data
         self._framing.feed(data)
         return True
 
     async def _arrive(self, deadline: float) -> None:
-        """Wait for data, or for the end of the client's side. TimeoutError after the deadline."""
+        """Wait for data, or for the end of the client's side. Raise TimeoutError after the deadline."""
         while not self._unread and not self._ended:
             left = deadline - self._loop.time()
             if left <= 0:
@@ -356,12 +356,12 @@ class Connection(Channel):
 
     async def _write(self, data: bytes) -> None:
         self.write(data)
-        if not await self.drained(self._loop.time() + ANSWER_LIMIT_S):
-            self.dropped(NOT_READ)
+        if not await self.drain(self._loop.time() + ANSWER_LIMIT_S):
+            self.on_drop(NOT_READ)
             raise _Cut
 
     async def _end(self) -> None:
-        """Close the connection in such a way that the last answer arrives."""
+        """Close the connection so that the last answer still arrives."""
         if self._transport is None or self.lost:
             return
         # A client that still sends would get a reset before it has read the answer.
@@ -377,13 +377,13 @@ class Connection(Channel):
         self._transport.close()
         await asyncio.wait({self._lost})
 
-    def _stir(self) -> None:
+    def _wake_reader(self) -> None:
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
 
 async def _release(response: Response, body: AsyncGenerator[bytes, None] | None) -> None:
-    """End what still works for an answer, and only then what it reads. It may be called again."""
+    """Call the answer's `release`, and then close the body that it may read. This may be called again."""
     release, response.release = response.release, None
     if release is not None:
         await release()

@@ -11,26 +11,26 @@ ANSWERING: Final = "answering"  # a request is being read or answered
 WEBSOCKET: Final = "websocket"
 STATES: Final = (OPENING, IDLE, ANSWERING, WEBSOCKET)
 
-# Further ones are cut off at once, without an answer.
+# Further connections are cut off at once, without an answer.
 MOST_OPENING = 256
-# Further ones are closed after their answer. A client with more requests must connect again.
+# Further connections are closed after their answer. A client with more requests must connect again.
 MOST_IDLE = 128
-# Further ones are answered with 503.
+# Further requests are answered with 503.
 MOST_ANSWERING = 256
 
 
 class ConnectionCounts:
     """The connections of one port."""
 
-    def __init__(self, changed: Callable[[int], None] = lambda _: None) -> None:
-        """`changed` is called with the number of connections when one comes or goes."""
+    def __init__(self, on_change: Callable[[int], None] = lambda _: None) -> None:
+        """`on_change` is called with the number of connections when one comes or goes."""
         self.numbers = dict.fromkeys(STATES, 0)
-        self._changed = changed
+        self._on_change = on_change
 
     def add(self, state: str, number: int) -> None:
         """Add to the number of connections in this state."""
         self.numbers[state] += number
-        self._changed(sum(self.numbers.values()))
+        self._on_change(sum(self.numbers.values()))
 
     def enter(self) -> CountedConnection | None:
         """Count a new connection; None if too many are opening already."""

@@ -28,11 +28,11 @@ class Head:
 
 
 class Mark(Enum):
-    """What next() returns if it has no head or piece of a body."""
+    """A result of next() that is neither a head nor a piece of a body."""
 
     NEEDS_MORE = "needs more"
     END = "end"  # the request is complete
-    PAUSED = "paused"  # what follows is the next request, or not HTTP any more
+    PAUSED = "paused"  # the next request follows, or another protocol
     GONE = "gone"  # the client has ended the connection between two requests
 
 
@@ -43,25 +43,25 @@ class Framing:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self._head_only = False
         self._left: int | None = 0  # of the body; None if its length is unknown
-        self.broken = False  # what follows cannot be parsed
+        self.broken = False  # the rest of the client's bytes cannot be parsed
 
     # Receiving
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of the client; empty if it has ended its side."""
+        """Take bytes of the client; b"" means that it has ended its side."""
         self._h11.receive_data(data)
 
     def next(self) -> Head | bytes | Mark:
-        """Return what comes next. Raises HttpError, once, if that is not valid HTTP."""
+        """Return the next part of the input. Raise HttpError, once, if it is not valid HTTP."""
         if self.broken:
             return Mark.PAUSED
         try:
             event = self._h11.next_event()
             if isinstance(event, h11.Request):
-                return self._begun(event)
+                return self._head(event)
         except h11.RemoteProtocolError as error:
             self.broken = True
-            raise _refused(error) from None
+            raise _error(error) from None
         if isinstance(event, h11.Data):
             data = bytes(event.data)
             if self._left is not None:
@@ -76,7 +76,7 @@ class Framing:
 
     @property
     def holds_bytes(self) -> bool:
-        """Whether bytes of what comes next have already been fed."""
+        """Whether bytes were fed that next() has not used yet."""
         return bool(self._h11.trailing_data[0])
 
     @property
@@ -91,7 +91,7 @@ class Framing:
 
     @property
     def at_rest(self) -> bool:
-        """Whether everything that has arrived was read to its end."""
+        """Whether no request is incomplete, and no bytes wait."""
         return (self.whole or self._h11.their_state is h11.IDLE) and not self.holds_bytes
 
     @property
@@ -102,20 +102,20 @@ class Framing:
     # Answering
 
     def consent(self) -> bytes:
-        """Tell the client to send its body."""
+        """Return the bytes that tell the client to send its body."""
         return self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
 
     def head(self, status: HTTPStatus, headers: Mapping[str, str]) -> bytes:
-        """Begin an answer. Without Content-Length its body is sent in chunks, or until the connection ends."""
+        """Return the head of an answer. Without Content-Length, its body has chunks, or ends with the connection."""
         reason = status.phrase.encode("ascii")
         return self._send(h11.Response(status_code=status.value, headers=_fields(headers.items()), reason=reason))
 
     def piece(self, data: bytes) -> bytes:
-        """Write a piece of the answer's body."""
+        """Return the bytes for a piece of the answer's body."""
         return b"" if self._head_only else self._send(h11.Data(data=data))
 
     def end(self) -> bytes:
-        """End the answer."""
+        """Return the bytes that end the answer."""
         return self._send(h11.EndOfMessage())
 
     @property
@@ -129,7 +129,7 @@ class Framing:
         return self._h11.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def next_cycle(self) -> bool:
-        """Continue with the next request. False if the connection cannot be kept."""
+        """Prepare for the next request. Return False if the connection cannot be kept."""
         if self.broken or self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
             return False
         self._h11.start_next_cycle()
@@ -137,14 +137,14 @@ class Framing:
         return True
 
     def switch(self, headers: Iterable[tuple[str, str]]) -> tuple[bytes, bytes]:
-        """Answer that another protocol follows. Also returns the bytes of that protocol that have arrived already."""
-        told = h11.InformationalResponse(status_code=101, headers=_fields(headers), reason=b"Switching Protocols")
-        return self._send(told), bytes(self._h11.trailing_data[0])
+        """Return the answer that another protocol follows, and the bytes of that protocol that have come already."""
+        answer = h11.InformationalResponse(status_code=101, headers=_fields(headers), reason=b"Switching Protocols")
+        return self._send(answer), bytes(self._h11.trailing_data[0])
 
     def _send(self, event: h11.Event) -> bytes:
         return self._h11.send(event) or b""
 
-    def _begun(self, event: h11.Request) -> Head:
+    def _head(self, event: h11.Request) -> Head:
         fields = [(name.decode("ascii"), value.decode("iso-8859-1")) for name, value in event.headers.raw_items()]
         length = sum(len(name) + len(value) + 4 for name, value in fields) + len(event.method) + len(event.target)
         headers, version = Headers(fields), event.http_version.decode("ascii")
@@ -159,7 +159,7 @@ class Framing:
                 "This version of HTTP is not supported; use HTTP/1.1 or 1.0.",
             )
         elif codings and (lengths or version == "1.0"):
-            # A proxy in front may read this differently, and take a part of a body for a request (request smuggling).
+            # A proxy in front may read this differently, and take part of a body for a request (request smuggling).
             why = "Transfer-Encoding is not allowed together with Content-Length, or in HTTP/1.0."
             problem = HttpError(HTTPStatus.BAD_REQUEST, "bad_request", why)
         if problem is not None:
@@ -182,7 +182,7 @@ def _too_long() -> HttpError:
     )
 
 
-def _refused(error: h11.RemoteProtocolError) -> HttpError:
+def _error(error: h11.RemoteProtocolError) -> HttpError:
     if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         return _too_long()
     if error.error_status_hint == HTTPStatus.NOT_IMPLEMENTED:

@@ -16,16 +16,16 @@ from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
 
-# A client's pings wait behind its audio in this buffer. With the kernel's default size that can be minutes of audio,
+# A client's pings wait behind its audio in this buffer. In one of the kernel's default size, minutes of audio may wait,
 # and the client would think that the service is dead.
 RECEIVE_BUFFER = 256 * 1024
 # The kernel's buffer for a client that does not read; channel.py limits what waits before it.
 SEND_BUFFER = 64 * 1024
 # Connections that the kernel keeps until they are accepted.
 _BACKLOG: Final = 256
-_AT_A_TIME: Final = 32
+_AT_A_TIME: Final = 32  # connections to accept before other work is done
 _SHORTEST_WAIT_S: Final = 0.001  # asyncio takes no shorter limit for a TLS handshake than this
-# How long to wait after a connection could not be accepted, usually because there are no free descriptors.
+# The pause after a connection could not be accepted, usually because there are no free descriptors.
 ACCEPT_PAUSE_S = 1.0
 _LOG_EVERY_S: Final = 60.0
 
@@ -41,16 +41,16 @@ class Listener:
         self,
         terms: Terms,
         certificate: Certificate | None = None,
-        accept_failed: Callable[[], None] = lambda: None,
+        on_accept_failure: Callable[[], None] = lambda: None,
         header_proxies: Proxies | None = None,
     ) -> None:
-        """`accept_failed` is called whenever a connection cannot be accepted.
+        """`on_accept_failure` is called whenever a connection cannot be accepted.
 
-        Connections of the proxies `header_proxies` begin with a header of the PROXY protocol. Those of others must not.
+        Connections of `header_proxies` begin with a header of the PROXY protocol. Those of others must not.
         """
         self._terms = terms
         self._certificate = certificate
-        self._accept_failed = accept_failed
+        self._on_accept_failure = on_accept_failure
         self._announcing = header_proxies or Proxies()
         self._sockets: list[socket.socket] = []
         self._pauses: set[asyncio.TimerHandle] = set()
@@ -59,37 +59,37 @@ class Listener:
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
     async def open(self, host: str, port: int) -> int:
-        """Start listening, and return the port; port 0 means any free one. OSError if that is not possible."""
+        """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible."""
         self._loop = asyncio.get_running_loop()
-        found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        infos = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
-            for family, kind, protocol, _, address in dict.fromkeys(found):
+            for family, kind, protocol, _, address in dict.fromkeys(infos):
                 try:
-                    listening = socket.socket(family, kind, protocol)
+                    listener = socket.socket(family, kind, protocol)
                 except OSError:
                     continue  # this machine does not have that address family
-                self._sockets.append(listening)
-                _prepare(listening)
-                listening.bind((address[0], port, *address[2:]))
-                listening.listen(_BACKLOG)
-                port = int(listening.getsockname()[1])
+                self._sockets.append(listener)
+                _prepare(listener)
+                listener.bind((address[0], port, *address[2:]))
+                listener.listen(_BACKLOG)
+                port = int(listener.getsockname()[1])
             if not self._sockets:
                 raise OSError(f"no socket can be made for {host}")
         except OSError:
             self.close()
             raise
-        for listening in self._sockets:
-            self._loop.add_reader(listening, self._accept, listening)
+        for listener in self._sockets:
+            self._loop.add_reader(listener, self._accept, listener)
         return port
 
     def close(self) -> None:
         """Stop listening, and close idle connections. Requests and websockets go on."""
         self._terms.ending = True
         while self._sockets:
-            listening = self._sockets.pop()
+            listener = self._sockets.pop()
             if self._loop is not None:
-                self._loop.remove_reader(listening)
-            listening.close()
+                self._loop.remove_reader(listener)
+            listener.close()
         for pause in self._pauses:
             pause.cancel()
         for task, connection in list(self._connections.items()):
@@ -97,7 +97,7 @@ class Listener:
                 task.cancel()
 
     async def finish(self, limit_s: float) -> None:
-        """Wait until all connections have ended, then cut off those that have not."""
+        """Wait until all connections have ended, but at most for `limit_s`, and cut off the rest."""
         if self._connections:
             await asyncio.wait(set(self._connections), timeout=limit_s)
         for task in self._connections:
@@ -105,118 +105,118 @@ class Listener:
         if self._connections:
             await asyncio.wait(set(self._connections), timeout=limit_s)
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         for _ in range(_AT_A_TIME):
             try:
-                connected, address = listening.accept()
+                client, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._pause(listening, error)
+                self._pause(listener, error)
                 return
-            counted = self._terms.counts.enter()
-            if counted is None:
-                self._terms.dropped(TOO_MANY)
-                connected.close()
+            entry = self._terms.counts.enter()
+            if entry is None:
+                self._terms.on_drop(TOO_MANY)
+                client.close()
                 continue
-            self._begin(connected, str(address[0]), counted)
+            self._begin(client, str(address[0]), entry)
 
-    def _begin(self, connected: socket.socket, peer: str, counted: CountedConnection) -> None:
+    def _begin(self, client: socket.socket, peer: str, entry: CountedConnection) -> None:
         assert self._loop is not None
-        connected.setblocking(False)
-        connection = Connection(self._terms, counted, peer, self._loop.time() + self._terms.head_limit_s)
-        task = self._loop.create_task(self._serve(connected, connection))
+        client.setblocking(False)
+        connection = Connection(self._terms, entry, peer, self._loop.time() + self._terms.head_limit_s)
+        task = self._loop.create_task(self._serve(client, connection))
         self._connections[task] = connection
 
-        def ended(_: asyncio.Task[None]) -> None:
-            counted.leave()
+        def clean_up(_: asyncio.Task[None]) -> None:
+            entry.leave()
             del self._connections[task]
             if not connection.made:
-                connected.close()
+                client.close()
             if not task.cancelled() and (error := task.exception()) is not None:
                 self._terms.failures.report("a connection failed", error)
 
-        task.add_done_callback(ended)
+        task.add_done_callback(clean_up)
 
-    async def _serve(self, connected: socket.socket, connection: Connection) -> None:
+    async def _serve(self, client: socket.socket, connection: Connection) -> None:
         assert self._loop is not None
-        until = self._loop.time() + self._terms.head_limit_s
-        if self._announcing.trusts(connection.peer) and not await self._announced(connected, connection):
+        deadline = self._loop.time() + self._terms.head_limit_s
+        if self._announcing.trusts(connection.peer) and not await self._read_proxy_header(client, connection):
             return
         settings: dict[str, Any] = {}
         if self._certificate is not None:
-            left = max(until - self._loop.time(), _SHORTEST_WAIT_S)
+            left = max(deadline - self._loop.time(), _SHORTEST_WAIT_S)
             settings = {"ssl": self._certificate.context, "ssl_handshake_timeout": left}
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, connected, **settings)
+            await self._loop.connect_accepted_socket(lambda: connection, client, **settings)
         except OSError as error:
             late = isinstance(error, ConnectionAbortedError)
-            self._terms.dropped(TOO_SLOW if late else TLS)
+            self._terms.on_drop(TOO_SLOW if late else TLS)
             return
         await connection.serve()
 
-    async def _announced(self, connected: socket.socket, connection: Connection) -> bool:
+    async def _read_proxy_header(self, client: socket.socket, connection: Connection) -> bool:
         """Read the header of the PROXY protocol, and nothing behind it. Return whether the connection goes on."""
-        loop, any_came = asyncio.get_running_loop(), False
+        loop, began = asyncio.get_running_loop(), False
 
         async def receive(size: int) -> bytes:
-            nonlocal any_came
+            nonlocal began
             data = b""
             while len(data) < size:
-                piece = await loop.sock_recv(connected, size - len(data))
+                piece = await loop.sock_recv(client, size - len(data))
                 if not piece:
                     raise EOFError
-                data, any_came = data + piece, True
+                data, began = data + piece, True
             return data
 
         try:
             source = await asyncio.wait_for(read_source(receive), self._terms.head_limit_s)
         except asyncio.TimeoutError:
-            self._terms.dropped(TOO_SLOW)
+            self._terms.on_drop(TOO_SLOW)
             return False
         except (EOFError, OSError):
-            if any_came:  # otherwise the proxy has only tried whether somebody listens
-                self._terms.dropped(PROXY_HEADER)
+            if began:  # a connection without any bytes is a health check of the proxy
+                self._terms.on_drop(PROXY_HEADER)
             return False
         except ProxyHeaderError as error:
-            self._terms.dropped(PROXY_HEADER)
+            self._terms.on_drop(PROXY_HEADER)
             if self._may_log(PROXY_HEADER):
                 log.warning("a trusted proxy sent no valid header of the PROXY protocol", reason=str(error))
             return False
         connection.peer = source or connection.peer
         return True
 
-    def _pause(self, listening: socket.socket, error: OSError) -> None:
+    def _pause(self, listener: socket.socket, error: OSError) -> None:
         """Stop accepting for a while. Otherwise the loop would spin, and the log would fill."""
         assert self._loop is not None
-        self._accept_failed()
+        self._on_accept_failure()
         if self._may_log("accept"):
             log.error("connections cannot be accepted", reason=error.strerror or str(error))
-        self._loop.remove_reader(listening)
+        self._loop.remove_reader(listener)
 
-        def go_on() -> None:
+        def resume() -> None:
             self._pauses.discard(pause)
             assert self._loop is not None
-            self._loop.add_reader(listening, self._accept, listening)
+            self._loop.add_reader(listener, self._accept, listener)
 
-        pause = self._loop.call_later(ACCEPT_PAUSE_S, go_on)
+        pause = self._loop.call_later(ACCEPT_PAUSE_S, resume)
         self._pauses.add(pause)
 
-    def _may_log(self, what: str) -> bool:
-        """Return whether it is time to log this again. Otherwise clients could fill the log."""
+    def _may_log(self, event: str) -> bool:
+        """Return whether it is time to log this event again. Without a limit, clients could fill the log."""
         assert self._loop is not None
-        now, last = self._loop.time(), self._logged_at.get(what)
+        now, last = self._loop.time(), self._logged_at.get(event)
         if last is not None and now - last < _LOG_EVERY_S:
             return False
-        self._logged_at[what] = now
+        self._logged_at[event] = now
         return True
 
 
-def _prepare(listening: socket.socket) -> None:
-    listening.setblocking(False)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if listening.family == socket.AF_INET6:
-        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    # Connections inherit both.
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+def _prepare(listener: socket.socket) -> None:
+    listener.setblocking(False)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if listener.family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    # Connections inherit both sizes.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)

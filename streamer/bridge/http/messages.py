@@ -21,19 +21,23 @@ from websockets.typing import Subprotocol
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import HttpError
 
-# The header fields that the library sees. Others, for example with a key, are not checked and never quoted.
-_OF_HANDSHAKES: Final = (
-    *("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol"),
+# The header fields that the library sees. It does not check others, and cannot quote them: they may contain a key.
+_HANDSHAKE_FIELDS: Final = (
+    "connection",
+    "upgrade",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
     "sec-websocket-extensions",
 )
-# What a client can do wrong, by the code of the close that follows.
+# The words for faults of a client, by the code of the close that follows.
 _FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
 # A close with code 1000, or without a code (which is 1005), is a goodbye. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
-# With these codes the library has failed, or the connection is lost: do not try to send more.
-_AT_ONCE: Final = (1006, 1011)
-_MEANT: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
+# With these codes the library has failed, or the connection is lost, so nothing more can be sent.
+_NOTHING_TO_SEND: Final = (1006, 1011)
+_CLIENT_ERRORS: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
 # Unexpected errors of the library are in `Messages.failure`; the owner of the connection logs them.
 _silent = logging.getLogger("streamer.bridge.http.library")
 _silent.setLevel(logging.CRITICAL + 1)
@@ -43,22 +47,22 @@ class Handshake:
     """The answer to a request for a websocket."""
 
     def __init__(self, request: Request, subprotocols: Sequence[str]) -> None:
-        """HttpError if the request is not valid. Chooses the first of `subprotocols` that the client offers."""
+        """Choose the first of `subprotocols` that the client offers. Raise HttpError if the request is not valid."""
 
-        def select(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-            return next((Subprotocol(name) for name in subprotocols if name in offered), None)
+        def select(_: ServerProtocol, offers: Sequence[Subprotocol]) -> Subprotocol | None:
+            return next((Subprotocol(name) for name in subprotocols if name in offers), None)
 
         if request.method != "GET" or request.version != "1.1":
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A websocket needs a GET request with HTTP/1.1.")
         library = ServerProtocol(select_subprotocol=select, logger=_silent)
         target = f"{request.path}?{request.query}" if request.query else request.path
-        fields = [(name, value) for name, value in request.headers if name.lower() in _OF_HANDSHAKES]
+        fields = [(name, value) for name, value in request.headers if name.lower() in _HANDSHAKE_FIELDS]
         try:
-            asked = LibraryRequest(target, LibraryHeaders(fields))
+            library_request = LibraryRequest(target, LibraryHeaders(fields))
         except InvalidHeader as error:
             why = f"The value of {error.name} is not valid."
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_handshake", why) from None
-        response = library.accept(asked)
+        response = library.accept(library_request)
         status, sentence = HTTPStatus(response.status_code), bytes(response.body).decode()
         if status is HTTPStatus.UPGRADE_REQUIRED:
             raise upgrade_required()
@@ -76,13 +80,13 @@ def check_handshake(request: Request) -> None:
 
 
 class _Protocol(ServerProtocol):
-    """After invalid input, this protocol can still send. It closes only when it is told to."""
+    """A protocol that can still send after invalid input. It closes only when end() is called."""
 
     fault: tuple[int, str] | None = None
 
     def fail(self, code: int, reason: str = "") -> None:
-        """Ignore all input from now on, and remember why."""
-        if self.state is not State.OPEN or code in _AT_ONCE:
+        """Ignore all input from now on, and note the code and reason."""
+        if self.state is not State.OPEN or code in _NOTHING_TO_SEND:
             super().fail(code, reason)
         else:
             self.fault = int(code), reason
@@ -90,7 +94,7 @@ class _Protocol(ServerProtocol):
             next(self.parser)
 
     def end(self, code: int, reason: str) -> None:
-        """Send a close. After a fault, do not wait for the client's answer."""
+        """Send a close. After a fault, the client's answer is not awaited."""
         if self.fault is None:
             self.send_close(code, reason)
         else:
@@ -124,12 +128,12 @@ class Messages:
 
     @property
     def over(self) -> bool:
-        """Whether no more messages can come. A forgiven fault does not count."""
+        """Whether no more messages can come. A fault that was forgiven does not count."""
         return self._library.eof_sent or (self._library.fault is not None and not self._forgiven)
 
     @property
     def verdict(self) -> tuple[int, str] | None:
-        """Code and reason of the close for a fault, if there was one. Until the close, messages can still be sent."""
+        """Code and reason of the close for a fault, if there was one. Until that close, messages can still be sent."""
         return None if self._forgiven else self._library.fault
 
     @property
@@ -138,7 +142,7 @@ class Messages:
         return "" if self.verdict is None else _FAULTS.get(self.verdict[0], "")
 
     def forgive(self) -> None:
-        """Forget a fault of the client, which has nothing more to say."""
+        """Overlook a fault of a client whose further input does not matter."""
         self._forgiven = True
 
     @property
@@ -156,14 +160,14 @@ class Messages:
     def failure(self) -> Exception | None:
         """An unexpected error of the library, if there was one."""
         error = self._library.parser_exc
-        return None if error is None or isinstance(error, _MEANT) else error
+        return None if error is None or isinstance(error, _CLIENT_ERRORS) else error
 
     def feed(self, data: bytes) -> list[str | bytes]:
-        """Take bytes of the client, and return the messages that are complete. Then output() may have more to send."""
+        """Take bytes of the client, and return the complete messages. Call output() after this."""
         self._library.receive_data(data)
         messages = []
         for event in self._library.events_received():
-            if isinstance(event, Frame) and (message := self._assembled(event)) is not None:
+            if isinstance(event, Frame) and (message := self._assemble(event)) is not None:
                 try:
                     messages.append(message.decode() if self._opcode is Opcode.TEXT else message)
                 except UnicodeDecodeError:
@@ -189,12 +193,12 @@ class Messages:
         self._library.end(code, reason)
 
     def output(self) -> tuple[bytes, bool]:
-        """Return the bytes to write, also for pongs and closes, and whether nothing follows them."""
-        written = self._library.data_to_send()
-        return b"".join(written), b"" in written
+        """Return the bytes to write, also for pongs and closes, and whether they are the last ones."""
+        pieces = self._library.data_to_send()
+        return b"".join(pieces), b"" in pieces
 
-    def _assembled(self, frame: Frame) -> bytes | None:
-        """Return the message that this frame completes, if it does."""
+    def _assemble(self, frame: Frame) -> bytes | None:
+        """Return the message that this frame completes; None if the frame completes none."""
         data = frame.data if isinstance(frame.data, bytes) else bytes(frame.data)
         if frame.opcode is Opcode.CONT:
             self._parts += data

@@ -1,4 +1,4 @@
-"""What the port reports about the service: whether it is alive and ready, its metrics, and whether a key is valid."""
+"""Answers questions about the service: whether it is alive and ready, its metrics, and whether a key is valid."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Probes:
         """Yield the paths with their routes."""
         yield "/healthz", Route({"GET": self._alive})
         yield "/readyz", Route({"GET": self._ready})
-        yield "/metrics", Route({"GET": self._measured})
+        yield "/metrics", Route({"GET": self._figures})
 
     async def key_check(self, request: Request) -> Response:
-        """Answer a plain request at the websocket's path: would a websocket with this key get a session?"""
+        """Answer a plain request at the websocket's path: say whether a websocket with this key would get a session."""
         try:
             self._access.check(request)
         except Denied as denied:
@@ -52,7 +52,7 @@ class Probes:
             response.headers["Retry-After"] = str(RETRY_S)
         return response
 
-    async def _measured(self, request: Request) -> Response:
+    async def _figures(self, request: Request) -> Response:
         try:
             self._access.check_metrics(request)
         except Denied as denied:

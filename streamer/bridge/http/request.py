@@ -14,11 +14,11 @@ class Headers:
 
     def all(self, name: str) -> list[str]:
         """Return every value of this name, in order."""
-        wanted = name.lower()
-        return [value for given, value in self._fields if given.lower() == wanted]
+        lower = name.lower()
+        return [value for field_name, value in self._fields if field_name.lower() == lower]
 
     def get(self, name: str, default: str = "") -> str:
-        """Return the first value of this name."""
+        """Return the first value of this name, or the default."""
         return next(iter(self.all(name)), default)
 
     def __contains__(self, name: str) -> bool:
@@ -43,7 +43,7 @@ class Request:
     headers: Headers = field(default_factory=Headers)
     peer: str = ""  # the address at the other end of the connection: a proxy's, if there is one
     version: str = "1.1"
-    # The pieces as they arrive. HttpError if the body is larger than its path allows, too slow, or broken.
+    # The pieces as they arrive. Reading them raises HttpError if the body is too large, too slow, or broken.
     body: AsyncIterator[bytes] = field(default_factory=_nothing)
 
     async def content(self) -> bytes:
@@ -52,7 +52,7 @@ class Request:
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """Split the target of a request into path and query. The target may be any text; none is an error here."""
+    """Split the target of a request into path and query. Any text is accepted."""
     if not target.startswith("/"):
         # A proxy may send a whole URL.
         scheme, separator, rest = target.partition("://")

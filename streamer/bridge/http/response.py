@@ -25,7 +25,7 @@ class Response:
 
 
 class HttpError(Exception):
-    """A request that is not served. A handler may raise this until its answer has begun."""
+    """The service refuses a request or fails. A handler may raise this until its answer has begun."""
 
     def __init__(self, status: HTTPStatus, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         """`code` is a word for programs, `message` a sentence for people."""
@@ -37,7 +37,7 @@ class HttpError(Exception):
 
     def response(self, request: Request | None = None) -> Response:
         """Make the answer: plain text for a browser that displays it, JSON otherwise."""
-        if request is not None and request.method in ("GET", "HEAD") and _is_shown(request):
+        if request is not None and request.method in ("GET", "HEAD") and _is_for_browser(request):
             answer = text(self.status, self.message)
         else:
             answer = as_json(self.status, {"error": {"code": self.code, "message": self.message}})
@@ -60,5 +60,5 @@ def content(status: HTTPStatus, kind: str, body: bytes) -> Response:
     return Response(status, {"Content-Type": kind, "Cache-Control": "no-store"}, body)
 
 
-def _is_shown(request: Request) -> bool:
-    return any("text/html" in accepted.lower() for accepted in request.headers.all("Accept"))
+def _is_for_browser(request: Request) -> bool:
+    return any("text/html" in value.lower() for value in request.headers.all("Accept"))

@@ -38,7 +38,7 @@ _HOST: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?", re.ASCII)
 
 @dataclass(frozen=True)
 class File:
-    """One file as it is served; `tag` changes with its content."""
+    """One file of the page. `tag` changes with its content."""
 
     type: str
     content: bytes
@@ -60,10 +60,10 @@ class StaticFiles:
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""
         for path, file in self._files.items():
-            yield path, Route({"GET": _serving(path, file)})
+            yield path, Route({"GET": _handler(path, file)})
 
 
-def _serving(path: str, file: File) -> Handler:
+def _handler(path: str, file: File) -> Handler:
     headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
     if path.endswith(".js"):
         # Pages of other sites may import the client. The websocket decides whether they may use the service.
@@ -71,7 +71,7 @@ def _serving(path: str, file: File) -> Handler:
 
     async def serve(request: Request) -> Response:
         """Answer with the file, or that the browser has it already."""
-        if any(file.tag in given for given in request.headers.all("If-None-Match")):
+        if any(file.tag in tags for tags in request.headers.all("If-None-Match")):
             return Response(HTTPStatus.NOT_MODIFIED, headers)
         return Response(HTTPStatus.OK, {**headers, "Content-Type": file.type}, file.content)
 
@@ -82,6 +82,6 @@ def protection(headers: Headers) -> Mapping[str, str]:
     """Return header fields that restrict what a browser does with the answer to a request with these headers."""
     hosts = headers.all("Host")
     # For some browsers, 'self' does not include the websockets of the same host.
-    own = len(hosts) == 1 and _HOST.fullmatch(hosts[0])
-    sockets = f" ws://{hosts[0]} wss://{hosts[0]}" if own else ""
+    valid = len(hosts) == 1 and _HOST.fullmatch(hosts[0])
+    sockets = f" ws://{hosts[0]} wss://{hosts[0]}" if valid else ""
     return {"Content-Security-Policy": POLICY.format(sockets=sockets), **SECURITY}

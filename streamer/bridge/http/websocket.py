@@ -1,4 +1,4 @@
-"""A websocket: asyncio gives it bytes; its handler receives and sends messages, and closes it, all in bounded time.
+"""A websocket: its handler receives and sends messages, and closes it, all in bounded time.
 
 A session may use several websockets, one after another. driver.py knows the present one.
 """
@@ -18,30 +18,29 @@ from streamer.wire.native import close_reason
 
 # Messages that may wait for the reader. At the high mark the socket is not read any further, until the low mark.
 FRAMES_HIGH, FRAMES_LOW = 4, 1
-# So much in messages counts like the high mark, because some formats have messages of many MiB.
+# The same mark in characters and bytes of all waiting messages, because some formats have messages of many MiB.
 LENGTH_HIGH = 4 * 1024 * 1024
-# So many bytes are parsed before the marks are checked again, because the messages of tiny frames are larger than
-# these frames.
+# The bytes that are parsed before the marks are checked again: in memory, messages take more than their tiny frames.
 _SLICE = 16 * 1024
-# A client that does not read for so long is closed, because its results would have to be kept. The limit is shorter
-# than Triton's idle limit, because nothing is asked of the model meanwhile.
+# The connection of a client that does not read for this time is closed, because its results would have to be kept. The
+# limit is shorter than Triton's idle limit, because the model gets no requests meanwhile.
 SEND_LIMIT_S = 10.0
 # How long a client may take to answer a close; then it is cut off.
 CLOSE_LIMIT_S = 3.0
-# TLS cannot be closed in one direction. So for this long, further data of the client is discarded, until it reads the
+# TLS cannot be closed in one direction. So further data of the client is discarded for this time, until it reads the
 # close.
 _LINGER_S = 1.0
-# Pings keep proxies from closing a silent session. Their answers wait behind unread audio, so they are not awaited: the
-# session's own idle limit finds dead clients.
+# Pings keep proxies from closing a silent session. Nothing waits for their answers, which may come late, behind unread
+# audio: the session's own idle limit finds dead clients.
 PING_EVERY_S = 20.0
 
 
 class ConnectionEnded(Exception):
-    """The websocket is closed or closing: nothing more can be received or sent."""
+    """The websocket is closed or being closed: nothing more can be received or sent."""
 
 
 class NotRead(Exception):
-    """The client has not read for so many seconds."""
+    """The client has not read within a limit."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(f"nothing was read for {limit_s:g} s")
@@ -56,19 +55,19 @@ class WebSocket(Channel):
         request: Request,
         subprotocol: str | None,
         largest: int,
-        dropped: Callable[[str], None],
-        failed: Callable[[BaseException], None],
+        on_drop: Callable[[str], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
-        """`largest`: the most bytes of a message. `failed` is called with errors of the service itself."""
-        super().__init__(dropped)
+        """`largest`: the most bytes of a message. `on_failure` is called with errors of the service itself."""
+        super().__init__(on_drop)
         self.request = request
         self.subprotocol = subprotocol
-        self._failed = failed
+        self._on_failure = on_failure
         self._frames = Messages(largest)
         self._messages: deque[str | bytes] = deque()
-        self._full = False  # so many messages wait that no more are parsed
+        self._full = False  # too many messages wait, so no more are parsed
         self._reader: asyncio.Future[None] | None = None
-        self._stalling = False
+        self._stalled = False
         self._broken = False  # by a fault of the service
         self._closing: asyncio.Task[None] | None = None
         self._ping: asyncio.TimerHandle | None = None
@@ -93,8 +92,8 @@ class WebSocket(Channel):
 
     @property
     def fault(self) -> str:
-        """The word for what the client did wrong to end the websocket; empty if it did nothing wrong."""
-        return NOT_READ if self._stalling else self._frames.fault
+        """The word for the client's fault that ends the websocket; empty if there is none."""
+        return NOT_READ if self._stalled else self._frames.fault
 
     @property
     def unintelligible(self) -> bool:
@@ -102,7 +101,7 @@ class WebSocket(Channel):
         return self._frames.verdict is not None and not self.lost
 
     def ignore_rest(self) -> None:
-        """Ignore all further input. `receive` returns no more messages, and raises when the connection ends."""
+        """Ignore all further input. receive() returns no more messages, and raises when the connection ends."""
         self._frames.forgive()
 
     @property
@@ -116,7 +115,7 @@ class WebSocket(Channel):
         return self._frames.goodbye
 
     async def receive(self) -> str | bytes:
-        """Wait for the next message of the client. ConnectionEnded at the end. Only one task may wait at a time."""
+        """Wait for the next message of the client, in one task at a time. Raise ConnectionEnded at the end."""
         while not self._messages:
             if not self._unread and (self.lost or self._frames.over):
                 raise ConnectionEnded
@@ -132,21 +131,21 @@ class WebSocket(Channel):
             self._parse()
         return message
 
-    async def send(self, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
-        """Send messages in order, and call `sent` after each. False if interrupted. NotRead, ConnectionEnded."""
+    async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool:
+        """Send messages in order, and call `on_sent` after each. Return False if interrupted."""
         self._interrupted = False
         deadline = self._loop.time() + SEND_LIMIT_S
         for message in messages:
             await self.say(message.text, deadline)
             if self._interrupted:
                 return False
-            sent(message)
+            on_sent(message)
         return True
 
     async def say(self, message: str | bytes, deadline: float | None = None) -> None:
-        """Send one message, and wait until there is room for another. NotRead, ConnectionEnded."""
+        """Send one message, and wait until there is room for another. Raise NotRead or ConnectionEnded otherwise."""
         if self.lost or not self._frames.open:
-            await asyncio.wait({self._lost})  # until it is known how it ended; every close has its limit
+            await asyncio.wait({self._lost})  # until its end is known; every close has its limit
             raise ConnectionEnded
         if deadline is None:
             self._interrupted = False
@@ -156,7 +155,7 @@ class WebSocket(Channel):
         else:
             self._frames.binary(message)
         self._flush()
-        if not await self.drained(deadline):
+        if not await self.drain(deadline):
             raise NotRead(SEND_LIMIT_S)
         if self.lost:
             raise ConnectionEnded
@@ -164,7 +163,7 @@ class WebSocket(Channel):
     def interrupt(self) -> None:
         """Stop a send() that is under way."""
         self._interrupted = True
-        self._stir_writer()
+        self._wake_writer()
 
     def close(self, code: int, reason: str) -> asyncio.Task[None]:
         """Begin to close the websocket, once. The returned task ends when it is closed."""
@@ -178,7 +177,7 @@ class WebSocket(Channel):
             await asyncio.wait({self._closing})
 
     async def pause(self, seconds: float) -> None:
-        """Read no messages for so long. What a lost connection has left behind does not have to wait."""
+        """Wait this long before reading more messages, but not after the connection is lost."""
         if seconds > 0:
             await asyncio.wait({self._lost}, timeout=seconds)
 
@@ -187,21 +186,21 @@ class WebSocket(Channel):
         await asyncio.wait({self._lost})
 
     async def drop(self, code: int, reason: str) -> None:
-        """Close the websocket, whatever is under way."""
+        """Close the websocket, even if something is being sent."""
         self.interrupt()
         if self._closing is not None:
             self._closing.cancel()
         await self._close(*(self._frames.verdict or (code, reason)))
 
     async def finish(self) -> None:
-        """Close it normally, or for what the client did wrong, unless it is being closed already."""
+        """Close it normally, or with the code of the client's fault, unless it is being closed already."""
         self.close(*(self._frames.verdict or (CloseCode.DONE, "")))
         await self.until_closed()
 
     # Called by asyncio
 
     def data_received(self, data: bytes) -> None:
-        """Data of the client has arrived."""
+        """Take data of the client."""
         if self._unread or len(data) > _SLICE or not self._may_parse:
             self._unread += data
             self._parse()
@@ -210,37 +209,37 @@ class WebSocket(Channel):
             self.balance()
 
     def eof_received(self) -> bool:
-        """The client has ended its side, which ends the whole connection."""
+        """Note that the client has ended its side, which ends the whole connection."""
         self.end_by(CLOSE_LIMIT_S)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is lost. Messages that arrived before can still be received."""
+        """Note that the connection is lost. Messages that arrived before can still be received."""
         super().connection_lost(exc)
         if self._ping is not None:
             self._ping.cancel()
         self._parse()
-        self._stir_reader()
+        self._wake_reader()
 
     def resume_writing(self) -> None:
-        """The client has read, so there is room for pongs again."""
+        """Parse more input, because the client has read and there is room for pongs again."""
         super().resume_writing()
         self._parse()
 
     @property
     def wants_more(self) -> bool:
-        """Whether the socket is to be read."""
+        """Whether the socket should be read."""
         return self._frames.deaf or (self._may_parse and not self._unread)
 
-    def stalled(self) -> None:
-        """Note that the connection is cut off because the client does not read."""
-        self._stalling = True
+    def note_stall(self) -> None:
+        """Note that the client does not read, just before it is cut off."""
+        self._stalled = True
 
     # Inside
 
     @property
     def _may_parse(self) -> bool:
-        """Whether more input can be parsed. Ignored input always can; otherwise there must be room for pongs."""
+        """Whether more input can be parsed: there is room for messages and pongs, or the input is ignored."""
         if self._frames.deaf:
             return True
         return (self.lost or not self._clogged) and not (self._full and self._frames.open)
@@ -259,7 +258,7 @@ class WebSocket(Channel):
         self.balance()
 
     def _take(self, data: bytes) -> None:
-        # Once a close was sent, further messages of the client are of no interest.
+        # After a close was sent, further messages of the client do not matter.
         listening = self._frames.open and not self._frames.deaf
         try:
             messages = self._frames.feed(data)
@@ -268,7 +267,7 @@ class WebSocket(Channel):
         except Exception as error:
             if not self._broken:
                 self._broken = True
-                self._failed(error)
+                self._on_failure(error)
                 if self._frames.open:
                     self._frames.close(CloseCode.FAILED, "the service failed")
             messages = []
@@ -277,7 +276,7 @@ class WebSocket(Channel):
             self._full = self._full or self._overfull
         self._flush()
         if self._messages or self._frames.over:
-            self._stir_reader()
+            self._wake_reader()
         if self._broken:
             self.end_by(_LINGER_S)
 
@@ -312,6 +311,6 @@ class WebSocket(Channel):
             self._frames.ping()
             self._flush()
 
-    def _stir_reader(self) -> None:
+    def _wake_reader(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)

@@ -174,7 +174,7 @@ async def test_a_fault_within(
     def broken(self: Messages, frame: Any) -> None:
         raise RuntimeError("a fault of somebody's")
 
-    monkeypatch.setattr(Messages, "_assembled", broken)
+    monkeypatch.setattr(Messages, "_assemble", broken)
     with caplog.at_level(logging.ERROR, logger="streamer"):
         async with connect(f"ws://127.0.0.1:{sockets.number}/socket") as client:
             await client.send("a")

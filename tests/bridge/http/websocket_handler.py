@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from websockets.frames import Frame, Opcode
 
+from streamer.bridge.http.channel import Channel
 from streamer.bridge.http.routes import Endpoint, Route
 from streamer.bridge.http.websocket import WebSocket
 from tests.bridge.http.reader import HANDSHAKE, Peer, Port
@@ -74,3 +76,10 @@ def narrow(peer: Peer) -> None:
 def unsent(peer: Peer) -> int:
     """Return how many bytes of a client the kernel does not take any more."""
     return int(peer.writer.transport.get_write_buffer_size())
+
+
+def unwritten(channel: Channel) -> int:
+    """Return how many bytes of the service wait to be written."""
+    with suppress(AttributeError):  # Python 3.10: TLS over a connection that has just been lost
+        return 0 if channel._transport is None or channel.lost else channel._transport.get_write_buffer_size()
+    return 0
