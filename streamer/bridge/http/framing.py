@@ -123,11 +123,6 @@ class Framing:
         """Whether the client asked only for the head of an answer."""
         return self._head_only
 
-    @property
-    def answered(self) -> bool:
-        """Whether an answer has begun."""
-        return self._h11.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
-
     def next_cycle(self) -> bool:
         """Prepare for the next request. Return False if the connection cannot be kept."""
         if self.broken or self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:

@@ -1,4 +1,4 @@
-"""Which models to let go so that another one has room. Pure."""
+"""Chooses the models to unload so that another one has room. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MemoryBound:
-    """How much memory models may hold together, and about how much each takes, by public name. In bytes."""
+    """The memory for all models together, and the approximate size of each by its public name, in bytes."""
 
     room: int
     sizes: Mapping[str, int]
@@ -21,20 +21,20 @@ class LoadedModel:
     name: str
     size: int  # bytes
     busy: bool  # it has sessions, or some wait for it
-    used: int  # when it was last used; a later use has a greater number
+    last_use: int  # a number that grows with each use of any model
 
 
 def models_to_let_go(loaded: Iterable[LoadedModel], needed: int, room: int) -> list[str] | None:
     """Return the names of models to let go, the least recently used ones first, so that `needed` bytes have room.
 
-    `room` is for all models together. None if those that are busy leave too little. A model that needs more than all of
-    it gets everything: it was checked before, and has grown since.
+    `room` is for all models together. Return None if the busy ones leave too little. A model that needs more than
+    `room` may have all of it: it was smaller when its size was checked.
     """
     loaded = list(loaded)
     excess = sum(model.size for model in loaded) + min(needed, room) - room
-    chosen = []
-    for model in sorted(loaded, key=lambda model: model.used):
+    names = []
+    for model in sorted(loaded, key=lambda model: model.last_use):
         if excess > 0 and not model.busy:
-            chosen.append(model.name)
+            names.append(model.name)
             excess -= model.size
-    return chosen if excess <= 0 else None
+    return names if excess <= 0 else None

@@ -1,7 +1,7 @@
 """Loads models on demand: one load for all sessions that wait for it, within a bound on memory.
 
-A model that no session uses is let go when another one needs its memory, the least recently used first. After a load
-that failed there is a pause, in which sessions are refused with the reason. All models are at the embedded Triton.
+When a model needs memory, models without sessions are let go, the least recently used first. After a load that failed,
+sessions are refused for a while, with the reason. All models are at the embedded Triton.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ log = Log("streamer.bridge")
 FIRST_PAUSE_S: Final = 10.0
 LONGEST_PAUSE_S: Final = 300.0
 LONGEST_REASON: Final = 200  # characters of an error that clients get
-_WHERE: Final = "Internal: "  # Triton writes it between the state of a model and what its code has raised
-_HELD: Final = (LoadState.LOADING, LoadState.LOADED)
+_BEFORE_ERROR: Final = "Internal: "  # Triton writes it before the error that the code of a model has raised
+_IN_MEMORY: Final = (LoadState.LOADING, LoadState.LOADED)
 
 
 @dataclass
 class _Demand:
-    """What is known of one model beside its pool."""
+    """The use of one model, and its loads."""
 
     size: int
-    used: int = 0
+    last_use: int = 0
     waiters: set[object] = field(default_factory=set)
-    done: asyncio.Future[None] | None = None  # of the load under way
+    done: asyncio.Future[None] | None = None  # the end of the load under way
     reason: str = ""  # why the last load failed
     pause_s: float = 0.0
-    again_at: float = 0.0
+    retry_at: float = 0.0
 
 
 class ModelLoader:
-    """Loads the models of a service from entry of their service to close()."""
+    """Loads the models of a service until close() is called."""
 
     def __init__(self, models: Models, bound: MemoryBound, metrics: Metrics) -> None:
         self._pools: Mapping[str, UpstreamPool] = models.pools
@@ -57,7 +57,7 @@ class ModelLoader:
         self._uses: Iterator[int] = count(1)
         self._demands = {name: _Demand(bound.sizes[name]) for name in models.names}
         self._loads: set[asyncio.Task[None]] = set()
-        self._leaving: set[asyncio.Task[None]] = set()  # those of models that are let go
+        self._leaving: set[asyncio.Task[None]] = set()  # the tasks that let models go
 
     def ready(self, name: str) -> bool:
         """Return whether this model may be loaded, or is being loaded."""
@@ -65,68 +65,68 @@ class ModelLoader:
         return state in (LoadState.UNLOADED, LoadState.LOADING, LoadState.LEAVING)
 
     def require(self, name: str, waiter: object) -> None:
-        """Return if the model is loaded. Loading if it is being loaded now, also for this waiter; Refused if not."""
+        """Return if the model is loaded. Otherwise load it and raise Loading, or raise Refused if that fails."""
         pool, demand = self._pools[name], self._demands[name]
         if pool.state is LoadState.LOADED:
             demand.waiters.discard(waiter)
             return
         if demand.done is None:
-            if pool.state is LoadState.FAILED and _now() < demand.again_at:
+            if pool.state is LoadState.FAILED and _now() < demand.retry_at:
                 raise self._refusal(name)
             demand.done = self._begin(name)
         demand.waiters.add(waiter)
         raise Loading(demand.done)
 
     def forget(self, waiter: object) -> None:
-        """Note that it waits no more. It may be called again."""
+        """Note that this waiter waits no more. This may be called again."""
         for demand in self._demands.values():
             demand.waiters.discard(waiter)
 
     def note_use(self, name: str) -> None:
         """Note that a session of this model has begun or ended."""
-        self._demands[name].used = next(self._uses)
+        self._demands[name].last_use = next(self._uses)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the loads under way."""
         tasks = [*self._loads, *self._leaving]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, name: str) -> asyncio.Future[None]:
-        """Begin to load a model, after those that must go for it. Refused if there is no room."""
+        """Begin to load a model, after letting others go for it. Raise Refused if there is no room."""
         needed = self._demands[name].size
         others = self._loaded()
-        chosen = models_to_let_go(others, needed, self._room)
-        if chosen is None:
+        names = models_to_let_go(others, needed, self._room)
+        if names is None:
             busy = ", ".join(sorted(other.name for other in others if other.busy))
             raise Refused(
                 "full",
                 f"There is no memory for the model {name!r} while sessions use {busy}; try again when they have ended.",
             )
-        for other in chosen:
-            # At once, so that no session begins there any more.
+        for other in names:
+            # Call let_go() at once, so that no session begins there any more.
             self._keep(self._leaving, self._let_go(other, self._pools[other].let_go(), name))
         log.info("model loading", name=name, model=self._pools[name].model, megabytes=round(needed / 1e6))
         done = asyncio.get_running_loop().create_future()
-        # A model that is still leaving has its memory until it is gone, whoever it goes for.
-        self._keep(self._loads, self._bring(name, done, list(self._leaving)))
+        # Wait for all models that are leaving, also for other newcomers, because they still have their memory.
+        self._keep(self._loads, self._load(name, done, list(self._leaving)))
         return done
 
     def _loaded(self) -> list[LoadedModel]:
-        """The models that have memory or were promised some, as large as they are now."""
-        found = []
+        """Return the models that have memory or will get it, with their present sizes."""
+        models = []
         for name, pool in self._pools.items():
             demand = self._demands[name]
             if pool.state is LoadState.LOADED and (size := pool.memory) is not None:
                 demand.size = size
-            if demand.done is not None or pool.state in _HELD:
+            if demand.done is not None or pool.state in _IN_MEMORY:
                 busy = bool(demand.done is not None or demand.waiters or pool.taken)
-                found.append(LoadedModel(name, demand.size, busy, demand.used))
-        return found
+                models.append(LoadedModel(name, demand.size, busy, demand.last_use))
+        return models
 
-    async def _bring(self, name: str, done: asyncio.Future[None], leaving: Iterable[asyncio.Task[None]]) -> None:
-        """Load a model, and tell those that wait."""
+    async def _load(self, name: str, done: asyncio.Future[None], leaving: Iterable[asyncio.Task[None]]) -> None:
+        """Load a model, and wake those that wait for it."""
         pool, demand = self._pools[name], self._demands[name]
         try:
             await asyncio.gather(*leaving, return_exceptions=True)
@@ -135,10 +135,10 @@ class ModelLoader:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await self._failed(name, error)
+            await self._give_up(name, error)
         else:
             seconds = time.monotonic() - began
-            demand.pause_s, demand.used = 0.0, next(self._uses)
+            demand.pause_s, demand.last_use = 0.0, next(self._uses)
             self._metrics.model_loads.labels(LOADED).inc()
             self._metrics.model_load_seconds.observe(seconds)
             log.info("model ready", name=name, model=pool.model, seconds=round(seconds, 2))
@@ -147,13 +147,13 @@ class ModelLoader:
             if not done.done():
                 done.set_result(None)
 
-    async def _failed(self, name: str, error: Exception) -> None:
+    async def _give_up(self, name: str, error: Exception) -> None:
         pool, demand = self._pools[name], self._demands[name]
         if not isinstance(error, (LinkError, TritonError)):
             self._failures.report("loading failed", error)
         demand.pause_s = min(max(FIRST_PAUSE_S, 2 * demand.pause_s), LONGEST_PAUSE_S)
-        demand.again_at = _now() + demand.pause_s
-        demand.reason = _short(error)
+        demand.retry_at = _now() + demand.pause_s
+        demand.reason = _short_reason(error)
         self._metrics.model_loads.labels(FAILED).inc()
         log.error("model not loaded", name=name, model=pool.model, detail=str(error), again_s=demand.pause_s)
         await pool.give_up()
@@ -170,9 +170,9 @@ class ModelLoader:
 
     def _refusal(self, name: str) -> Refused:
         demand = self._demands[name]
-        again_s = max(1, math.ceil(demand.again_at - _now()))
-        why = f"The model {name!r} could not be loaded ({demand.reason}); it will be tried again after {again_s} s."
-        return Refused("not_ready", why, again_s)
+        retry_s = max(1, math.ceil(demand.retry_at - _now()))
+        why = f"The model {name!r} could not be loaded ({demand.reason}); it will be tried again after {retry_s} s."
+        return Refused("not_ready", why, retry_s)
 
     def _keep(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -184,7 +184,7 @@ def _now() -> float:
     return time.monotonic()
 
 
-def _short(error: Exception) -> str:
-    """What went wrong, for clients. The log has all of it, with paths of this machine."""
+def _short_reason(error: Exception) -> str:
+    """Return a reason for clients. The log has the whole error, which may name paths of this machine."""
     first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return first.rpartition(_WHERE)[2].strip()[:LONGEST_REASON]
+    return first.rpartition(_BEFORE_ERROR)[2].strip()[:LONGEST_REASON]

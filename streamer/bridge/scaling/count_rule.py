@@ -1,7 +1,7 @@
-"""Decides how many instances a model should have, from its load over time. Pure: loads and times in, a wish out.
+"""Decides how many instances a model should have, from its load over time. Pure: it gets loads and times.
 
-Another instance comes soon after it is needed, because clients wait or are refused. One goes only after a long quiet
-time, when the others would be half empty. So the number does not change back and forth.
+Another instance comes soon after it is needed, because clients wait or are refused. An instance goes only after a long
+quiet time, when the others would be half empty. So the number does not change back and forth.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Final, NamedTuple
 
 from streamer.limits import InstanceBounds
 
-RAISE_SHARE: Final = 0.75  # of the slots in use: then another instance is wanted
-LOWER_SHARE: Final = 0.5  # of the slots of the others: if no more are in use, an instance is not needed
+RAISE_SHARE: Final = 0.75  # another instance is needed if this part of the slots is in use
+LOWER_SHARE: Final = 0.5  # an instance is not needed if no more than this part of the slots of the others is in use
 # A session that keeps up is behind by an incomplete step and by the step that is being computed.
 BEHIND_S: Final = 1.0
-RAISE_AFTER_S: Final = 3.0  # so long it must be needed
-LOWER_AFTER_S: Final = 60.0  # so long it must not be needed
-PAUSE_S: Final = 10.0  # after a change, until its effect can be seen
-RETRY_S: Final = 300.0  # after a change that failed
-# A number that was too small for so many sequences is not chosen for nearly as many, for so long.
+RAISE_AFTER_S: Final = 3.0  # the time for which another instance must be needed
+LOWER_AFTER_S: Final = 60.0  # the time for which an instance must not be needed
+PAUSE_S: Final = 10.0  # the pause after a change, until its effect can be seen
+RETRY_S: Final = 300.0  # the pause after a change that failed
+# If sessions were behind with some number of instances, that number is not chosen again for STRAIN_S while more than
+# STRAIN_SHARE of the sequences of that time are there.
 STRAIN_SHARE: Final = 0.75
 STRAIN_S: Final = 1800.0
 
@@ -38,8 +39,8 @@ class Load:
     """The load of a model at one moment."""
 
     taken: int  # slots in use
-    most: int  # slots that there are
-    lag_s: float  # a quarter of the live sessions are at least so far behind
+    most: int  # all slots
+    lag_s: float  # a quarter of the live sessions are behind by at least this time
 
 
 class Wish(NamedTuple):
@@ -50,17 +51,18 @@ class Wish(NamedTuple):
 
 
 class CountRule:
-    """Remembers since when there is too much or too little load, and what failed."""
+    """Notes how long there has been too much or too little load, and which changes failed."""
 
     def __init__(self, bounds: InstanceBounds) -> None:
         self._bounds = bounds
         self._busy_since: float | None = None
         self._quiet_since: float | None = None
         self._wait_until = float("-inf")
-        self._strained: dict[int, tuple[int, float]] = {}  # by number of instances: sequences that were too many, when
+        # By number of instances: how many sequences were too many for them, and when that was.
+        self._strained: dict[int, tuple[int, float]] = {}
 
     def wish(self, instances: int, load: Load, now: float) -> Wish | None:
-        """Return the number that is wanted instead of this one, which is one more or one less; None if it is right."""
+        """Return the better number of instances, which is one more or one less; None if this number is right."""
         busy = self._busy(instances, load)
         if busy is Reason.LAG:
             self._strained[instances] = (load.taken, now)
@@ -75,18 +77,18 @@ class CountRule:
             return Wish(instances - 1, Reason.QUIET)
         return None
 
-    def changed(self, now: float) -> None:
-        """Note that the number was changed. Another change needs reasons of its own."""
+    def note_change(self, now: float) -> None:
+        """Note that the number was changed. The next change needs new reasons."""
         self._busy_since = self._quiet_since = None
         self._wait_until = now + PAUSE_S
 
-    def failed(self, now: float) -> None:
-        """Note that a change failed. None is wanted for a while."""
-        self.changed(now)
+    def note_failure(self, now: float) -> None:
+        """Note that a change failed. No other one is made for a while."""
+        self.note_change(now)
         self._wait_until = now + RETRY_S
 
     def waits(self, now: float) -> bool:
-        """Return whether no change is wanted yet, because the last one was a moment ago or has failed."""
+        """Return whether it is too early for another change, because the last one is recent or has failed."""
         return now < self._wait_until
 
     def _busy(self, instances: int, load: Load) -> Reason | None:

@@ -1,7 +1,7 @@
-"""The number of a model's instances at the embedded Triton, which follows the load: one change at a time.
+"""Changes the number of a model's instances at the embedded Triton with the load, one instance at a time.
 
-Another instance takes sequences as soon as it has answered one. One that goes gets no new sequences, and its present
-ones move to others at their next cut, so no word is lost.
+A new instance takes sequences as soon as it has answered one. An instance that will go gets no new sequences, and its
+present ones move to others at their next cut, so no word is lost.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from streamer.limits import InstanceBounds
 
 log = Log("streamer.bridge")
 
-LOOK_S: Final = 1.0  # between two looks at the load
-LAGGING_SHARE: Final = 0.25  # of the sessions
+LOOK_S: Final = 1.0  # the interval between two looks at the load
+LAGGING_SHARE: Final = 0.25  # the part of the sessions that must be behind
 
 
 class CountState(Enum):
-    """What happens to the number of instances."""
+    """The state of the number of instances."""
 
-    STEADY = "steady"  # nothing; it is changed when the load asks for it
+    STEADY = "steady"  # it can be changed if the load requires it
     RAISING = "raising"  # another instance is being loaded and tested
     LOWERING = "lowering"  # the sequences of an instance that goes are moving to others
-    HELD = "held"  # the last change failed, so none is made for a while
+    HELD = "held"  # the last change failed, so no other one is made for a while
 
 
 TRANSITIONS: Mapping[CountState, tuple[CountState, ...]] = {
@@ -45,14 +45,14 @@ TRANSITIONS: Mapping[CountState, tuple[CountState, ...]] = {
 
 
 class Numbers(NamedTuple):
-    """How many instances there are, and how many there should be."""
+    """The present number of instances, and the number that there should be."""
 
     loaded: int
     wanted: int
 
 
 class _Change(NamedTuple):
-    """A change of the number, and the load that asked for it."""
+    """A change of the number, and the load that requires it."""
 
     before: int
     wish: Wish
@@ -69,13 +69,13 @@ class InstanceCount:
     def __init__(
         self, pool: UpstreamPool, bounds: InstanceBounds, metrics: Metrics, sessions: int | None = None
     ) -> None:
-        """`sessions`: the most that the service takes, which all instances together are there for."""
+        """`sessions`: the most sessions of the service, which the greatest number of instances can serve together."""
         self._pool = pool
         self._share = None if sessions is None else sessions / bounds.most
         self._rule = CountRule(bounds)
         self._metrics = metrics
         self._states = States("instances", CountState.STEADY, TRANSITIONS, name=pool.name)
-        self._change: _Change | None = None  # the one that is not complete
+        self._change: _Change | None = None  # the change under way
 
     @property
     def name(self) -> str:
@@ -84,12 +84,12 @@ class InstanceCount:
 
     @property
     def state(self) -> CountState:
-        """What happens to it now."""
+        """The present state."""
         return self._states.now
 
     @property
     def numbers(self) -> Numbers:
-        """The present numbers. An instance that is leaving still counts as loaded."""
+        """The present numbers. An instance that will go still counts as loaded."""
         if self._change is not None:
             return Numbers(self._change.before, self._change.wish.instances)
         instances = self._pool.instances or 0
@@ -102,9 +102,9 @@ class InstanceCount:
             await self.look(self.load())
 
     async def look(self, load: Load) -> None:
-        """Look at the load, and make the change that it asks for, if any."""
+        """Make the change that this load requires, if any."""
         now, instances = time.monotonic(), self._pool.instances
-        if instances is None or not self._pool.whole:  # a failure is mended first
+        if instances is None or not self._pool.whole:  # wait until a failure is repaired
             return
         if self._states.now is CountState.HELD and not self._rule.waits(now):
             self._states.become(CountState.STEADY)
@@ -117,21 +117,23 @@ class InstanceCount:
         self._change = change
         try:
             await self._pool.resize(change.wish.instances)
-        except Exception as error:  # whatever has failed, the service goes on with the instances that it has
-            self._rule.failed(time.monotonic())
+        except Exception as error:  # after any error, the service goes on with the instances that it has
+            self._rule.note_failure(time.monotonic())
             self._states.become(CountState.HELD)
             self._metrics.instance_changes.labels(FAILED).inc()
-            log.warning("instances not changed", **self._about(change), detail=str(error), again_s=count_rule.RETRY_S)
+            log.warning(
+                "instances not changed", **self._log_fields(change), detail=str(error), again_s=count_rule.RETRY_S
+            )
         else:
-            self._rule.changed(time.monotonic())
+            self._rule.note_change(time.monotonic())
             self._states.become(CountState.STEADY)
             self._metrics.instance_changes.labels(RAISED if change.raises else LOWERED).inc()
-            log.info("instances raised" if change.raises else "instances lowered", **self._about(change))
+            log.info("instances raised" if change.raises else "instances lowered", **self._log_fields(change))
         finally:
             self._change = None
 
-    def _about(self, change: _Change) -> dict[str, Any]:
-        """Return what the log says about a change: the load that asked for it."""
+    def _log_fields(self, change: _Change) -> dict[str, Any]:
+        """Return the fields of a log line about a change, with the load that required it."""
         load, wish = change.load, change.wish
         model = {"name": self.name, "model": self._pool.model, "instances": wish.instances}
         return {**model, "because": wish.reason.value, "taken": load.taken, "slots": load.most, "lag_s": load.lag_s}
@@ -139,12 +141,12 @@ class InstanceCount:
     def load(self) -> Load:
         """Return the present load."""
         most, taken = self._pool.room, sum(self._pool.held.values())
-        if self._share is not None:  # there may be many more slots than an instance can compute in time
+        if self._share is not None:  # an instance may have many more slots than it can serve in time
             most = min(most, math.ceil(self._share * (self._pool.instances or 0)))
         return Load(taken, most, lag_of(self._metrics.live, self.name))
 
 
 def lag_of(sessions: Iterable[LiveSession], name: str) -> float:
-    """Return how far a quarter of the live sessions with this public model are behind, at least. 0 without sessions."""
+    """Return how far at least a quarter of the model's live sessions are behind. Return 0 if there are no sessions."""
     lags = sorted(each.lag_s for each in sessions if each.model == name and each.pace == REAL_TIME)
     return round(lags[int((1 - LAGGING_SHARE) * len(lags))], 3) if lags else 0.0

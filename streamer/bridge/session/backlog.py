@@ -1,6 +1,6 @@
-"""The audio of one stream that waits for the model: it takes audio of any length and returns whole steps or pieces.
+"""The audio of one stream that waits for the model. It takes audio of any length, and returns whole steps or pieces.
 
-Pure, like the stream that owns it. Its marks bound it: callers must check `full` before they add audio.
+Pure, like the stream that owns it. Callers keep it bounded: they check `full` before they add audio.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from streamer.bridge.states import States
 SAMPLE_BYTES = 2
 BYTES_PER_S = SAMPLE_RATE * SAMPLE_BYTES
 
-# Above the high mark the client is not read any further; below the low mark it is read again.
+# Above the high mark the client is not read; below the low mark it is read again.
 HIGH_MARK = 10 * BYTES_PER_S
 LOW_MARK = 5 * BYTES_PER_S
-# Each flush is remembered until the model reaches it. These are the same marks, in flushes.
+# The same marks for flushes that the model has not reached, because each of them is stored.
 MOST_FLUSHES = 16
 FEW_FLUSHES = 8
 # The most audio of one portion when the model is behind. More would save little, and delay the batch it is in.
@@ -27,7 +27,7 @@ PORTION = 1280 * BYTES_PER_S // 1000
 
 
 class Level(Enum):
-    """How much waits. The two marks differ, so that a client is not stopped and started for every step."""
+    """Whether much audio waits. The two marks differ, so that reading does not stop and start for every step."""
 
     LOW = "low"  # more may be added
     HIGH = "high"  # above the high mark, or not yet below the low mark again
@@ -38,32 +38,32 @@ TRANSITIONS: Mapping[Level, tuple[Level, ...]] = {Level.LOW: (Level.HIGH,), Leve
 
 @dataclass(frozen=True)
 class Grid:
-    """Where a portion may end: at multiples of `ms`, of which the first `begun` bytes were taken before."""
+    """Places where a portion may end: at multiples of `ms`, counted from `past` bytes before the waiting audio."""
 
     ms: int
-    begun: int = 0
+    past: int = 0
 
     def most(self, limit: int) -> int:
-        """The most bytes, up to this limit, that end at such a place; 0 if there is none."""
+        """Return the most bytes, up to this limit, that end at such a place; 0 if there is none."""
         size = self.ms * BYTES_PER_S // 1000
-        begun = self.begun % size
-        return max(0, (limit + begun) // size * size - begun)
+        past = self.past % size
+        return max(0, (limit + past) // size * size - past)
 
 
 @dataclass(frozen=True)
 class Place:
-    """One more place where a portion may end: after this many bytes."""
+    """Another place where a portion may end: after this many bytes."""
 
     size: int
 
     def most(self, limit: int) -> int:
-        """The most bytes, up to this limit, that end at this place; 0 if it is not reached, or passed already."""
+        """Return the number of bytes that end at this place; 0 if it is beyond the limit, or was passed already."""
         return self.size if 0 < self.size <= limit else 0
 
 
 @dataclass(frozen=True)
 class Portion:
-    """Audio for one request: to the end of a step or a piece, or to a place; with `flush` or `last`, all to there."""
+    """Audio for one request. `flush`: the client asked for a flush at its end. `last`: it is the end of the audio."""
 
     pcm: bytes
     flush: bool = False
@@ -74,7 +74,7 @@ class Backlog:
     """Audio that was received and not yet sent to the model, with the positions where the client asked for a flush."""
 
     def __init__(self) -> None:
-        self._received = 0  # bytes since the start of the session; the waiting audio ends here
+        self._received = 0  # bytes since the start of the session, up to the end of the waiting audio
         self._waiting = bytearray()
         self._flushes: deque[int] = deque()  # counted in received bytes
         self._level = States("backlog", Level.LOW, TRANSITIONS)
@@ -103,12 +103,12 @@ class Backlog:
         self._measure()
 
     def mark_flush(self) -> None:
-        """Note that everything received so far shall become final."""
+        """Note that the client wants everything received so far to become final."""
         self._flushes.append(self._received)
         self._measure()
 
     def take(self, *ends: Grid | Place, last: bool) -> Portion | None:
-        """Return the next portion, or None if too little waits for any of its ends. With `last`, also the rest."""
+        """Return the next portion; None if too little waits to reach one of `ends`. `last`: no more audio will come."""
         flush = bool(self._flushes)
         due = self._flushes[0] - (self._received - len(self._waiting)) if flush else len(self._waiting)
         rest = (flush or last) and due <= PORTION
@@ -124,7 +124,7 @@ class Backlog:
         return portion
 
     def put_back(self, pcm: bytes, *, flush: bool) -> None:
-        """Put back audio that was taken, in front of what waits, to send it again. `flush`: with a flush after it."""
+        """Put audio in front of what waits, to send it again. `flush`: a flush follows it."""
         if flush:
             self._flushes.appendleft(self._received - len(self._waiting))
         self._waiting[:0] = pcm

@@ -1,4 +1,4 @@
-"""The waits of a session: how long each may last, when it is over, and how the session ends then. Pure.
+"""The time limits of a session: when each of them passes, and how the session ends then. Pure.
 
 A client counts as idle if it has sent nothing for a while. Times when the service did not read it are not counted.
 """
@@ -26,86 +26,84 @@ class Limits:
 
 
 class Deadlines:
-    """When the waits for `start`, for the model, for the client's next message and for a failed recogniser are over."""
+    """The deadlines for `start`, for the model, for the client's next message and for a failed recogniser."""
 
     def __init__(self, limits: Limits, streams: StreamGroup, now: float) -> None:
-        """`now`: when the client connected."""
+        """`now`: the time at which the client connected."""
         self._limits = limits
         self._streams = streams
         self._opened_at = now
         self._active_at = now
-        self._held_at: float | None = None  # since when the client is not read
-        self._load_due_at: float | None = None  # when the model must be loaded, if the session waits for it
+        self._full_since: float | None = None  # when the service stopped reading the client
+        self._load_due_at: float | None = None  # the deadline for loading the model, if the session waits for it
 
     @property
     def start_due_at(self) -> float:
-        """When `start` must have come."""
+        """The deadline for `start`."""
         return self._opened_at + self._limits.start_s
 
     @property
     def idle_due_at(self) -> float:
-        """When the client will have been idle for too long."""
+        """The time at which the client will have been idle for too long."""
         return self._active_at + self._limits.idle_s
 
     @property
     def recogniser_due_at(self) -> float | None:
-        """When the model must be loaded, or a failed recogniser must be back, if the session waits for one."""
+        """The deadline for loading the model, or for a failed recogniser, if the session waits for one."""
         return self._load_due_at or self._streams.hopeless_at(self._limits.recover_s)
 
     def stir(self, now: float) -> None:
-        """Count the idle time from now on: the client sent something, or has a reason to be silent."""
+        """Count the idle time from now, because the client sent something or has a reason to be silent."""
         self._active_at = max(self._active_at, now)
 
-    def missed_start(self, now: float) -> Ending | None:
+    def check_start(self, now: float) -> Ending | None:
         """Return the ending if `start` did not come in time."""
         return endings.no_start(self._limits.start_s) if now >= self.start_due_at else None
 
     def await_model(self, now: float) -> bool:
-        """Count from now on how long the session waits for its model. False if it is being counted already."""
+        """Begin to wait for the model. Return False if the session waits for it already."""
         if self._load_due_at is not None:
             return False
         self._load_due_at = now + self._limits.load_s
         return True
 
     def end_load(self) -> None:
-        """Note that the session does not wait for its model any more."""
+        """Stop waiting for the model."""
         self._load_due_at = None
 
-    def missed_recogniser(self, now: float) -> Ending | None:
+    def check_recogniser(self, now: float) -> Ending | None:
         """Return the ending if the model was not loaded, or a failed recogniser did not come back, in time."""
         due = self.recogniser_due_at
         if due is None or now < due:
             return None
         if self._load_due_at is not None:
             return endings.loading(self._limits.load_s)
-        waited = f"and did not come back within {self._limits.recover_s:g} s"
-        return endings.failed(
-            f"The recogniser failed ({self._streams.failure}) {waited}", self._streams.unrecognised_ms
-        )
+        limit = f"and did not come back within {self._limits.recover_s:g} s"
+        return endings.failed(f"The recogniser failed ({self._streams.failure}) {limit}", self._streams.unrecognised_ms)
 
-    def idled(self, now: float, *, full: bool, excused: bool) -> Ending | None:
+    def check_idle(self, now: float, *, full: bool, excused: bool) -> Ending | None:
         """Return the ending if the client has been idle for too long.
 
-        `full`: the client is not read now. `excused`: it has another reason to be silent.
+        `full`: the service does not read the client now. `excused`: the client has another reason to be silent.
         """
         if full:
-            self._hold(now)
+            self._note_full(now)
         else:
-            self._let_go(now)
+            self._note_room(now)
         if full or excused:
             self.stir(now)
         elif now >= self.idle_due_at:
             return endings.idle(self._limits.idle_s)
         return None
 
-    def _hold(self, now: float) -> None:
-        """Note that the client is not read."""
-        if self._held_at is None:
-            self._held_at = now
+    def _note_full(self, now: float) -> None:
+        """Note that the service does not read the client."""
+        if self._full_since is None:
+            self._full_since = now
 
-    def _let_go(self, now: float) -> None:
-        """Note that the client is read again."""
-        if self._held_at is not None:
+    def _note_room(self, now: float) -> None:
+        """Note that the service reads the client."""
+        if self._full_since is not None:
             # Its data may come late: TCP retries at intervals, which may have grown as long as the pause in reading.
-            self.stir(now + (now - self._held_at))
-            self._held_at = None
+            self.stir(now + (now - self._full_since))
+            self._full_since = None

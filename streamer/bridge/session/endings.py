@@ -1,6 +1,6 @@
-"""How a session can end: the last message, and the close of the connection after it. Pure.
+"""All ways in which a session can end: the last message, and the close of the connection after it. Pure.
 
-Every ending is made here, with a sentence that tells the client what was wrong and what to do.
+Each error has a sentence that tells the client what was wrong and what to do.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from streamer.wire.errors import CloseCode, WireError, shown
 from streamer.wire.events import Error
 from streamer.wire.options import Start
 
-# How long a refused client is told to wait before it tries again, and the failures that are such refusals.
+# After this time a refused client may try again.
 RETRY_S = 5
+# The codes of failures that are such refusals.
 TRY_LATER = ("full", "not_ready", "shutting_down")
-# How a session ends if nothing can be sent: its client is gone, or does not read.
+# The codes of endings without a message: the client is gone, or does not read.
 VANISHED = "vanished"
 NOT_READ = "not_read"
 
@@ -39,7 +40,7 @@ class Ending:
     message: str = ""
     reason: str = ""  # the reason of the close, if it is not the sentence
     unrecognised_ms: int | None = None  # audio that is in no final
-    by_client: bool = False  # the client itself has ended its audio
+    by_client: bool = False  # the client itself ended its audio
 
     @property
     def close(self) -> Close:
@@ -48,13 +49,13 @@ class Ending:
 
     @property
     def error(self) -> Error:
-        """The last message, if something was wrong."""
+        """The last message, if the ending is an error."""
         return Error(self.code, self.message, fatal=True, unrecognised_ms=self.unrecognised_ms)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the client's side ended, and how to close its connection, if there is one. No code: it has not ended."""
+    """How the client's side ended, and how to close its connection, if there is one. The code is empty before that."""
 
     code: str = ""
     close: Close | None = None
@@ -64,49 +65,49 @@ DONE = Ending("done", CloseCode.DONE, by_client=True)
 
 
 def refused(code: str, message: str, retry_s: int = RETRY_S) -> Ending:
-    """End because there is no session for the client now. The close says when to try again."""
+    """Return the ending for a client that cannot have a session now. The close says when to try again."""
     return Ending(code, CloseCode.TRY_LATER, message, f"{code.replace('_', ' ')}: try again in {retry_s} s")
 
 
 def misunderstood(error: WireError) -> Ending:
-    """End after a message that is not valid."""
+    """Return the ending after a message that is not valid."""
     return Ending(error.code, error.close_code, error.message)
 
 
-def misplaced(what: str, expected: str, met: str, advice: str) -> Ending:
-    """End after a message that came at the wrong time."""
-    message = f"{what} is expected while the session is {expected}, but it is {met}: {advice}."
-    return Ending("unexpected", CloseCode.BAD_MESSAGE, message)
+def misplaced(message: str, expected: str, present: str, advice: str) -> Ending:
+    """Return the ending after a message that came at the wrong time."""
+    sentence = f"{message} is expected while the session is {expected}, but it is {present}: {advice}."
+    return Ending("unexpected", CloseCode.BAD_MESSAGE, sentence)
 
 
 def misdirected(code: str, message: str) -> Ending:
-    """End because the session that the client wants to resume is not available."""
+    """Return the ending because the session that the client wants to resume is not available."""
     return Ending(code, CloseCode.BAD_MESSAGE, message)
 
 
-def unknown_model(name: str, known: Iterable[str]) -> Ending:
-    """End because the service has no model with this public name."""
-    message = f"There is no model {shown(name)} here, only {', '.join(known)}."
+def unknown_model(name: str, models: Iterable[str]) -> Ending:
+    """Return the ending because the service has no model with this public name."""
+    message = f"There is no model {shown(name)} here, only {', '.join(models)}."
     return Ending("unknown_model", CloseCode.BAD_MESSAGE, message)
 
 
 def bad_options(message: str) -> Ending:
-    """End because the model refused options that the bridge had accepted."""
+    """Return the ending because the model refused options that the bridge had accepted."""
     return Ending("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}.")
 
 
 def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
-    """End because the audio ended within a sample."""
-    whole = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
+    """Return the ending because the audio ended within a sample."""
+    unit = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
     message = (
         f"The audio ended within a sample: {decoder.received} bytes came, but in {start.encoding} "
-        f"{whole} has {decoder.frame_bytes} bytes. The incomplete sample was ignored; check whether a byte is missing."
+        f"{unit} has {decoder.frame_bytes} bytes. The incomplete sample was ignored; check whether a byte is missing."
     )
     return Ending("odd_bytes", CloseCode.BAD_MESSAGE, message, by_client=True)
 
 
 def too_fast(mark: int) -> Ending:
-    """End because more live audio waits for the model than `mark` bytes."""
+    """Return the ending because more live audio waits for the model than `mark` bytes."""
     message = (
         f"More than {mark // BYTES_PER_S} s of live audio are waiting to be recognised; "
         "open a new session, without 'live' if it is a recording."
@@ -115,40 +116,40 @@ def too_fast(mark: int) -> Ending:
 
 
 def no_start(limit_s: float) -> Ending:
-    """End because the client did not send `start` in time."""
+    """Return the ending because the client did not send `start` in time."""
     message = f'No \'start\' came within {limit_s:g} s; send {{"type":"start"}} after connecting.'
     return Ending("no_start", CloseCode.IDLE, message)
 
 
 def loading(limit_s: float) -> Ending:
-    """End because the model of the session is still being loaded."""
+    """Return the ending because the model of the session is still being loaded."""
     message = f"The model is still being loaded after {limit_s:g} s; try again in a few seconds."
     return refused("not_ready", message)
 
 
 def idle(limit_s: float) -> Ending:
-    """End because the client sent nothing for too long."""
+    """Return the ending because the client sent nothing for too long."""
     message = f'Nothing came for {limit_s:g} s; send {{"type":"keepalive"}} while there is no audio.'
     return Ending("idle", CloseCode.IDLE, message)
 
 
 def shutting_down() -> Ending:
-    """End because the service shuts down."""
+    """Return the ending because the service shuts down."""
     message = "The service is shutting down; everything heard is final."
     return Ending("shutting_down", CloseCode.TRY_LATER, f"{message} Open a new session in {RETRY_S} s.")
 
 
 def exhausted(code: str, message: str) -> Ending:
-    """End because the caller has used its quota."""
+    """Return the ending because the caller has used its quota."""
     return Ending(code, CloseCode.TRY_LATER, message)
 
 
-def failed(what: str, rest_ms: int) -> Ending:
-    """End because the recogniser failed for good. `rest_ms`: the audio that is in no final."""
-    message = f"{what}; the last {rest_ms} ms of audio were not recognised: open a new session and send them again."
+def failed(failure: str, rest_ms: int) -> Ending:
+    """Return the ending because the recogniser failed for good. `rest_ms`: the audio that is in no final."""
+    message = f"{failure}; the last {rest_ms} ms of audio were not recognised: open a new session and send them again."
     return Ending("failed", CloseCode.FAILED, message, unrecognised_ms=rest_ms)
 
 
 def not_read(limit_s: float) -> Close:
-    """Close the connection of a client that does not read."""
+    """Return the close of the connection of a client that does not read."""
     return Close(CloseCode.IDLE, f"the client did not read its results for {limit_s:g} s")

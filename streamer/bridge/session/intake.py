@@ -1,4 +1,4 @@
-"""A client's audio on its way into the streams of its session: decoded, split by channel, and bounded. Pure."""
+"""Takes a client's audio into the streams of its session: decodes it, splits it by channel, and bounds it. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.stream_group import StreamGroup
 from streamer.wire.options import Start
 
-# A live client is always read. So its session ends instead when this much audio waits. After a stall of the network a
-# client may send some seconds at once, but the backlog of a client that sends too fast would only grow.
+# A live client is always read. If this much of its audio waits, its session ends, because the backlog would only grow.
+# After a stall of the network, a client may send some seconds at once.
 LIVE_MARK = 20 * BYTES_PER_S
 
 
@@ -17,14 +17,14 @@ class Intake:
 
     def __init__(self, streams: StreamGroup) -> None:
         self.start = Start()
-        self.flushes = 0  # how many the client asked for
+        self.flushes = 0  # the number that the client asked for
         self.live_mark = LIVE_MARK
         self._streams = streams
         self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
 
     @property
     def decoder(self) -> AudioDecoder:
-        """The decoder, which knows how much came and whether it ended within a sample."""
+        """The decoder, which knows how much audio came and whether it ended within a sample."""
         return self._decoder
 
     @property
@@ -49,12 +49,12 @@ class Intake:
             stream.add(block.tobytes())
 
     def flush(self) -> None:
-        """Make everything so far final."""
+        """Make all audio so far final."""
         self.flushes += 1
         self._streams.flush()
 
     def go_on(self, away_s: float) -> int:
-        """Continue for a client that was away for at most `away_s`. Return the sample that it must send next."""
+        """Continue after the client was away for at most `away_s`. Return the sample that it must send next."""
         # A live client may now send all the audio of that time at once.
         self.live_mark = LIVE_MARK + int(away_s) * BYTES_PER_S
         return self._decoder.drop_rest()

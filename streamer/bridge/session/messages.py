@@ -1,6 +1,6 @@
-"""The messages that a client gets while its session runs: the model's events, acknowledgements, recoveries.
+"""Makes the messages that a client gets while its session runs: the model's events, acknowledgements and recoveries.
 
-Pure. Nothing is sent before every stream has its sequence. Messages about the whole session wait for the last stream.
+Pure. Nothing is sent before every stream has its sequence. A message about the whole session waits for all streams.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ class Messages:
     """Turns the results of the streams into messages, and puts them into the outbox."""
 
     def __init__(self, streams: StreamGroup, outbox: Outbox, session: str, token: str, now: float) -> None:
-        """`session`: its number. The number and the token are always part of `ready`."""
+        """`session`: its number. The number and the token are parts of `ready`."""
         self._streams = streams
         self._outbox = outbox
         self._greeting = Ready(session, token, "", "", 0, 0)
         self._start = Start()
         self._triton_model = ""
-        self._told: list[_Told] = []  # one for each stream, once all of them have their sequence
+        self._views: list[_StreamView] = []  # one for each stream, once all of them have their sequence
         self._complaint: Error | None = None
         self._flushed = 0
-        self._lost_at: float | None = None  # since when a stream has had no recogniser
-        self._told_at = now
+        self._lost_at: float | None = None  # when a stream lost its recogniser
+        self._acknowledged_at = now
 
     @property
     def ready(self) -> bool:
         """Whether `ready` was sent."""
-        return bool(self._told)
+        return bool(self._views)
 
     @property
     def due_at(self) -> float | None:
-        """When the next acknowledgement is due, if there is something to acknowledge."""
-        told_ms = min((told.audio_ms for told in self._told), default=0)
-        return self._told_at + HEARD_EVERY_S if self._streams.heard_ms > told_ms else None
+        """The time of the next acknowledgement, if there is something to acknowledge."""
+        acknowledged_ms = min((view.audio_ms for view in self._views), default=0)
+        return self._acknowledged_at + HEARD_EVERY_S if self._streams.heard_ms > acknowledged_ms else None
 
     def begin(self, start: Start) -> None:
         """Take the client's options."""
@@ -74,7 +74,7 @@ class Messages:
         self._outbox.rewind(after, replace(self._ready(from_sample), flushes=flushes))
 
     def lose(self, at: float | None) -> None:
-        """Note that a stream has lost its sequence at this time."""
+        """Note that a stream lost its sequence at this time."""
         if self._lost_at is None:
             self._lost_at = at
 
@@ -83,27 +83,27 @@ class Messages:
         self._outbox.say(message)
 
     def complain(self, error: Error) -> None:
-        """Send an error that does not end the session, once in a session."""
+        """Send an error that does not end the session, but only the first one of a session."""
         if self._complaint is None:
             self._complaint = error
             self.say(error)
 
     def answer(self, number: int, results: Iterable[Result], now: float, *, flush: bool) -> None:
-        """Send the results of an answer of a stream. `flush`: the request was for a flush of the client."""
-        said = self._outbox.said
+        """Send the results in the answer to a stream's request. `flush`: the client asked for a flush there."""
+        last = self._outbox.last
         if not self.ready and self._streams.opened:
-            self._told = [_Told() for _ in self._streams]
+            self._views = [_StreamView() for _ in self._streams]
             self._lost_at = None  # before `ready` the client cannot have missed anything
             self.say(self._ready(0))
         if self.ready:
-            self._tell_recovery(now)
+            self._report_recovery(now)
             for result in results:
                 if not isinstance(result, Flushed):
                     self._pass_on(number, result)
-                elif flush:  # the end of a sequence flushes it too, but the client did not ask for that
+                elif flush:  # the end of a sequence is a flush too, but the client did not ask for it
                     self._answer_flush(number, result)
-        if self._outbox.said > said:
-            self._told_at = now
+        if self._outbox.last > last:
+            self._acknowledged_at = now
         elif not self._streams.ended:  # at the end `done` acknowledges the audio
             self.acknowledge(now)
 
@@ -113,30 +113,30 @@ class Messages:
         if due is not None and now >= due:
             heard_ms = self._streams.heard_ms
             self.say(Heard(heard_ms))
-            self._tell(heard_ms)
-            self._told_at = now
+            self._note_acknowledged(heard_ms)
+            self._acknowledged_at = now
 
     def _pass_on(self, number: int, result: Partial | Final | Speech | Turn | HeadEvent) -> None:
         if isinstance(result, (Partial, Final, Turn)):
-            self._told[number].hear(result.audio_ms)
+            self._views[number].note(result.audio_ms)
         self.say(replace(result, channel=number) if self._start.multichannel else result)
 
     def _answer_flush(self, number: int, flushed: Flushed) -> None:
-        """Send `flushed` for the whole session when the last stream has reached the flush."""
-        self._told[number].flushed += 1
-        if min(told.flushed for told in self._told) > self._flushed:
+        """Send `flushed` for the whole session when every stream has reached the flush."""
+        self._views[number].flushed += 1
+        if min(view.flushed for view in self._views) > self._flushed:
             self._flushed += 1
-            self._tell(flushed.audio_ms)
+            self._note_acknowledged(flushed.audio_ms)
             self.say(flushed)
 
-    def _tell(self, audio_ms: int) -> None:
-        """Note that the client knows that so much audio was heard, in all streams."""
-        for told in self._told:
-            told.hear(audio_ms)
+    def _note_acknowledged(self, audio_ms: int) -> None:
+        """Note that the client knows that this audio was heard in all streams."""
+        for view in self._views:
+            view.note(audio_ms)
 
-    def _tell_recovery(self, now: float) -> None:
-        """Send `recovered` once all streams are where they were before the failure, and before any new result."""
-        if self._lost_at is not None and not self._streams.missed:
+    def _report_recovery(self, now: float) -> None:
+        """Send `recovered` before any new result, once all streams are where they were before the failure."""
+        if self._lost_at is not None and not self._streams.interrupted:
             self.say(Recovered(round((now - self._lost_at) * 1000)))
             self._lost_at = None
 
@@ -150,13 +150,13 @@ class Messages:
         )
 
 
-class _Told:
-    """What the client knows of one stream."""
+class _StreamView:
+    """One stream as its client sees it."""
 
     def __init__(self) -> None:
         self.audio_ms = 0
-        self.flushed = 0  # how many flushes the model has answered
+        self.flushed = 0  # the number of flushes that the model has answered
 
-    def hear(self, audio_ms: int) -> None:
-        """Note that the client knows that so much audio was heard."""
+    def note(self, audio_ms: int) -> None:
+        """Note that the client knows that this audio was heard."""
         self.audio_ms = max(self.audio_ms, audio_ms)

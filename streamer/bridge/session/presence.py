@@ -1,4 +1,4 @@
-"""Whether a session's client is connected, parked (its connection is lost, and it may return), or gone. Pure."""
+"""The client of a session: connected, parked (its connection is lost, and it may return), or gone. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ClientState(Enum):
 
     CONNECTED = "connected"
     PARKED = "parked"  # it lost its connection, and may return
-    DISMISSED = "dismissed"  # connected, but the session does not wait for it if the connection is lost
+    DISMISSED = "dismissed"  # connected, but it may not return if the connection is lost
     LEFT = "left"  # it cannot return
 
 
@@ -30,7 +30,7 @@ class Presence:
 
     def __init__(self) -> None:
         self._states = States("client", ClientState.CONNECTED, TRANSITIONS)
-        self._until = 0.0  # until when a parked client may return
+        self._until = 0.0  # a parked client may return before this time
 
     @property
     def state(self) -> ClientState:
@@ -53,7 +53,7 @@ class Presence:
         return self._until if self.parked else None
 
     def park(self, until: float) -> None:
-        """Note that the connection is lost. The client may return until this time."""
+        """Note that the connection is lost. The client may return before this time."""
         self._states.become(ClientState.PARKED)
         self._until = until
 
@@ -65,7 +65,7 @@ class Presence:
             self._states.expect(ClientState.CONNECTED, ClientState.DISMISSED)
 
     def dismiss(self) -> None:
-        """Do not wait for the client any more if its connection is lost."""
+        """Note that the session ends if the connection is lost from now on."""
         if self._states.now is ClientState.CONNECTED:
             self._states.become(ClientState.DISMISSED)
 

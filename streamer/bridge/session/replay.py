@@ -1,9 +1,9 @@
 """The results of one stream with the times of the session, from one sequence or several.
 
-Pure. If a sequence is lost, another one begins at the last cut and hears the audio since then again (the replay). Its
-samples, times and segments are shifted (`sequence_clock.py`), and results that the client already has are dropped here.
-A final and its cut come in the same answer, so no final can come twice. Only partials, where speech began and ended,
-what was said about a turn, and the events of other heads can.
+Pure. If a sequence is lost, another one begins at the last cut and hears the audio since then again (the replay).
+`sequence_clock.py` shifts its samples, times and segments. This module drops results that the client already has. A
+final and its cut come in the same answer, so a final cannot come twice. But partials, turns, the beginnings and ends of
+speech, and the events of other heads can.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from streamer.wire.events import (
 from streamer.wire.model_events import Cut, Heard, ModelEvent
 from streamer.wire.text_context import TextContext
 
-MOST_HEADS = 64  # whose events are not repeated: a name for each event must not fill the memory
+MOST_HEADS = 64  # whose repeated events are dropped; the bound keeps many names from filling the memory
 
 
 class Hearing(Enum):
-    """Whether the running segment is heard for the first time."""
+    """Whether a sequence hears the running segment for the first time."""
 
     FIRST = "first"  # all of its results are new
-    AGAIN = "again"  # by another sequence, after a loss: results that were already sent are dropped
+    AGAIN = "again"  # another sequence hears it after a loss, and results that were already sent are dropped
 
 
 TRANSITIONS = {Hearing.FIRST: (Hearing.AGAIN,), Hearing.AGAIN: (Hearing.FIRST,)}
@@ -46,19 +46,19 @@ class Replay:
     """The results of one stream, in order, each once."""
 
     def __init__(self, stream: int = 0, context: TextContext | None = None) -> None:
-        """`context`: of the words before the stream, if a client goes on with it after another session."""
-        self.resume: Mapping[str, Any] = {}  # the options for a sequence that begins at the cut
+        """`context`: the words before the stream, if it continues another session of the client."""
+        self.options: Mapping[str, Any] = {}  # for a sequence that begins at the cut
         if context is not None:
-            self.resume = {"begins": context.begins, "context": content(context)["words"]}
+            self.options = {"begins": context.begins, "context": content(context)["words"]}
         self.clock = SequenceClock()
         self._segment = _RunningSegment(stream)
-        self._speech = _SpeechTold()
-        self._turn_told = (-1, -1)  # the segment and the time of what was last said about a turn
-        self._heads = _HeadsTold()
+        self._speech = _SpeechView()
+        self._last_turn = (-1, -1)  # the segment and the time of the last event about a turn
+        self._heads = _HeadsView()
 
     @property
     def speaking(self) -> bool:
-        """Whether somebody is speaking, as far as the client knows."""
+        """Whether the client knows that somebody is speaking."""
         return self._speech.speaking
 
     def restart(self) -> None:
@@ -69,10 +69,10 @@ class Replay:
         self._heads.restart()
 
     def take(self, events: Iterable[ModelEvent], *, leaving: bool = False) -> list[Result]:
-        """Return what the client gets of the events of one answer, with the session's times.
+        """Return the results for the client in the events of one answer, with the session's times.
 
-        `leaving`: if there is a cut, another sequence will begin there, and report what follows. So results after the
-        cut are dropped.
+        `leaving`: another sequence will begin at the last cut, if there is one, and report what follows. So results
+        after that cut are dropped.
         """
         events = list(events)
         cuts = [index for index, event in enumerate(events) if isinstance(event, Cut)]
@@ -80,47 +80,47 @@ class Replay:
         for event in events:
             if isinstance(event, Heard):
                 self.clock.hear(event.sample)
-        told: list[Result] = []
+        results: list[Result] = []
         for index, event in enumerate(events):
             if isinstance(event, Cut):
-                self._end_segment(event, told)
+                self._end_segment(event, results)
             elif isinstance(event, Flushed):
-                # After a flush nobody is speaking, and a sentence begins, unless the last words decide that.
-                self.resume = self.resume if "context" in self.resume else {}
-                told.append(Flushed(self.clock.replayed_ms))
+                # After a flush, nobody is speaking. A new sentence begins, unless the last words say otherwise.
+                self.options = self.options if "context" in self.options else {}
+                results.append(Flushed(self.clock.replayed_ms))
             elif isinstance(event, Final):
-                told.append(self._segment.final(self.clock.final(event)))
+                results.append(self._segment.final(self.clock.final(event)))
             elif isinstance(event, Partial) and index < end:
-                told += self._segment.partial(self.clock.partial(event))
+                results += self._segment.partial(self.clock.partial(event))
             elif isinstance(event, Speech) and index < end:
-                told += self._speech.change(self.clock.speech(event))
+                results += self._speech.change(self.clock.speech(event))
             elif isinstance(event, Turn) and index < end:
-                told += self._turn(self.clock.turn(event))
+                results += self._turn(self.clock.turn(event))
             elif isinstance(event, HeadEvent) and index < end:
-                told += self._heads.tell(self.clock.head(event))
+                results += self._heads.report(self.clock.head(event))
             # Other events, also those that later models add, are not for clients.
-        return told
+        return results
 
     def _turn(self, turn: Turn) -> list[Turn]:
-        """Return what is said about a turn if it is new."""
+        """Return the event about a turn if it is new."""
         place = turn.segment, turn.audio_ms
-        if place <= self._turn_told:
+        if place <= self._last_turn:
             return []
-        self._turn_told = place
+        self._last_turn = place
         return [turn]
 
-    def _end_segment(self, cut: Cut, told: list[Result]) -> None:
+    def _end_segment(self, cut: Cut, results: list[Result]) -> None:
         self.clock.end_segment(cut.sample)
-        for index in range(len(told) - 1, -1, -1):
-            final = told[index]
+        for index in range(len(results) - 1, -1, -1):
+            final = results[index]
             if isinstance(final, Final):
                 if final.cut_ms is None:
                     # If the service restarts, a client opens a new session and sends its audio from here on.
-                    told[index] = replace(final, cut_ms=self.clock.cut_ms, context=_context(cut))
+                    results[index] = replace(final, cut_ms=self.clock.cut_ms, context=_context(cut))
                 break
         words = None if cut.context is None else [content(word) for word in cut.context]
-        known = {"speaking": cut.speaking, "told": cut.told, "begins": cut.begins, "context": words}
-        self.resume = {name: value for name, value in known.items() if value is not None}
+        options = {"speaking": cut.speaking, "told": cut.told, "begins": cut.begins, "context": words}
+        self.options = {name: value for name, value in options.items() if value is not None}
         self._segment.end()
         self._speech.end_segment()
 
@@ -130,14 +130,14 @@ def _context(cut: Cut) -> TextContext | None:
 
 
 class _RunningSegment:
-    """What the client knows of the text of the running segment."""
+    """The text of the running segment that the client knows."""
 
     def __init__(self, stream: int) -> None:
         self.finals = 0  # the number of finals so far
         self._hearing = States("replay", Hearing.FIRST, TRANSITIONS, stream=stream)
         self._partial_ms = -1  # audio_ms of the last partial of the running segment
-        self._begun_ms = -1  # the same before a cut that had no final, after which the segment began again
-        self._ended = 0  # the number of finals at the last cut
+        self._earlier_ms = -1  # the same before a cut without a final, after which the same segment goes on
+        self._finals_at_cut = 0  # the number of finals at the last cut
         self._stable = ""  # the stable text of the last partial
 
     def restart(self) -> None:
@@ -146,8 +146,8 @@ class _RunningSegment:
             self._hearing.become(Hearing.AGAIN)
 
     def partial(self, partial: Partial) -> list[Partial]:
-        """Return the partial if it is new; never with less stable text than before."""
-        stable, audio_ms = partial.stable, max(partial.audio_ms, self._begun_ms)
+        """Return the partial if it is new, with at least as much stable text as before."""
+        stable, audio_ms = partial.stable, max(partial.audio_ms, self._earlier_ms)
         if self._hearing.now is Hearing.AGAIN:
             if partial.audio_ms <= self._partial_ms or not partial.text.startswith(self._stable):
                 return []
@@ -165,43 +165,43 @@ class _RunningSegment:
 
     def end(self) -> None:
         """Begin the next segment."""
-        # If a segment of the greatest length is cut before its first word, the same segment hears that word again.
-        self._begun_ms = max(self._begun_ms, self._partial_ms) if self.finals == self._ended else -1
-        self._ended = self.finals
+        # A segment of the greatest length may be cut before its first word, which it hears again after the cut.
+        self._earlier_ms = max(self._earlier_ms, self._partial_ms) if self.finals == self._finals_at_cut else -1
+        self._finals_at_cut = self.finals
         self._partial_ms, self._stable = -1, ""
         if self._hearing.now is Hearing.AGAIN:
             self._hearing.become(Hearing.FIRST)
 
 
-class _HeadsTold:
-    """What the client knows of the events of other heads."""
+class _HeadsView:
+    """The events of other heads that the client knows."""
 
     def __init__(self) -> None:
-        self._told_ms: dict[str, int] = {}  # the time of the last event by the name of its head
-        self._again_until_ms: dict[str, int] = {}  # events up to this time come again
+        self._last_ms: dict[str, int] = {}  # the time of the last event by the name of its head
+        self._repeated_until_ms: dict[str, int] = {}  # events up to this time come again
 
     def restart(self) -> None:
-        """Expect events again that the sequence before has reported."""
-        self._again_until_ms = dict(self._told_ms)
+        """Expect the events again that the sequence before has reported."""
+        self._repeated_until_ms = dict(self._last_ms)
 
-    def tell(self, event: HeadEvent) -> list[HeadEvent]:
+    def report(self, event: HeadEvent) -> list[HeadEvent]:
         """Return the event if it is new."""
-        if event.at_ms <= self._again_until_ms.get(event.name, -1):
+        if event.at_ms <= self._repeated_until_ms.get(event.name, -1):
             return []
-        if len(self._told_ms) < MOST_HEADS or event.name in self._told_ms:
-            self._told_ms[event.name] = max(event.at_ms, self._told_ms.get(event.name, -1))
+        if len(self._last_ms) < MOST_HEADS or event.name in self._last_ms:
+            self._last_ms[event.name] = max(event.at_ms, self._last_ms.get(event.name, -1))
         return [event]
 
 
-class _SpeechTold:
-    """What the client knows of where speech began and ended."""
+class _SpeechView:
+    """The beginnings and ends of speech that the client knows."""
 
     def __init__(self) -> None:
         self._last = SpeechState.END  # the state that the client knows
         self._at_cut = SpeechState.END  # the same at the last cut
-        self._changes = 0  # how often it changed since then
-        self._said = SpeechState.END  # the state that the present sequence reported last
-        self._skip = 0  # how many changes the present sequence will report again
+        self._changes = 0  # the number of changes since then
+        self._reported = SpeechState.END  # the state that the present sequence reported last
+        self._repeats = 0  # the number of changes that the present sequence will report again
 
     @property
     def speaking(self) -> bool:
@@ -210,15 +210,15 @@ class _SpeechTold:
 
     def restart(self) -> None:
         """Expect a new sequence, which begins at the cut."""
-        self._said, self._skip = self._at_cut, self._changes
+        self._reported, self._repeats = self._at_cut, self._changes
 
     def change(self, speech: Speech) -> list[Speech]:
         """Return the change if it is new."""
-        if speech.state is self._said:
+        if speech.state is self._reported:
             return []
-        self._said = speech.state
-        if self._skip:
-            self._skip -= 1
+        self._reported = speech.state
+        if self._repeats:
+            self._repeats -= 1
             return []
         if speech.state is self._last:
             return []
@@ -228,4 +228,4 @@ class _SpeechTold:
 
     def end_segment(self) -> None:
         """Begin the next segment."""
-        self._at_cut, self._changes, self._skip = self._last, 0, 0
+        self._at_cut, self._changes, self._repeats = self._last, 0, 0

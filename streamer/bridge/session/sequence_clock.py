@@ -1,6 +1,7 @@
 """Converts the times of a sequence to those of the session. Pure.
 
-A sequence counts samples, times and segments from its own start. If the one before it was lost, that is its last cut.
+A sequence counts samples, times and segments from its own start. If it follows a lost sequence, it starts at the last
+cut of that one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from streamer.wire.events import Final, HeadEvent, Partial, Speech, Turn, Word
 
 
 class SequenceClock:
-    """Where the present sequence began, and how far it has got."""
+    """The sample at which the present sequence began, and the one up to which it has heard."""
 
     def __init__(self) -> None:
-        self.cut = 0  # audio from this sample on may be needed again
-        self.heard = 0  # samples that any sequence has acknowledged
-        self.replayed = 0  # samples up to which the present sequence has got
+        self.cut = 0  # the audio from this sample on may be needed again
+        self.heard = 0  # samples that a sequence has acknowledged, present or former
+        self.replayed = 0  # the sample up to which the present sequence has heard
         self._offset = 0  # the sample where the present sequence began
         self._first = 0  # the number of its first segment
         self._ended_ms = 0  # the end of the last final
@@ -29,7 +30,7 @@ class SequenceClock:
 
     @property
     def replayed_ms(self) -> int:
-        """How far the present sequence has got."""
+        """The time up to which the present sequence has heard."""
         return _ms(self.replayed)
 
     def restart(self, segment: int) -> None:
@@ -38,7 +39,7 @@ class SequenceClock:
         self._first = segment
 
     def hear(self, sample: int) -> None:
-        """Note how many samples the present sequence has heard."""
+        """Note up to which of its samples the present sequence has heard."""
         self.replayed = self._offset + sample
         self.heard = max(self.heard, self.replayed)
 
@@ -64,7 +65,7 @@ class SequenceClock:
 
     def partial(self, partial: Partial) -> Partial:
         """Convert to the session's times."""
-        if self._tells(partial):
+        if self._has_session_times(partial):
             return partial
         return replace(
             partial,
@@ -75,8 +76,8 @@ class SequenceClock:
         )
 
     def final(self, final: Final) -> Final:
-        """Convert to the session's times. Later words will not begin before its end."""
-        if not self._tells(final):
+        """Convert to the session's times. No later word will begin before the end of this final."""
+        if not self._has_session_times(final):
             final = replace(
                 final,
                 segment=self._first + final.segment,
@@ -88,22 +89,22 @@ class SequenceClock:
         self._ended_ms = max(self._ended_ms, final.end_ms)
         return final
 
-    def _tells(self, result: Partial | Final) -> bool:
-        """Return whether its times are already right for the session."""
+    def _has_session_times(self, result: Partial | Final) -> bool:
+        """Return whether the times of a result already are those of the session."""
         if self._offset or result.start_ms < self._ended_ms:
             return False
         return all(word.start_ms >= self._ended_ms for word in result.words or ())
 
     def _at(self, milliseconds: int) -> int:
         """Convert a time to the session's clock, exactly as if a single sequence had heard everything."""
-        # Samples are rounded down to milliseconds, and that depends on where they count from. Times are rounded from
-        # the start of their segment, except a time at the very end of the audio.
+        # Samples are rounded down to milliseconds, so the result depends on the sample from which they count. A time
+        # counts from the start of its segment, except one at the very end of the audio.
         if milliseconds == _ms(self.replayed - self._offset):
             return _ms(self.replayed)
         return milliseconds + _ms(self.cut) - _ms(self.cut - self._offset)
 
     def _word_at(self, milliseconds: int) -> int:
-        # A sequence knows only its own finals. So this makes sure that no time is before the end of the last final.
+        # A sequence knows only its own finals. So make sure here that no time is before the end of the last final.
         return max(self._at(milliseconds), self._ended_ms)
 
     def _words(self, words: tuple[Word, ...] | None) -> tuple[Word, ...] | None:

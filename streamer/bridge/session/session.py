@@ -1,7 +1,7 @@
 """One client's session as a state machine, without sockets, clocks or threads.
 
-It takes what the client sends and what the model answers, and hands out three things: the next requests for the model,
-the messages for the client, and at the end the close. Callers pass the time.
+It takes the client's frames and the model's answers, and returns three things: the next requests for the model, the
+messages for the client, and at the end the close. Callers pass the time.
 This module decides what a client may do and when. The model's side is in the streams, one for each channel that is
 recognised separately. messages.py turns their results into messages, and endings.py has the ways to end. The two sides
 end independently: an open sequence is always ended, even if the client is gone.
@@ -29,10 +29,13 @@ from streamer.wire.model_events import ModelEvent
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
 
-# Failures after which another sequence can go on: the sequence is lost, or something was wrong with its slot.
+# Failures after which another sequence can continue: the sequence is lost, or its slot was faulty.
 MENDABLE = (
-    *(FailureCode.UNAVAILABLE, FailureCode.OVERDUE, FailureCode.UNKNOWN_STREAM),
-    *(FailureCode.FAILED, FailureCode.REFUSED),
+    FailureCode.UNAVAILABLE,
+    FailureCode.OVERDUE,
+    FailureCode.UNKNOWN_STREAM,
+    FailureCode.FAILED,
+    FailureCode.REFUSED,
 )
 
 
@@ -54,12 +57,12 @@ TRANSITIONS: Mapping[State, tuple[State, ...]] = {
 
 
 class Session:
-    """One session: takes the client's frames and the model's answers; hands out requests, messages and the close."""
+    """One session: takes the client's frames and the model's answers; returns requests, messages and the close."""
 
     def __init__(
         self, number: str, token: str, models: Collection[str], now: float, limits: Limits | None = None
     ) -> None:
-        """`models`: the public names of the models that it may ask for."""
+        """`models`: the public names of the models that the client may choose."""
         self.number = number
         self.token = token
         self.limits = limits or Limits()
@@ -71,7 +74,7 @@ class Session:
         self._outbox = Outbox()
         self._messages = Messages(self.streams, self._outbox, number, token, now)
         self._deadlines = Deadlines(self.limits, self.streams, now)
-        self._ending = DONE  # how it ends after the last answer of the model
+        self._ending = DONE  # the ending after the last answer of the model
         self._outcome = Outcome()
 
     @property
@@ -86,17 +89,17 @@ class Session:
 
     @property
     def flushes(self) -> int:
-        """How often the client has asked to make everything final."""
+        """The number of times that the client has asked to make everything final."""
         return self._intake.flushes
 
     @property
     def close(self) -> Close | None:
-        """How to close the connection, once that is due."""
+        """The close of the connection; None before it is due."""
         return self._outcome.close
 
     @property
     def ended_by(self) -> str:
-        """Why the client's side ended: an error's code, "done" or "vanished"; empty until then."""
+        """The reason for the end of the client's side: an error's code, "done" or "vanished"; empty before the end."""
         return self._outcome.code
 
     @property
@@ -121,22 +124,22 @@ class Session:
 
     @property
     def slots_needed(self) -> int:
-        """How many slots the session needs, all of them before `requests` is called."""
+        """The number of slots that the session needs before the first call of requests()."""
         return 0 if self.state is State.CLOSED else len(self.streams)
 
     @property
     def heard_ms(self) -> int:
-        """How much audio the model has acknowledged in all streams."""
+        """The audio that the model has acknowledged in all streams."""
         return self.streams.heard_ms
 
     @property
     def waiting_bytes(self) -> int:
-        """How much audio has not been sent to the model, summed over the streams."""
+        """The bytes of audio that were not sent to the model yet, in all streams together."""
         return self.streams.waiting
 
     @property
     def waiting_messages(self) -> int:
-        """How many messages wait to be taken."""
+        """The number of messages that wait to be taken."""
         return self._outbox.waiting
 
     @property
@@ -158,14 +161,14 @@ class Session:
         return self._client.state is ClientState.CONNECTED and self.resumable and self.limits.resume_s > 0
 
     def receive_text(self, text: str, now: float) -> Resume | None:
-        """Take a text frame of the client. If it asks to resume another session, return that request."""
+        """Take a text frame of the client. If the client asks to resume another session, return that request."""
         if self.state is State.CLOSED:
             return None
         self._deadlines.stir(now)
         try:
             message = parse(text)
         except WireError as error:
-            # After `stop` the client gets its finals, whatever it sends then.
+            # After `stop`, the client gets its finals even if it sends invalid messages.
             if self.state is State.FINISHING:
                 self._complain("A message")
             else:
@@ -202,7 +205,7 @@ class Session:
             self._complain("Audio")
 
     def disregard(self) -> bool:
-        """Note that the client sent an invalid frame. Return whether it can be ignored, because `stop` came before."""
+        """Note an invalid frame of the client. Return whether it can be ignored, because `stop` came before."""
         if self.state is State.FINISHING:
             self._complain("A message")
         return self.state in (State.FINISHING, State.CLOSED)
@@ -214,11 +217,11 @@ class Session:
             self._shut(reason)
 
     def park(self, now: float) -> None:
-        """Note that the connection is lost. Received audio is still computed, and messages are kept for a while."""
+        """Note that the connection is lost. Received audio is still recognised, and messages are kept for a while."""
         self._client.park(now + self.limits.resume_s)
 
     def resume(self, after: int, now: float) -> bool:
-        """Continue after this message with a client that returned. False if it was never sent, or is too old."""
+        """Continue with a client that returned, after this message. Return False if it is unknown or too old."""
         after = max(after, 1)  # a new `ready` is sent in place of the first one
         if not self._outbox.has_after(after):
             return False
@@ -232,7 +235,7 @@ class Session:
         self._fail(endings.misdirected(code, message))
 
     def stall(self, limit_s: float) -> None:
-        """End, because the client has not read its results for so long. Nothing may follow what it did not get."""
+        """End, because the client has not read its results within this limit. No message may follow the unread ones."""
         self._outbox.take()
         if self.state is State.CLOSED:
             self._outcome = Outcome(NOT_READ, endings.not_read(limit_s))
@@ -240,7 +243,7 @@ class Session:
             self._shut(NOT_READ, endings.not_read(limit_s))
 
     def break_down(self) -> None:
-        """End after an unexpected failure. As after `failed`, the client is told how much audio was not recognised."""
+        """End after an unexpected failure. As after `failed`, the error says how much audio was not recognised."""
         if self.state is not State.CLOSED:
             ending = endings.failed("The service failed (its log says why)", self.streams.unrecognised_ms)
             self._messages.say(ending.error)
@@ -252,7 +255,7 @@ class Session:
             self._fail(endings.refused(code, message, retry_s))
 
     def drain(self) -> None:
-        """End, because the service shuts down: make everything final, then tell the client when to return."""
+        """End, because the service shuts down: send the finals, then tell the client when to return."""
         if self.parked:
             self.vanish("shutting_down")
             return
@@ -263,30 +266,30 @@ class Session:
             self._finish(endings.shutting_down())
 
     def exhaust(self, code: str, message: str) -> None:
-        """End, because the caller has used its quota: make everything final, then send this message."""
+        """End, because the caller has used its quota: send the finals, then this message."""
         if self.state is State.STREAMING:
             self._finish(endings.exhausted(code, message))
 
     def await_model(self, now: float) -> None:
-        """Note that the model must be loaded first. The client is told once; its audio waits meanwhile."""
+        """Wait until the model is loaded. The client gets one message about it; its audio waits."""
         if self._deadlines.await_model(now):
             self._messages.await_model()
 
     def requests(self, now: float) -> list[tuple[int, Request]]:
-        """Return the next requests for the model, with the numbers of their streams. Each has at most one under way."""
+        """Return the next requests for the model, with the numbers of their streams, at most one for each stream."""
         self._deadlines.end_load()
         # While a stream may still be refused, the others wait, because nothing is sent before `ready`.
         hold = not self._messages.ready and self.streams.opening
-        asked = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self.streams))
-        return [(number, request) for number, request in asked if request is not None]
+        requests = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self.streams))
+        return [(number, request) for number, request in requests if request is not None]
 
     def serve(self, triton_model: str) -> None:
-        """Note that this Triton model recognises it, from the next answer on."""
+        """Note that this Triton model recognises the session from now on."""
         self._messages.serve(triton_model)
 
     def answer(self, number: int, events: Iterable[ModelEvent], now: float, *, leaving: bool = False) -> None:
-        """Take the events for a stream's request under way. `leaving`: the stream must move elsewhere at a cut."""
-        request, results = self.streams[number].answered(events, now, leaving=leaving)
+        """Take the answer to a stream's request. `leaving`: the stream must move to another slot at its next cut."""
+        request, results = self.streams[number].take_answer(events, now, leaving=leaving)
         # A client that had to wait for its slot still gets the whole idle limit.
         if request.pcm or request.flush or request.start:
             self._deadlines.stir(now)
@@ -297,18 +300,18 @@ class Session:
             self._conclude()
 
     def fail(self, number: int, code: str, message: str, now: float, *, lost: bool) -> bool:
-        """Note that a stream's request under way failed. `lost`: its sequence is gone and needs no END.
+        """Note that a stream's request failed. `lost`: its sequence is gone and needs no END.
 
-        Returns whether a new sequence will go on; then the client does not hear of the failure of the old one.
+        Return whether a new sequence will continue. In that case the client does not learn of the failure.
         """
         stream = self.streams[number]
-        # A session that was already admitted waits if a slot is not free or not ready yet.
-        passing = code in MENDABLE or (code in TRY_LATER and stream.sequence is not SequenceState.OPENING)
-        if passing and stream.mendable and self.state is not State.CLOSED:
+        # A session that was admitted before waits if no slot is free or ready now.
+        temporary = code in MENDABLE or (code in TRY_LATER and stream.sequence is not SequenceState.OPENING)
+        if temporary and stream.mendable and self.state is not State.CLOSED:
             stream.lose(now, f"{code}: {message}")
             self._messages.lose(stream.lost_at)
             return True
-        stream.failed(lost=lost)
+        stream.fail(lost=lost)
         if self.state is State.CLOSED:
             return False
         if code in TRY_LATER:
@@ -320,24 +323,24 @@ class Session:
         return False
 
     def tick(self, now: float) -> None:
-        """Do what is due at this time: send an acknowledgement, or end after a limit has passed."""
+        """Do what is due at this time: send an acknowledgement, or end because a limit has passed."""
         if (parked_until := self._client.due_at) is not None and now >= parked_until:
             self.vanish()
         elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
             self.vanish("not_fetched")
         deadlines = self._deadlines
-        missed = deadlines.missed_start(now) if self.state is State.OPENING else None
-        missed = missed or deadlines.missed_recogniser(now)
-        if missed is not None:
-            self._fail(missed)
+        ending = deadlines.check_start(now) if self.state is State.OPENING else None
+        ending = ending or deadlines.check_recogniser(now)
+        if ending is not None:
+            self._fail(ending)
         elif self.state is State.STREAMING:
             self._messages.acknowledge(now)
             excused = self.parked or self.streams.computing or self.streams.opening
-            if (ending := deadlines.idled(now, full=self.full, excused=excused)) is not None:
-                self._finish(ending)
+            if (idle := deadlines.check_idle(now, full=self.full, excused=excused)) is not None:
+                self._finish(idle)
 
     def due_at(self) -> float | None:
-        """Return when to call `tick` and `requests` again even if nothing happens; None if only an event matters."""
+        """Return when to call tick() and requests() if nothing happens before; None if there is no need to."""
         deadlines = self._deadlines
         if self.state is State.OPENING:
             return deadlines.start_due_at
@@ -349,7 +352,7 @@ class Session:
         return min((at for at in due if at is not None), default=None)
 
     def take_messages(self) -> list[Numbered]:
-        """Take the messages for the client since the last call, in order."""
+        """Take the new messages for the client, in order."""
         return self._outbox.take()
 
     def _begin(self, start: Start, now: float) -> None:
@@ -377,14 +380,14 @@ class Session:
             self._messages.say(Done(self.heard_ms))
             self._shut(self._ending.code, self._ending.close)
 
-    def _misplaced(self, what: str, expected: State) -> None:
+    def _misplaced(self, message: str, expected: State) -> None:
         advice = "send 'start' only once" if expected is State.OPENING else 'send {"type":"start"} first'
-        self._fail(endings.misplaced(what, expected.value, self.state.value, advice))
+        self._fail(endings.misplaced(message, expected.value, self.state.value, advice))
 
-    def _complain(self, what: str) -> None:
-        # Only if the client itself has ended its audio. Otherwise it cannot know that the session is ending.
+    def _complain(self, message: str) -> None:
+        # If the client did not end its audio itself, it cannot know that the session is ending.
         if self._ending.by_client:
-            self._messages.complain(Error("after_stop", f"{what} after 'stop' is ignored.", fatal=False))
+            self._messages.complain(Error("after_stop", f"{message} after 'stop' is ignored.", fatal=False))
 
     def _fail(self, ending: Ending) -> None:
         self._messages.say(ending.error)

@@ -1,11 +1,11 @@
 """The model's side of a session: the requests of one channel to its sequence.
 
 Pure. A session has a stream for each channel that is recognised separately. A stream knows nothing of the client. It
-takes 16 kHz audio, hands out one request at a time, and always ends a sequence that it has opened.
+takes 16 kHz audio, returns one request at a time, and always ends a sequence that it has opened.
 
 It keeps the audio that it has sent since the last cut. If a sequence is lost, that audio goes to the front of what
-waits, and a new sequence begins at the cut; replay.py handles its results. A stream that must move elsewhere does so at
-a cut, because there hardly any audio has to be sent again, and the client has no results of it yet.
+waits, and a new sequence begins at the cut; replay.py handles its results. A stream that must move to another slot does
+so at a cut, because hardly any audio was sent after it, and the client has no results of that audio yet.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from streamer.wire.events import Result
 from streamer.wire.model_events import Heard, ModelEvent, Opened
 from streamer.wire.text_context import TextContext
 
-# More than the longest segment that a client may ask for and the audio that is sent until its cut arrives. If a model
-# cuts later, its audio cannot be replayed.
+# More than the longest segment that a client may choose, plus the audio that is sent until its cut arrives. If a model
+# cuts later, the audio cannot be replayed.
 MOST_KEPT = 70 * BYTES_PER_S
 # Pauses between attempts to open a new sequence; the first attempt is made at once.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 2.0
@@ -36,7 +36,7 @@ class SequenceState(Enum):
     NEW = "new"  # there has been no sequence yet
     OPENING = "opening"  # START of the first one is under way, and the model may already hold a slot
     OPEN = "open"
-    BETWEEN = "between"  # the last one is lost or left, and another one will go on at the cut
+    BETWEEN = "between"  # the last one is lost or left, and another one will begin at the cut
     REOPENING = "reopening"  # START of that other one is under way
     ENDED = "ended"
 
@@ -72,7 +72,7 @@ SUPPLY_TRANSITIONS: Mapping[Supply, tuple[Supply, ...]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the model: audio up to the end of a step or a piece, to where a turn may end, or up to a flush."""
+    """A request to the model: audio that ends with a step, a piece, a possible turn or a flush."""
 
     pcm: bytes = b""
     start: bool = False
@@ -83,12 +83,12 @@ class Request:
 
 @dataclass
 class _Outage:
-    """The time from the first failure until a model has heard again all audio that was sent before."""
+    """The time from the first failure until a model has heard all audio again that was sent before."""
 
-    since: float  # when the request was sent that failed first
+    since: float  # the time of the request that failed first
     alive_at: float  # when the replay last made progress
     mark: int  # the sample up to which audio had been sent
-    owed: bool  # whether the request that failed had a flush or the end
+    must_flush: bool  # whether the request that failed had a flush or the end
     reached: int = 0
     attempts: int = 0
     retry_at: float = 0.0
@@ -102,14 +102,14 @@ class _Outage:
         self.reason = reason
 
     def ends(self, heard: int, request: Request, now: float) -> bool:
-        """Note an answer, and that so much was heard. Return whether the outage is over."""
+        """Note an answer, after which the sequence has heard up to this sample. Return whether the outage is over."""
         if heard > self.reached and request.pcm:
             self.reached, self.alive_at = heard, now
         # It is over once the model has also answered the flush or the end that failed before.
-        return heard >= self.mark and (request.flush or request.end or not self.owed)
+        return heard >= self.mark and (request.flush or request.end or not self.must_flush)
 
 
-class _Kept:
+class _SentAudio:
     """The audio that was sent since the last cut, up to MOST_KEPT."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class _Kept:
 
     @property
     def size(self) -> int:
-        """How much it would be if everything had been kept, up to a multiple of any step."""
+        """The size that it would have if everything had been kept, up to a multiple of any step."""
         return self._dropped + len(self._audio)
 
     def add(self, pcm: bytes) -> None:
@@ -135,12 +135,12 @@ class _Kept:
             self._dropped += len(self._audio)
             self._audio.clear()
 
-    def let_go(self, size: int) -> None:
-        """Drop so many bytes from the front, which are not needed again."""
+    def drop_front(self, size: int) -> None:
+        """Drop this number of bytes from the front, because they are not needed again."""
         del self._audio[:size]
 
     def take(self) -> bytes:
-        """Return all of it, and keep nothing."""
+        """Return all of it, and forget it."""
         audio = bytes(self._audio)
         self._audio.clear()
         return audio
@@ -152,23 +152,23 @@ class Stream:
     def __init__(
         self, step_ms: int, refresh_s: float, now: float, number: int = 0, context: TextContext | None = None
     ) -> None:
-        """`refresh_s`: after so long without a request, an empty one is sent, so that Triton keeps the sequence.
+        """`refresh_s`: after this time without a request, an empty one is sent, so that Triton keeps the sequence.
 
-        `context`: of the words before its audio.
+        `context`: the words before its audio.
         """
         self._sequence = States("sequence", SequenceState.NEW, SEQUENCE_TRANSITIONS, stream=number)
         self._supply = States("supply", Supply.FLOWING, SUPPLY_TRANSITIONS, stream=number)
         self._replay = Replay(number, context)
         self._backlog = Backlog()
-        self._kept = _Kept()
+        self._sent_audio = _SentAudio()
         self._outage: _Outage | None = None
-        self._extra = 0  # bytes that may wait in addition, because of an outage or a move
-        self._outstanding: Request | None = None
-        self._asked_at = now
+        self._extra = 0  # bytes that may wait in addition, after an outage or a move
+        self._under_way: Request | None = None
+        self._sent_at = now
         self._step_ms = step_ms
         self._piece_ms: int | None = None  # the pieces in which the present sequence detects speech
-        self._sent = 0  # bytes that the present sequence has got
-        self._due: int | None = None  # the sample up to which the present sequence wants audio at once
+        self._sequence_bytes = 0  # the audio that the present sequence has got
+        self._due: int | None = None  # the sample at which the present sequence wants a request to end
         self._refresh_s = refresh_s
 
     @property
@@ -178,22 +178,22 @@ class Stream:
 
     @property
     def heard_ms(self) -> int:
-        """How much audio the model has acknowledged."""
+        """The audio that the model has acknowledged."""
         return self._replay.clock.heard * 1000 // SAMPLE_RATE
 
     @property
     def kept_s(self) -> float:
-        """How much audio would be sent again if the sequence were lost now."""
-        return len(self._kept) / BYTES_PER_S
+        """The audio that would be sent again if the sequence were lost now."""
+        return len(self._sent_audio) / BYTES_PER_S
 
     @property
     def unrecognised_ms(self) -> int:
-        """How much audio is not in a final yet."""
+        """The audio that is not in a final yet."""
         return (self._backlog.received // SAMPLE_BYTES - self._replay.clock.cut) * 1000 // SAMPLE_RATE
 
     @property
     def waiting(self) -> int:
-        """How many bytes of audio wait to be sent to the model."""
+        """The bytes of audio that wait to be sent to the model."""
         return len(self._backlog)
 
     @property
@@ -204,12 +204,12 @@ class Stream:
     @property
     def computing(self) -> bool:
         """Whether a request with audio is under way, or an outage delays one."""
-        return self._outage is not None or (self._outstanding is not None and bool(self._outstanding.pcm))
+        return self._outage is not None or (self._under_way is not None and bool(self._under_way.pcm))
 
     @property
     def over(self) -> bool:
-        """Whether nothing is under way and nothing is left to end."""
-        return self._outstanding is None and self._sequence.now in _IDLE
+        """Whether no request is under way and no sequence must be ended."""
+        return self._under_way is None and self._sequence.now in _IDLE
 
     @property
     def lost_at(self) -> float | None:
@@ -223,16 +223,16 @@ class Stream:
 
     @property
     def moving(self) -> bool:
-        """Whether a new sequence is being opened because the stream moves, not because one was lost."""
+        """Whether a new sequence is being opened because the stream moves, and not because a sequence was lost."""
         return self._sequence.now is SequenceState.REOPENING and self._outage is None
 
     @property
     def mendable(self) -> bool:
-        """Whether a new sequence could go on if this one fails."""
-        return self._kept.whole and self._supply.now is not Supply.UNWANTED
+        """Whether a new sequence could continue if this one fails."""
+        return self._sent_audio.whole and self._supply.now is not Supply.UNWANTED
 
     def hopeless_at(self, limit_s: float) -> float | None:
-        """Return when the present outage will have lasted too long without progress."""
+        """Return the time at which the present outage will have lasted too long without progress."""
         return None if self._outage is None else self._outage.alive_at + limit_s
 
     def exceeds(self, mark: int) -> bool:
@@ -254,33 +254,33 @@ class Stream:
         self._supply.become(Supply.COMPLETE)
 
     def drop(self) -> None:
-        """End the sequence without the audio that has not been sent, because its words are not needed any more."""
+        """End the sequence without the waiting audio, because its words are not needed any more."""
         self._supply.become(Supply.UNWANTED)
         self._outage = None
-        self._kept.take()
+        self._sent_audio.take()
         self._backlog.clear()
 
     def request(self, now: float, *, hold: bool = False) -> Request | None:
         """Return the next request, or None. At most one is under way. `hold`: do not send audio yet."""
-        if self._outstanding is not None or self._sequence.now is SequenceState.ENDED:
+        if self._under_way is not None or self._sequence.now is SequenceState.ENDED:
             return None
         request = self._next(now, hold)
         if request is not None:
-            self._outstanding, self._asked_at = request, now
+            self._under_way, self._sent_at = request, now
             if request.start:
                 first = self._sequence.now is SequenceState.NEW
                 self._sequence.become(SequenceState.OPENING if first else SequenceState.REOPENING)
             if request.pcm:
-                self._kept.add(request.pcm)
-                self._sent += len(request.pcm)
+                self._sent_audio.add(request.pcm)
+                self._sequence_bytes += len(request.pcm)
         return request
 
-    def answered(
+    def take_answer(
         self, events: Iterable[ModelEvent], now: float, *, leaving: bool = False
     ) -> tuple[Request, list[Result]]:
-        """Take the answer of the request under way. Return the request and the results for the client.
+        """Take the answer to the request under way. Return the request and the results for the client.
 
-        `leaving`: end this sequence for a new one at its next cut, or now if nothing was sent since the last cut.
+        `leaving`: replace this sequence by a new one at its next cut, or now if no audio was sent since the last cut.
         """
         request = self._settle()
         self._reach(SequenceState.ENDED if request.end else SequenceState.OPEN)
@@ -289,44 +289,44 @@ class Stream:
         events = list(events)
         self._piece_ms = next((event.piece_ms for event in events if isinstance(event, Opened)), self._piece_ms)
         self._due = next((event.due for event in events if isinstance(event, Heard)), None)
-        told = self._replay.take(events, leaving=leaving)
-        self._kept.let_go((self._replay.clock.cut - cut) * SAMPLE_BYTES)
+        results = self._replay.take(events, leaving=leaving)
+        self._sent_audio.drop_front((self._replay.clock.cut - cut) * SAMPLE_BYTES)
         if self._outage is not None:
             if self._outage.ends(self._replay.clock.replayed, request, now):
                 self._outage = None
-        elif leaving and (self._replay.clock.cut > cut or not self._kept):
+        elif leaving and (self._replay.clock.cut > cut or not self._sent_audio):
             self._begin_anew()
-        return request, told
+        return request, results
 
-    def failed(self, *, lost: bool) -> None:
+    def fail(self, *, lost: bool) -> None:
         """Note that the request under way failed for good. `lost`: the sequence is gone and needs no END."""
         request = self._settle()
         self._reach(SequenceState.ENDED if lost or request.end else SequenceState.OPEN)
 
     def lose(self, now: float, reason: str) -> None:
-        """Note that the request under way failed, but a new sequence will go on at the last cut."""
+        """Note that the request under way failed, and that a new sequence will continue at the last cut."""
         request = self._settle()
         if self._outage is None:
-            sent = self._replay.clock.cut + len(self._kept) // SAMPLE_BYTES
-            self._outage = _Outage(self._asked_at, now, sent, request.flush or request.end)
+            mark = self._replay.clock.cut + len(self._sent_audio) // SAMPLE_BYTES
+            self._outage = _Outage(self._sent_at, now, mark, request.flush or request.end)
         self._outage.fail(reason, now)
         self._begin_anew(flush=request.flush)
 
     def due_at(self) -> float | None:
-        """Return when to call `request` again even if nothing happens; None if only an event matters."""
-        if self._outstanding is not None:
+        """Return when to call request() if nothing happens before; None if there is no need to."""
+        if self._under_way is not None:
             return None
         if self._sequence.now is SequenceState.BETWEEN and self._outage is not None:
             return self._outage.retry_at
-        return self._asked_at + self._refresh_s if self._sequence.now is SequenceState.OPEN else None
+        return self._sent_at + self._refresh_s if self._sequence.now is SequenceState.OPEN else None
 
     def _next(self, now: float, hold: bool) -> Request | None:
         unwanted = self._supply.now is Supply.UNWANTED
         if self._sequence.now is not SequenceState.OPEN:
             if unwanted or (self._outage is not None and now < self._outage.retry_at):
                 return None
-            # The first request has no audio, so that its answer means that it has a slot and its options are accepted.
-            return Request(start=True, options=self._replay.resume)
+            # The first request has no audio, so that its answer means that the sequence has a slot and valid options.
+            return Request(start=True, options=self._replay.options)
         if unwanted:
             return Request(end=True)
         portion = None if hold else self._backlog.take(*self._ends, last=self._supply.now is Supply.COMPLETE)
@@ -334,25 +334,27 @@ class Stream:
             self._extra = 0
         if portion is not None:
             return Request(portion.pcm, flush=portion.flush, end=portion.last)
-        return Request() if now - self._asked_at >= self._refresh_s else None
+        return Request() if now - self._sent_at >= self._refresh_s else None
 
     @property
     def _ends(self) -> list[Grid | Place]:
-        # The model counts its steps from the last cut: a portion that ends elsewhere would wait there for the next one.
-        ends: list[Grid | Place] = [Grid(self._step_ms, self._kept.size)]
-        # While nobody speaks, the model gets each piece as soon as possible, so that it notices who begins to speak.
+        """The places where the next portion may end."""
+        # The model counts its steps from the last cut. If a portion ended elsewhere, its last part would wait there for
+        # the next one.
+        ends: list[Grid | Place] = [Grid(self._step_ms, self._sent_audio.size)]
+        # While nobody speaks, the model gets each piece as soon as possible, to notice early that speech begins.
         if self._piece_ms is not None and not self._replay.speaking:
-            ends.append(Grid(self._piece_ms, self._sent))
+            ends.append(Grid(self._piece_ms, self._sequence_bytes))
         if self._due is not None:
-            ends.append(Place(self._due * SAMPLE_BYTES - self._sent))
+            ends.append(Place(self._due * SAMPLE_BYTES - self._sequence_bytes))
         return ends
 
     def _begin_anew(self, *, flush: bool = False) -> None:
         """Prepare for a new sequence at the last cut."""
         self._sequence.become(SequenceState.BETWEEN)
-        self._sent, self._piece_ms, self._due = 0, None, None
-        self._extra += len(self._kept)
-        self._backlog.put_back(self._kept.take(), flush=flush)
+        self._sequence_bytes, self._piece_ms, self._due = 0, None, None
+        self._extra += len(self._sent_audio)
+        self._backlog.put_back(self._sent_audio.take(), flush=flush)
         self._replay.restart()
 
     def _reach(self, state: SequenceState) -> None:
@@ -360,7 +362,8 @@ class Stream:
             self._sequence.become(state)
 
     def _settle(self) -> Request:
-        request, self._outstanding = self._outstanding, None
+        """Return the request that was under way, which is answered now or has failed."""
+        request, self._under_way = self._under_way, None
         if request is None:
             raise StateError("stream", ["a request under way"], f"none while its sequence is {self.sequence.value}")
         return request

@@ -1,4 +1,4 @@
-"""All streams of one session as one. Pure."""
+"""All streams of one session together. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class StreamGroup(collections.abc.Collection[Stream]):
     def begin(
         self, number: int, step_ms: int, refresh_s: float, now: float, contexts: Sequence[TextContext | None] = ()
     ) -> None:
-        """Make so many streams. `contexts`: of the words before each of them, as far as there are any."""
-        known = dict(enumerate(contexts))
-        self._streams = [Stream(step_ms, refresh_s, now, each, known.get(each)) for each in range(number)]
+        """Make this number of streams. `contexts`: the words before the audio of each, as far as they are known."""
+        context_of = dict(enumerate(contexts))
+        self._streams = [Stream(step_ms, refresh_s, now, each, context_of.get(each)) for each in range(number)]
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -65,18 +65,18 @@ class StreamGroup(collections.abc.Collection[Stream]):
         return any(stream.computing for stream in self._streams)
 
     @property
-    def missed(self) -> bool:
+    def interrupted(self) -> bool:
         """Whether a stream has an outage: it lost its sequence and has not caught up."""
         return any(stream.lost_at is not None for stream in self._streams)
 
     @property
     def waiting(self) -> int:
-        """How many bytes of audio wait to be sent to the model, in all streams together."""
+        """The bytes of audio that wait to be sent to the model, in all streams together."""
         return sum(stream.waiting for stream in self._streams)
 
     @property
     def heard_ms(self) -> int:
-        """How much audio the model has acknowledged in all streams."""
+        """The audio that the model has acknowledged in all streams."""
         return min((stream.heard_ms for stream in self._streams), default=0)
 
     @property
@@ -86,7 +86,7 @@ class StreamGroup(collections.abc.Collection[Stream]):
 
     @property
     def unrecognised_ms(self) -> int:
-        """How much audio is not in a final yet, in the stream where it is most."""
+        """The audio that is not in a final yet, in the stream that has the most of it."""
         return max((stream.unrecognised_ms for stream in self._streams), default=0)
 
     def exceeds(self, mark: int) -> bool:
@@ -94,15 +94,15 @@ class StreamGroup(collections.abc.Collection[Stream]):
         return any(stream.exceeds(mark) for stream in self._streams)
 
     def hopeless_at(self, limit_s: float) -> float | None:
-        """Return when the first outage of a stream will have lasted too long without progress."""
+        """Return the time at which an outage of a stream will have lasted too long without progress."""
         return _first(stream.hopeless_at(limit_s) for stream in self._streams)
 
     def due_at(self) -> float | None:
-        """Return when a stream may have a request even if nothing happens; None if only an event matters."""
+        """Return when a stream may have a request if nothing happens before; None if none can have one."""
         return _first(stream.due_at() for stream in self._streams)
 
     def flush(self) -> None:
-        """Make everything added so far final."""
+        """Make all audio added so far final."""
         for stream in self._streams:
             stream.flush()
 
@@ -112,7 +112,7 @@ class StreamGroup(collections.abc.Collection[Stream]):
             stream.finish()
 
     def drop(self) -> None:
-        """End the sequences without the audio that has not been sent."""
+        """End the sequences without the waiting audio."""
         for stream in self._streams:
             stream.drop()
 

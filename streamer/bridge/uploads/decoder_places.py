@@ -1,4 +1,4 @@
-"""How many decoder processes there may be at a time, for uploads and for websockets together."""
+"""Limits the number of decoder processes, for uploads and for websockets together."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class DecoderPlaces:
 
     @property
     def full(self) -> Problem:
-        """Why there is no place."""
+        """The problem for a client for whom there is no place."""
         why = f"At most {counted(self._most, 'recording')} can be decoded at a time; try again later."
         return Problem("busy", why)
 
     def take(self, owner: object) -> bool:
-        """Take a place for this owner. False if there is none."""
+        """Take a place for this owner. Return False if there is none."""
         if len(self._owners) >= self._most:
             return False
         self._owners.add(owner)

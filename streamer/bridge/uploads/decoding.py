@@ -1,4 +1,4 @@
-"""One decoder process, seen from the service: bytes in, frames out, and killed in any case."""
+"""One decoder process, as the service sees it: it takes bytes and gives frames. At the end it is always killed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from streamer.bridge.uploads.process_rest import Look, look_at_session, unread
 from streamer.shipped import PACKAGE
 from streamer.wire.upload import BareSamples
 
-# A decoder that has all of a recording, and gives nothing for so long, has failed.
+# A decoder that has a whole recording and gives nothing for this time has failed.
 STALL_LIMIT_S: Final = 60.0
-# Bytes of frames that wait here; then the decoder waits, and with it whoever sends.
+# The most bytes of frames that wait here. At this limit the decoder waits, and so does the sender of the recording.
 _READ_AHEAD: Final = 32 * 1024
 _END_LIMIT_S: Final = 5.0
-# What a decoder may see of the environment: nothing that may be a secret.
-_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+# The environment variables that a decoder gets. None of them may be a secret.
+_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class NotTaken(Exception):
@@ -48,14 +48,14 @@ class Decoding:
         self._process = process
         self._fed_at = asyncio.get_running_loop().time()
         self._feeding = False  # bytes wait for the decoder
-        self._whole = False  # all of it has been fed
+        self._whole = False  # the decoder has got the whole recording
         self._killed = False
-        self._frames = 0  # given so far
+        self._frames = 0  # the number of frames so far
         self._look: tuple[int, Look] | None = None
 
     @classmethod
     async def begin(cls, limits: UploadLimits, samples: BareSamples | None, *, separate: bool) -> Decoding:
-        """Start a decoder. OSError if that is not possible."""
+        """Start a decoder. Raise OSError if that is not possible."""
         options = ["--cpu-s", str(limits.cpu_s), "--file-bytes", str(limits.largest)]
         if separate:
             options.append("--separate")
@@ -63,11 +63,14 @@ class Decoding:
             options += ["--encoding", samples.encoding, "--sample-rate", str(samples.sample_rate)]
             options += ["--channels", str(samples.channels)]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", MODULE, *options),
+            sys.executable,
+            "-m",
+            MODULE,
+            *options,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,  # libraries quote what strangers sent
-            start_new_session=True,  # ffmpeg below it is killed with it
+            stderr=asyncio.subprocess.DEVNULL,  # libraries quote the recordings of strangers
+            start_new_session=True,  # so that its child ffmpeg is killed with it
             env=_environment(os.environ),
             cwd="/",
             limit=_READ_AHEAD,
@@ -75,7 +78,7 @@ class Decoding:
         return cls(process)
 
     async def feed(self, data: bytes) -> None:
-        """Pass bytes on, no faster than they are decoded. NotTaken if it wants no more."""
+        """Pass bytes to the decoder, no faster than it decodes them. Raise NotTaken if it takes no more."""
         assert self._process.stdin is not None
         self._feeding = True
         try:
@@ -88,14 +91,14 @@ class Decoding:
             self._fed_at = asyncio.get_running_loop().time()
 
     def end(self) -> None:
-        """Tell the decoder that this was all."""
+        """Tell the decoder that the recording is complete."""
         assert self._process.stdin is not None
         self._whole = True
         self._fed_at = asyncio.get_running_loop().time()
         self._process.stdin.close()
 
     async def next(self) -> Frame:
-        """Wait for the next frame. After a problem, or the end, there is none."""
+        """Wait for the next frame. A problem and the end are the last frame."""
         assert self._process.stdout is not None
         reading = asyncio.ensure_future(self._read(self._process.stdout))
         loop = asyncio.get_running_loop()
@@ -103,8 +106,8 @@ class Decoding:
         try:
             while not reading.done():
                 await asyncio.wait({reading}, timeout=STALL_LIMIT_S)
-                still = loop.time() - max(began, self._fed_at) >= STALL_LIMIT_S
-                if not reading.done() and still and (self._whole or self._feeding):
+                stalled = loop.time() - max(began, self._fed_at) >= STALL_LIMIT_S
+                if not reading.done() and stalled and (self._whole or self._feeding):
                     self.kill()
                     return DecoderProblem(ProblemCode.TOO_COSTLY, "The recording takes too long to be decoded.")
             self._frames += 1
@@ -113,14 +116,16 @@ class Decoding:
             reading.cancel()
 
     def at_rest(self) -> bool:
-        """Return whether it has done all that it can with what it was fed: so now, and when this was asked before.
+        """Return whether the decoder has decoded all that it can of the bytes that it got.
 
-        Ask again after a short while. What it gave in between must have been taken with `next`.
+        This is true if it was idle at the previous call as well, and did nothing in between. So call this again after a
+        short while, and take its frames with next() meanwhile.
         """
-        before, self._look = self._look, self._looked()
+        before, self._look = self._look, self._look_now()
         return self._look is not None and self._look == before
 
-    def _looked(self) -> tuple[int, Look] | None:
+    def _look_now(self) -> tuple[int, Look] | None:
+        """Return the number of frames, and what the processes of the decoder have done; None if they are not idle."""
         assert self._process.stdin is not None
         transport = self._process.stdin.transport
         waits = transport.get_write_buffer_size() > 0
@@ -142,15 +147,15 @@ class Decoding:
         if self._process.stdin is not None:
             self._process.stdin.close()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._ended(), _END_LIMIT_S)
+            await asyncio.wait_for(self._wait_for_end(), _END_LIMIT_S)
 
-    async def _ended(self) -> None:
+    async def _wait_for_end(self) -> None:
         # The process counts as ended only when its output has been read to the end.
         with suppress(ConnectionError):
             while self._process.stdout is not None and await self._process.stdout.read(_READ_AHEAD):
                 pass
         await self._process.wait()
-        # It took not all of its input. Python 3.10 takes that for a failure of ours if nobody asks.
+        # If it has not read all of its input, Python 3.10 logs a failure unless somebody waits for this.
         with suppress(ConnectionError):
             if self._process.stdin is not None:
                 await self._process.stdin.wait_closed()
@@ -160,18 +165,18 @@ class Decoding:
             head = await stdout.readexactly(HEAD_BYTES)
             return decode(head, await stdout.readexactly(content_length(head)))
         except (asyncio.IncompleteReadError, ConnectionError):
-            what = "needs more time or memory to be decoded than it may have, or its decoder failed"
-            return DecoderProblem(ProblemCode.TOO_COSTLY, f"The recording {what}.")
+            why = "The recording needs more time or memory to be decoded than it may have, or its decoder failed."
+            return DecoderProblem(ProblemCode.TOO_COSTLY, why)
         except FrameError:
             self.kill()
             return DecoderProblem(ProblemCode.TOO_COSTLY, "The decoder of the recording failed.")
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    passed = {name: own[name] for name in _PASSED_ON if name in own}
+    variables = {name: own[name] for name in _VARIABLES if name in own}
     path = ":".join(filter(None, (str(PACKAGE.parent), own.get("PYTHONPATH", ""))))
     # One thread each: several decoders run at a time, beside the recogniser.
-    return {**passed, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return {**variables, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 __all__ = ["DecoderProblem", "Decoding", "End", "NotTaken", "Opened", "Samples"]

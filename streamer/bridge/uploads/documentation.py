@@ -1,4 +1,4 @@
-"""The description of the HTTP interface, at /openapi.json and as a page at /docs, which needs no other network."""
+"""The description of the HTTP interface: at /openapi.json, and as a page at /docs that needs no other site."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HTML: Final = "text/html; charset=utf-8"
 
 
 class Documentation:
-    """Both forms, written once."""
+    """The description in both forms, made once."""
 
     def __init__(self, limits: UploadLimits) -> None:
         self._description = document(__version__, limits.largest, limits.longest_s)
@@ -31,8 +31,8 @@ class Documentation:
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""
         text = json.dumps(self._description, indent=2) + "\n"
-        yield OPENAPI, Route({"GET": _serving(JSON, text)})
-        yield PAGE, Route({"GET": _serving(_HTML, page(self._description))})
+        yield OPENAPI, Route({"GET": _handler(JSON, text)})
+        yield PAGE, Route({"GET": _handler(_HTML, page(self._description))})
 
 
 def page(description: Mapping[str, Any]) -> str:
@@ -92,9 +92,9 @@ def _safe(text: str) -> str:
     return html.escape(text)
 
 
-def _serving(kind: str, text: str) -> Handler:
+def _handler(kind: str, text: str) -> Handler:
     async def serve(_: Request) -> Response:
-        """Answer with it."""
+        """Answer with this text."""
         return Response(HTTPStatus.OK, {"Content-Type": kind, "Cache-Control": "no-cache"}, text.encode())
 
     return serve

@@ -33,14 +33,13 @@ class OpenAIPaths:
         names = self._models.names
         recordings = self._uploads.route(lambda: OpenAIUpload(self._models.languages))
         yield openai_upload.PATH, recordings
-        refusing = {"POST": self._refuse}
-        # A body is allowed, so that the answer is the refusal and not that the body is too large.
-        yield openai_upload.TRANSLATIONS, replace(recordings, methods=refusing)
-        informing = replace(recordings, largest_body=0)
-        yield openai_upload.MODELS, replace(informing, methods={"GET": self._list})
+        # The route allows a body, so that the answer is the refusal and not that the body is too large.
+        yield openai_upload.TRANSLATIONS, replace(recordings, methods={"POST": self._refuse})
+        bodiless = replace(recordings, largest_body=0)
+        yield openai_upload.MODELS, replace(bodiless, methods={"GET": self._list})
         for name in names:
-            one = partial(self._show, name)
-            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", replace(informing, methods={"GET": one})
+            show = partial(self._show, name)
+            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", replace(bodiless, methods={"GET": show})
 
     async def _refuse(self, request: Request) -> Response:
         self._admit(request)

@@ -1,7 +1,7 @@
 """One uploaded recording from the first byte of its body to the last byte of its answer.
 
-The body goes to a decoder process, as fast as it decodes. What it decodes goes to a session, as fast as that is
-recognised. The session's messages go into the answer, as fast as the client reads. So nothing piles up in between.
+A decoder process takes the body, as fast as it decodes. A session takes the decoded audio, as fast as it is recognised.
+The answer takes the session's messages, as fast as the client reads. So nothing piles up in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamer.wire.upload import EVENTS, Problem, UploadFormat, problem_of
 
 log = Log("streamer.bridge")
 
-# An event stream without events sends a comment, so that no proxy takes the connection for dead.
+# A stream of events sends a comment if there is no event, so that proxies do not take the connection for dead.
 COMMENT_EVERY_S: Final = 15.0
 _COMMENT: Final = b": waiting\n\n"
 SHUTTING_DOWN: Final = Problem("shutting_down", "The service is shutting down; try again later.")
@@ -37,7 +37,7 @@ SHUTTING_DOWN: Final = Problem("shutting_down", "The service is shutting down; t
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all uploads of a port share."""
+    """The things that all uploads of a port share."""
 
     sessions: Sessions
     limits: UploadLimits
@@ -56,9 +56,9 @@ class Upload:
     """The upload of one recording. Call release() in any case."""
 
     def __init__(self, request: Request, format: UploadFormat, admittance: Admittance, around: Surroundings) -> None:
-        """`admittance`: it is given to the session, or back."""
+        """`admittance`: the upload hands it to its session, or gives it back."""
         self.size = 0  # bytes of the recording so far
-        self.ended_by = ""  # a word for metrics, once it is known
+        self.ended_by = ""  # the word for metrics; empty before the end
         self._request = request
         self._format = format
         self._admittance: Admittance | None = admittance
@@ -66,15 +66,15 @@ class Upload:
         self._decoding: Decoding | None = None
         self._opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
         self._client: UploadClient | None = None
-        self._problem: Problem | None = None  # of the request; the client knows those of the recording
-        self._error: Problem | None = None  # with which the session ended
+        self._problem: Problem | None = None  # of the request; `_client` knows the one of the recording
+        self._error: Problem | None = None  # the error with which the session ended
         self._done = False
-        self._backlog = b""  # events from before it was known whether events are wanted
+        self._backlog = b""  # events that came before the request said whether it wants events
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     async def respond(self) -> Response:
-        """Return the answer, or the beginning of it. Stopped says why there is none."""
+        """Return the answer, or its beginning. Raise Stopped if there is no transcript."""
         limit_s = self._around.limits.request_s
         late = Problem("too_slow", f"The request takes longer than {limit_s:g} s, the maximum: send less at a time.")
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._fail, late)
@@ -100,7 +100,7 @@ class Upload:
         return Response(HTTPStatus.OK, {"Content-Type": kind, "Cache-Control": "no-store"}, text.encode())
 
     async def release(self) -> None:
-        """End everything, whatever is under way. The session ends its own sequences."""
+        """Stop the session, the decoder and all tasks. The session ends its own sequences."""
         if self._timer is not None:
             self._timer.cancel()
         if self._client is not None:
@@ -120,7 +120,7 @@ class Upload:
             self._opened.exception()  # it may never have been awaited
 
     def drain(self) -> None:
-        """End, because the service shuts down. If there is a session, that ends by itself."""
+        """End, because the service shuts down. A session that has begun ends by itself."""
         if self._client is None:
             self._fail(SHUTTING_DOWN)
 
@@ -156,7 +156,7 @@ class Upload:
             self._client.stir()
 
     async def _file(self) -> AsyncIterator[bytes]:
-        """Yield the recording, and give fields of a form to the format."""
+        """Yield the recording. If the body is a form, give its fields to the format."""
         kind = self._request.headers.get("Content-Type")
         if not is_form(kind):
             self._format.settle()
@@ -194,7 +194,7 @@ class Upload:
             self._fail(Problem("internal", "The decoder of the recording failed."))
 
     def _fail(self, problem: Problem) -> None:
-        """End the recording here. If a session has begun, it still gets what was decoded."""
+        """End the recording here. If a session has begun, it still gets the decoded audio."""
         self._problem = self._problem or problem
         if self._client is not None:
             self._client.fail(problem)
@@ -219,7 +219,7 @@ class Upload:
         return client
 
     async def _take_next(self, client: UploadClient, limit_s: float) -> bytes:
-        """Take a message into the transcript. Return the events for it, which are also kept until they are wanted."""
+        """Add the next message to the transcript. Return the event for it, which also goes to the backlog."""
         message = await client.next(limit_s)
         if message is None:
             return b""
@@ -233,7 +233,7 @@ class Upload:
         return event
 
     def _outcome(self) -> Problem | None:
-        """Return what went wrong, if anything did."""
+        """Return the problem that ended the upload; None if it was successful."""
         assert self._client is not None
         problem = self._error or self._problem or self._client.problem
         if problem is None and not self._done:
@@ -246,11 +246,11 @@ class Upload:
     async def _events(self, client: UploadClient) -> AsyncIterator[bytes]:
         yield self._backlog
         loop = asyncio.get_running_loop()
-        said_at = loop.time()
+        sent_at = loop.time()
         while not client.over:
             self._backlog = b""
             event = await self._take_next(client, COMMENT_EVERY_S)
-            if event or loop.time() - said_at >= COMMENT_EVERY_S:
-                said_at = loop.time()
+            if event or loop.time() - sent_at >= COMMENT_EVERY_S:
+                sent_at = loop.time()
                 yield event or _COMMENT
         yield self._format.last_event(self._outcome())

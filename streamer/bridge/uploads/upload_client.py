@@ -1,6 +1,6 @@
-"""The client of an uploaded recording, as its session sees it: it starts, sends audio as it is decoded, and stops.
+"""The client of the session of an uploaded recording: it starts, sends audio as it is decoded, and stops.
 
-It looks like a websocket to the driver, so an upload is a session like any other: its audio is replayed if a Triton
+To the driver it looks like a websocket, so an upload is a session like any other: its audio is replayed if a Triton
 dies, and it counts for the same limits.
 """
 
@@ -20,7 +20,7 @@ from streamer.wire.events import ServerMessage, Starting
 from streamer.wire.native import encode
 from streamer.wire.upload import Problem
 
-# Messages that wait for the answer to be sent. Then the session waits, and for want of a reader ends.
+# The most messages that wait for the answer. At this limit the session waits, and ends if nobody reads for too long.
 MOST_WAITING: Final = 64
 _STOP: Final = encode({"type": "stop"})
 
@@ -39,7 +39,7 @@ class UploadClient:
         self._closing: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
         self._messages: deque[ServerMessage] = deque()
-        self._news = asyncio.Event()  # for whoever writes the answer
+        self._news = asyncio.Event()  # next() has something to return
         self._room = asyncio.Event()
         self._interrupted = False
 
@@ -51,7 +51,7 @@ class UploadClient:
         return self._over.is_set() and not self._messages
 
     async def next(self, limit_s: float) -> ServerMessage | None:
-        """Return the next message; None after so long, at the end, or after stir()."""
+        """Return the next message; None after this limit, at the end, or after stir()."""
         if not self._messages and not self._over.is_set():
             self._news.clear()
             try:
@@ -66,11 +66,11 @@ class UploadClient:
         return message
 
     def stir(self) -> None:
-        """Make next() return."""
+        """Make next() return at once."""
         self._news.set()
 
     def fail(self, problem: Problem) -> None:
-        """End the recording here. What was decoded still becomes final."""
+        """End the recording here. The decoded audio still becomes final."""
         if self.problem is None and not self._stopped:
             self.problem = problem
             self._decoding.kill()
@@ -112,11 +112,13 @@ class UploadClient:
         await self._over.wait()
         raise ConnectionEnded
 
-    async def send(self, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
-        """Keep messages for the answer, as soon as there is room. NotRead, ConnectionEnded."""
+    async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool:
+        """Keep messages for the answer, when there is room. Raise NotRead or ConnectionEnded if that fails."""
         self._interrupted = False
         for message in messages:
-            if isinstance(message.message, Starting):  # the first message decides the status of the answer
+            if isinstance(
+                message.message, Starting
+            ):  # it must not be the first message, which decides the status of the answer
                 continue
             while len(self._messages) >= MOST_WAITING and not self._over.is_set():
                 self._room.clear()
@@ -130,31 +132,31 @@ class UploadClient:
                 raise ConnectionEnded
             self._messages.append(message.message)
             self._news.set()
-            sent(message)
+            on_sent(message)
         return True
 
     def close(self, code: int, reason: str) -> asyncio.Task[None]:
-        """End the answer: the session has said everything."""
+        """End the answer, because the session has sent all of its messages."""
         if self._closing is None:
             self.leave()
             self._closing = asyncio.create_task(_done())
         return self._closing
 
     async def until_closed(self) -> None:
-        """Wait until it is closed."""
+        """Wait until close() is called."""
         await self._over.wait()
 
     until_lost = until_closed
 
     async def pause(self, seconds: float) -> None:
-        """An upload flushes nothing, so it never comes too fast."""
+        """Do nothing, because an upload sends no flushes."""
 
     async def drop(self, code: CloseCode, reason: str) -> None:
-        """Close it, whatever is under way."""
+        """Close it, even if messages are being sent."""
         self.leave()
 
     def ignore_rest(self) -> None:
-        """There is nothing invalid to ignore."""
+        """Do nothing, because an upload sends nothing invalid."""
 
     def interrupt(self) -> None:
         """Stop a send() that is under way."""

@@ -28,7 +28,7 @@ from streamer.wire.upload import JSON, Problem, UploadFormat, problem_of
 
 log = Log("streamer.bridge")
 
-# More options than there are, with all hotwords.
+# The most options of a query: more than exist, with all hotwords.
 _MOST_OPTIONS = 300
 
 
@@ -52,12 +52,12 @@ class Uploads:
         return Route(
             {"POST": partial(self._answer, make)},
             largest_body=self._limits.largest,
-            complain=lambda error: _refused(make(), Problem(error.code, error.message), error.status),
+            complain=lambda error: _error(make(), Problem(error.code, error.message), error.status),
             shared=self._access.admits_page,
         )
 
     def drain(self) -> None:
-        """End the uploads that have no session yet, because the service shuts down, and take no more."""
+        """End the uploads that have no session yet, and take no more, because the service shuts down."""
         self._draining = True
         for upload in list(self._running):
             upload.drain()
@@ -81,11 +81,11 @@ class Uploads:
         except Stopped as stopped:
             upload.ended_by = stopped.problem.code
             await release()
-            return _refused(format, stopped.problem)
+            return _error(format, stopped.problem)
         except WireError as error:
             upload.ended_by = error.code
             await release()
-            return _refused(format, problem_of(error))
+            return _error(format, problem_of(error))
         except BaseException as error:
             upload.ended_by = error.code if isinstance(error, HttpError) else upload.ended_by
             await release()
@@ -109,7 +109,7 @@ class Uploads:
         return release
 
     def _check_room(self, upload: Upload) -> None:
-        """Raise Stopped if there is no room now. The session takes its slot later, once the recording is known."""
+        """Raise Stopped if there is no room now. The session takes its slot later, when the recording has begun."""
         if self._draining:
             raise Stopped(SHUTTING_DOWN)
         if not self.places.take(upload):
@@ -131,9 +131,9 @@ def _read_query(format: UploadFormat, query: str) -> None:
     format.query(pairs)
 
 
-def _refused(format: UploadFormat, problem: Problem, status: HTTPStatus | None = None) -> Response:
-    found, text = format.refusal(problem)
+def _error(format: UploadFormat, problem: Problem, status: HTTPStatus | None = None) -> Response:
+    usual_status, text = format.refusal(problem)
     headers = {"Content-Type": JSON, "Cache-Control": "no-store"}
     if problem.retry_s:
         headers["Retry-After"] = str(problem.retry_s)
-    return Response(status or HTTPStatus(found), headers, text.encode())
+    return Response(status or HTTPStatus(usual_status), headers, text.encode())

@@ -6,9 +6,9 @@ import pytest
 
 from streamer.bridge.loading.choice import LoadedModel, models_to_let_go
 
-OLD = LoadedModel("old", 4, busy=False, used=1)
-BUSY = LoadedModel("busy", 4, busy=True, used=2)
-NEW = LoadedModel("new", 4, busy=False, used=3)
+OLD = LoadedModel("old", 4, busy=False, last_use=1)
+BUSY = LoadedModel("busy", 4, busy=True, last_use=2)
+NEW = LoadedModel("new", 4, busy=False, last_use=3)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Machine:
             if wish is not None:
                 self.changes.append(wish)
                 self.instances = wish.instances
-                self.rule.changed(self.now)
+                self.rule.note_change(self.now)
         return self.changes[before:]
 
 
@@ -121,7 +121,7 @@ def test_a_failure() -> None:
 
     rule = CountRule(InstanceBounds(1, 2))
     assert wishes(range(10))[0] == Wish(2, Reason.SLOTS)
-    rule.failed(10)
+    rule.note_failure(10)
     assert rule.waits(11)
     assert wishes(range(11, 10 + int(RETRY_S))) == []
     assert not rule.waits(10 + RETRY_S)
