@@ -125,7 +125,7 @@ class Service:
             self._server.admission.open(self.models, sessions, loader=loader)
         # A measured number grows and shrinks with the Tritons, but not with instances, which share the same processors.
         elif callable(self._sessions) and self._instances is None:
-            self._server.admission.open(self.models, carried=sessions)
+            self._server.admission.open(self.models, capacity=sessions)
         else:
             self._server.admission.open(self.models, sessions)
         if self._instances is not None:

@@ -104,7 +104,7 @@ class InstanceCount:
     async def look(self, load: Load) -> None:
         """Make the change that this load requires, if any."""
         now, instances = time.monotonic(), self._pool.instances
-        if instances is None or not self._pool.whole:  # wait until a failure is repaired
+        if instances is None or not self._pool.whole:  # mending a failure comes first
             return
         if self._states.now is CountState.HELD and not self._rule.waits(now):
             self._states.become(CountState.STEADY)

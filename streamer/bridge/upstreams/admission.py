@@ -1,4 +1,4 @@
-"""Gives slots of the recogniser to sessions. The limit is here because Triton's own backlog is silent and unbounded."""
+"""Gives slots of the recogniser to sessions, up to a limit. Triton's own queue has no bound, and refuses nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamer.limits import DEFAULT_MODEL
 
 
 class Refused(Exception):
-    """There is no slot now: a code word and a sentence for the client."""
+    """A session gets no slot now. `code` is a word, and `message` a sentence for the client."""
 
     def __init__(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 class Loading(Exception):
-    """The model is being loaded. `done` is over when it may be asked for again."""
+    """The model is being loaded. When `done` is done, the session may try again."""
 
     def __init__(self, done: asyncio.Future[None]) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class Loader(Protocol):
     """Loads models when sessions ask for them."""
 
     def ready(self, name: str) -> bool:
-        """Return whether this model is well, or may be loaded."""
+        """Return whether this model may be loaded, or is being loaded."""
 
     def require(self, name: str, waiter: object) -> None:
-        """Return if the model is loaded. Loading if it is being loaded now, also for this waiter; Refused if not."""
+        """Return if the model is loaded. Otherwise load it and raise Loading, or raise Refused if that fails."""
 
     def forget(self, waiter: object) -> None:
-        """Note that it waits no more. It may be called again."""
+        """Note that this waiter waits no more. This may be called again."""
 
     def note_use(self, name: str) -> None:
         """Note that a session of this model has begun or ended."""
@@ -73,7 +73,7 @@ class Admission:
         self._models: Models | None = None
         self._loader: Loader | None = None
         self._limit: int | None = None
-        self._share: float | None = None  # the part of the default model's slots that may be held, if it was measured
+        self._share: float | None = None  # the part of the default model's slots that may be held, if that was measured
         self._taken = 0
         self._sessions = 0
 
@@ -86,43 +86,43 @@ class Admission:
 
     @property
     def most(self) -> int:
-        """How many slots may be held, of all models together."""
+        """The most slots that may be held, of all models together."""
         if self._models is None:
             return 0
-        return self._bounded(sum(pool.most for pool in self._models.pools.values()), self._models.default.most)
+        return self._bound(sum(pool.most for pool in self._models.pools.values()), self._models.default.most)
 
     @property
     def taken(self) -> int:
-        """How many are held."""
+        """The number of slots that are held."""
         return self._taken
 
     @property
     def sessions(self) -> int:
-        """How many sessions hold slots. A session may hold several, for its channels."""
+        """The number of sessions that hold slots. A session may hold several, one for each channel."""
         return self._sessions
 
     def open(
-        self, models: Models, limit: int | None = None, *, carried: int | None = None, loader: Loader | None = None
+        self, models: Models, limit: int | None = None, *, capacity: int | None = None, loader: Loader | None = None
     ) -> None:
-        """Open, now that the recogniser is ready. The limit is the number of its slots, or `limit`, or `carried`.
+        """Open, now that the recogniser is ready. The limit is the number of its slots, or `limit`, or `capacity`.
 
-        `carried` was measured with the default model at the Tritons that are well now. It grows or shrinks with them.
-        `loader`: loads models that are not loaded, if any.
+        `capacity` was measured with the default model at the Tritons that are well now. It grows and shrinks with them.
+        `loader`: loads models on demand.
         """
         self._states.become(AdmissionState.OPEN)
         self._models, self._limit, self._loader = models, limit, loader
-        if carried is not None:
-            self._share = min(1.0, carried / max(1, models.default.room))
+        if capacity is not None:
+            self._share = min(1.0, capacity / max(1, models.default.room))
         self._metrics.sessions_limit.set_function(lambda: self.most)
         self._metrics.ready.set_function(lambda: self.ready)
 
     def close(self) -> None:
-        """Give out no more slots. It may be called again."""
+        """Give out no more slots. This may be called again."""
         if self._states.now is not AdmissionState.CLOSED:
             self._states.become(AdmissionState.CLOSED)
 
     def check(self, number: int = 1) -> None:
-        """Raise Refused if a session with so many slots would not be admitted now. It takes none."""
+        """Raise Refused if a session with this number of slots would not be admitted now. Take no slots."""
         if self._states.now is AdmissionState.CLOSED:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
         if not self.ready:
@@ -135,9 +135,9 @@ class Admission:
     def take(
         self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL, waiter: object = None
     ) -> list[Reservation]:
-        """Take all slots of a session, at the model with this public name; Refused if there are too few.
+        """Take all slots of a session, at the model with this public name. Raise Refused if there are too few.
 
-        Loading if the model must be loaded first; then `waiter` may try again, and must call forget() at the end.
+        Raise Loading if the model must be loaded first. Then `waiter` may try again, and must call forget() at the end.
         The caller must give the slots back at the end.
         """
         if self._states.now is AdmissionState.CLOSED:
@@ -147,15 +147,15 @@ class Admission:
             self._check_limit(number)
             self._loader.require(name, waiter)
         if self._models is None or pool is None or not pool.well:
-            which = "recogniser" if name == DEFAULT_MODEL else f"model {name!r}"
-            raise Refused("not_ready", f"The {which} is not ready; try again in a few seconds.")
+            subject = "recogniser" if name == DEFAULT_MODEL else f"model {name!r}"
+            raise Refused("not_ready", f"The {subject} is not ready; try again in a few seconds.")
         most = self.most
         # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
-        room = self._bounded(sum(each.room for each in pools), self._models.default.room)
-        anywhere = min(most, room) - self._taken
-        free = max(0, min(anywhere, pool.free))
-        if not free and anywhere > 0:
+        room = self._bound(sum(each.room for each in pools), self._models.default.room)
+        left = min(most, room) - self._taken
+        free = max(0, min(left, pool.free))
+        if not free and left > 0:
             raise Refused("full", f"All sessions of the model {name!r} are taken; try again when one has ended.")
         if not free:
             raise Refused("full", f"{_all_taken(most)}; try again when one has ended.")
@@ -185,7 +185,7 @@ class Admission:
         self._note_use(name)
 
     def _check_limit(self, number: int) -> None:
-        """Raise Refused if the limit would be passed, so that no model is loaded for a session that is refused."""
+        """Raise Refused if the limit would be passed. This comes first, so that no model is loaded in vain."""
         if self._limit is not None and self._taken + number > self._limit:
             raise Refused("full", f"{_all_taken(self._limit)}; try again when one has ended.")
 
@@ -193,10 +193,10 @@ class Admission:
         if self._loader is not None:
             self._loader.note_use(name)
 
-    def _bounded(self, slots: int, of_default: int) -> int:
+    def _bound(self, slots: int, of_default: int) -> int:
         """Return how many of these slots may be held. `of_default`: how many of them are the default model's."""
-        carried = slots if self._share is None else max(min(1, of_default), round(self._share * of_default))
-        return min(slots, carried) if self._limit is None else min(slots, carried, self._limit)
+        capacity = slots if self._share is None else max(min(1, of_default), round(self._share * of_default))
+        return min(slots, capacity) if self._limit is None else min(slots, capacity, self._limit)
 
     def _count(self, slots: int, sessions: int) -> None:
         self._taken += slots

@@ -1,20 +1,20 @@
 """Measures how many sessions the recogniser can serve in real time, by giving it more and more of them.
 
-Each sequence sends its next step as soon as the last one is answered. The time in which every sequence gets one step
-computed, divided by the duration of a step, is the part of the machine that so many live sessions need. Live steps come
-at different moments, but batches grow as soon as the machine has no time left.
+Each sequence sends its next step as soon as the last one is answered. The time in which one step of every sequence is
+computed, divided by the duration of a step, is the part of the machine that this number of live sessions needs. Live
+steps come at different moments, but batches grow as soon as the machine has no time left.
 
-Any session may ask for second passes. So their time is measured as well, by segments that end with and without them.
+Any session may ask for second passes. So their time is measured as well, with segments that end with and without one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.upstreams.pool import UpstreamPool
@@ -22,14 +22,14 @@ from streamer.bridge.upstreams.reservation import Reservation
 
 STEP_S: Final = 0.32
 STEP: Final = int(STEP_S * BYTES_PER_S)
-# A step of all sessions may take this part of a step's duration. A step waits for the present batch, and then for its
-# own. If each takes half of the duration, the step is answered before the next one has been spoken.
+# Computing one step of every session may take this part of a step's duration. A step waits for the present batch, and
+# then for its own. If each batch takes half of the duration, the step is answered before the next one has been spoken.
 SHARE: Final = 0.5
-# The same with the second passes of all sessions, for which no step waits. The rest is for other work.
+# The same with the second passes of all sessions, for which no step waits. The rest of the time is for other work.
 WHOLE_SHARE: Final = 0.85
-# So many segments end together, or as many as there are sessions: enough for several instances.
+# The number of segments that end together, if there are as many sessions: enough for several instances.
 SEGMENTS: Final = 8
-SEGMENT_S: Final = 6.0  # at most: much shorter than the longest segment, so that none ends sooner
+SEGMENT_S: Final = 6.0  # at most: much shorter than the longest segment, so that the model does not end one itself
 # Each number of sessions is tested for at least LEVEL_S, and until each session had FEWEST_ROUNDS steps. After LIMIT_S
 # no other number is tested.
 LEVEL_S: Final = 0.8
@@ -42,12 +42,12 @@ class Level:
     """The measurement of one number of sessions."""
 
     sessions: int
-    step_s: float  # the time in which each of them got a step
-    answers_s: Sequence[float]  # how long each answer took, in ascending order
+    step_s: float  # the time in which one step of each session was computed
+    answers_s: Sequence[float]  # the time of each answer, in ascending order
 
     @property
     def carried(self) -> bool:
-        """Whether the machine can serve so many sessions."""
+        """Whether the machine can serve this number of sessions."""
         return self.step_s <= SHARE * STEP_S
 
     def quantile(self, part: float) -> float:
@@ -61,19 +61,19 @@ class Capacity:
 
     sessions: int
     levels: Sequence[Level]  # in ascending order
-    second_pass_s: float = 0.0  # what second passes take for a step of one session
+    second_pass_s: float = 0.0  # the time of second passes for a step of one session
 
     @property
     def step_s(self) -> float:
-        """The time in which each of so many sessions gets a step: as measured, or estimated from the next levels."""
-        less = next((each for each in reversed(self.levels) if each.sessions <= self.sessions), self.levels[0])
-        more = next((each for each in self.levels if each.sessions >= self.sessions), less)
-        part = (self.sessions - less.sessions) / max(1, more.sessions - less.sessions)
-        return less.step_s + part * (more.step_s - less.step_s)
+        """The time for one step of each session: as measured, or estimated from the levels below and above."""
+        below = next((each for each in reversed(self.levels) if each.sessions <= self.sessions), self.levels[0])
+        above = next((each for each in self.levels if each.sessions >= self.sessions), below)
+        part = (self.sessions - below.sessions) / max(1, above.sessions - below.sessions)
+        return below.step_s + part * (above.step_s - below.step_s)
 
     @property
     def whole_s(self) -> float:
-        """The same with the second passes of all of them."""
+        """The same with the second passes of all sessions."""
         return self.step_s + self.sessions * self.second_pass_s
 
     @property
@@ -92,10 +92,10 @@ class LoadTest:
         self._reservations: list[Reservation] = []
 
     async def level(self, sessions: int) -> Level:
-        """Measure so many sequences for a while. LinkError if one fails."""
-        fresh = range(len(self._reservations), sessions)
-        self._reservations += [found for _ in fresh if (found := self._pool.reserve({})) is not None]
-        await asyncio.gather(*(self._reservations[number].begin({}) for number in fresh))
+        """Measure this number of sequences for a while. Raise LinkError if one fails."""
+        new = range(len(self._reservations), sessions)
+        self._reservations += _reserve(self._pool, {}, len(new))
+        await asyncio.gather(*(self._reservations[number].begin({}) for number in new))
         answers: list[float] = []
         began = time.monotonic()
         ends = await asyncio.gather(*(self._run(number, began, answers) for number in range(sessions)))
@@ -120,12 +120,15 @@ class LoadTest:
 
 
 async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> float:
-    """What second passes take for a step of one session, if so many segments of this audio end together. LinkError."""
+    """Return the time of second passes for a step of one session, measured with this number of segments of the audio.
+
+    LinkError if a sequence fails.
+    """
     audio = audio[: int(SEGMENT_S * BYTES_PER_S)]
 
     async def end_s(second_pass: bool) -> float:
         options = {"second_pass": second_pass, "endpoint": "off"}
-        reservations = [found for _ in range(segments) if (found := pool.reserve(options)) is not None]
+        reservations = _reserve(pool, options, segments)
         try:
             await asyncio.gather(*(reservation.begin({}) for reservation in reservations))
             for start in range(0, len(audio), STEP):
@@ -138,13 +141,13 @@ async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> floa
             for reservation in reservations:
                 reservation.release()
 
-    await end_s(False)  # meanwhile, other sequences may still be ending
-    without, with_it = await end_s(False), await end_s(True)
-    return max(0.0, with_it - without) * STEP / len(audio)
+    await end_s(False)  # not measured, because other sequences may still be ending
+    without_s, with_s = await end_s(False), await end_s(True)
+    return max(0.0, with_s - without_s) * STEP / len(audio)
 
 
-async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None] | None = None) -> Capacity:
-    """Measure, within some ten seconds and without other sessions, how many are possible. LinkError if one fails."""
+async def measure(pool: UpstreamPool, audio: bytes) -> Capacity:
+    """Measure in some ten seconds how many sessions are possible. There must be no others. LinkError if one fails."""
     most, began = pool.free, time.monotonic()
     load, levels = LoadTest(pool, audio), dict[int, Level]()
 
@@ -155,8 +158,6 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
                 # Other work on the machine can only make a measurement slower, so the faster of two is better.
                 level = min(level, await load.level(sessions), key=lambda level: level.step_s)
             levels[sessions] = level
-            if told is not None:
-                told(levels[sessions])
         return levels[sessions]
 
     try:
@@ -170,22 +171,28 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
         while not level.carried and level.sessions - good > max(1, good // 8) and time.monotonic() - began < LIMIT_S:
             # Beyond the first few sessions, the time of a step grows nearly linearly.
             guess = int(good + (level.sessions - good) * _fraction(levels.get(good), level))
-            tried = await attempt(min(max(guess, good + 1), level.sessions - 1))
-            if tried.carried:
-                good = tried.sessions
+            between = await attempt(min(max(guess, good + 1), level.sessions - 1))
+            if between.carried:
+                good = between.sessions
             else:
-                level = tried
+                level = between
     finally:
         load.close()
     # Even a machine that is too slow for one live session gets one.
     good = max(1, good)
-    again_s = await second_pass_s(pool, audio, min(good, SEGMENTS))
-    measured = [levels[number] for number in sorted(levels)]
-    found = (Capacity(sessions, measured, again_s) for sessions in range(good, 0, -1))
-    return next(each for each in found if each.whole_s <= WHOLE_SHARE * STEP_S or each.sessions == 1)
+    pass_s = await second_pass_s(pool, audio, min(good, SEGMENTS))
+    ordered = [levels[number] for number in sorted(levels)]
+    candidates = (Capacity(sessions, ordered, pass_s) for sessions in range(good, 0, -1))
+    return next(each for each in candidates if each.whole_s <= WHOLE_SHARE * STEP_S or each.sessions == 1)
+
+
+def _reserve(pool: UpstreamPool, options: Mapping[str, Any], number: int) -> list[Reservation]:
+    """Reserve this number of slots, or all that there are."""
+    reservations = [pool.reserve(options) for _ in range(number)]
+    return [reservation for reservation in reservations if reservation is not None]
 
 
 def _fraction(good: Level | None, bad: Level) -> float:
-    """Estimate where between the two levels SHARE is reached."""
+    """Estimate which fraction of the way from the good level to the bad one reaches SHARE."""
     before = 0.0 if good is None else good.step_s
     return (SHARE * STEP_S - before) / (bad.step_s - before)

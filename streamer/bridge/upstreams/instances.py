@@ -1,7 +1,7 @@
 """The instances of a model at one Triton: which of them are dead, and how to start a sequence at a living one.
 
-Each instance is a process. Triton does not restart one that has died. It fails every request to it, but still gives it
-new sequences, even before all other instances, since its slots are free.
+Each instance is a process. If one dies, Triton does not restart it. All requests to it fail, but Triton still gives it
+new sequences, even before all other instances, because its slots are free.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from streamer.wire.model_events import ModelEvent, Opened
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
 CONFIG_LIMIT_S: Final = 5.0
-# If a Triton answers but its model has been silent for so long, the model is loaded again, because a process of it
-# hangs. That ends sequences of other clients too, so the limit is long, and doubles each time in a row.
+# If a Triton answers but its model has been silent for this time, one of the model's processes hangs, and the model is
+# loaded again. That ends sequences of other clients too, so the limit is long, and doubles with each time in a row.
 SILENT_LIMIT_S: Final = 30.0
 LONGEST_SILENT_LIMIT_S: Final = 300.0
-_starting: set[asyncio.Task[None]] = set()  # tasks that end sequences which are not needed any more
+_endings: set[asyncio.Task[None]] = set()  # tasks that end the sequences that were started but not kept
 
 
 def languages_of(events: Iterable[ModelEvent]) -> tuple[str, ...]:
-    """Return the languages of which sequences of this model may choose one, as it said when it opened one."""
+    """Return the languages from which a sequence of this model may choose, as the answer to its first request says."""
     return next((event.languages for event in events if isinstance(event, Opened)), ())
 
 
@@ -39,66 +39,67 @@ def instance_of(events: Iterable[ModelEvent]) -> str:
     return next((event.instance or "" for event in events if isinstance(event, Opened)), "")
 
 
-def has_died(error: LinkError) -> bool:
+def reports_dead_instance(error: LinkError) -> bool:
     """Return whether a request failed because its model instance has died."""
     return _DEAD.search(error.message) is not None
 
 
 class Instances:
-    """The instances, known by the names in their answers."""
+    """The instances of one model, by the names in their answers."""
 
     def __init__(self) -> None:
         self.dead: set[str] = set()
-        self.dead_since: float | None = None  # when that was noticed
-        self._known: set[str] = set()
-        self._leaving: dict[str, float] = {}  # the groups of those that are being removed, and until when
+        self.dead_since: float | None = None  # when the first dead one was noticed
+        self._names: set[str] = set()
+        self._leaving: dict[str, float] = {}  # the groups that will be removed, and the time of that
 
-    def answered(self, names: Iterable[str]) -> None:
-        """Note that these instances live."""
-        self._known.update(names)
+    def note_living(self, names: Iterable[str]) -> None:
+        """Note that these instances have answered."""
+        self._names.update(names)
         self.dead.difference_update(names)
         if not self.dead:
             self.dead_since = None
 
     def remove(self, groups: Iterable[str], until: float) -> None:
-        """Note that the instances of these groups will be removed. Their sequences must have left them by then."""
+        """Note that these groups of instances will be removed. Their sequences must have left them at this time."""
         self._leaving.update(dict.fromkeys(groups, until))
-        self._known = {name for name in self._known if self.leaves_at(name) is None}
+        self._names = {name for name in self._names if self.leaves_at(name) is None}
         self.dead = {name for name in self.dead if self.leaves_at(name) is None}
         if not self.dead:
             self.dead_since = None
 
     @property
-    def leave(self) -> bool:
-        """Whether some will be removed."""
+    def any_leaving(self) -> bool:
+        """Whether some of them will be removed."""
         return bool(self._leaving)
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Note that these groups have no instances any more, or that theirs stay."""
+        """Note that these groups were removed, or that they stay."""
         for group in groups:
             self._leaving.pop(group, None)
 
     def leaves_at(self, name: str) -> float | None:
-        """Return until when the sequences of this instance must have left it; None if it stays."""
+        """Return the time at which the sequences of this instance must have left it; None if it stays."""
         return self._leaving.get(name.rpartition("_")[0])
 
-    def failed(self, message: str) -> bool:
+    def note_failure(self, message: str) -> bool:
         """Note a failed request. Return whether its message means that an instance has died while others live.
 
         The instances of another step of an ensemble cannot take its place.
         """
-        found = _DEAD.search(message)
-        if found and self.leaves_at(found[1]) is not None:
-            return True
-        if found is None:
+        match = _DEAD.search(message)
+        if match is None:
             return False
-        self.dead.add(found[1])
-        self._known.add(found[1])
-        return any(_model(name) == _model(found[1]) for name in self._known - self.dead)
+        instance = match[1]
+        if self.leaves_at(instance) is not None:
+            return True
+        self.dead.add(instance)
+        self._names.add(instance)
+        return any(_model(name) == _model(instance) for name in self._names - self.dead)
 
 
 class Openings:
-    """The beginnings of sequences. They wait while an instance is removed, as none may be there then."""
+    """The beginnings of sequences. They wait while an instance is removed, because no sequence may begin there then."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -108,7 +109,7 @@ class Openings:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """Begin sequences, when that is allowed."""
+        """Wait until sequences may begin, and let the caller begin some."""
         await self._allowed.wait()
         self._number += 1
         self._none.clear()
@@ -121,7 +122,7 @@ class Openings:
 
     @asynccontextmanager
     async def none(self) -> AsyncIterator[None]:
-        """Let no sequence begin. Those that have begun are waited for, within the limit of their answers."""
+        """Let no sequence begin, but wait for those that are beginning, within the limit of their answers."""
         self._allowed.clear()
         try:
             await self._none.wait()
@@ -134,7 +135,7 @@ class Places:
     """The holders of slots, and the instance that has the sequence of each."""
 
     def __init__(self) -> None:
-        self.instances: dict[object, str] = {}  # empty until it is known
+        self.instances: dict[object, str] = {}  # the name is empty before it is known
         self._none = asyncio.Event()
         self._none.set()
 
@@ -146,29 +147,29 @@ class Places:
         self.instances[holder] = ""
         self._none.clear()
 
-    def place(self, holder: object, instance: str) -> None:
-        """Note the instance of a holder, if it has not left meanwhile."""
+    def note_instance(self, holder: object, instance: str) -> None:
+        """Note the instance of a holder, unless the holder has left meanwhile."""
         if holder in self.instances:
             self.instances[holder] = instance
 
     def discard(self, holder: object) -> None:
-        """Remove a holder. It may be called again."""
+        """Remove a holder. This may be called again."""
         self.instances.pop(holder, None)
         if not self.instances:
             self._none.set()
 
-    async def gone(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until there are no holders."""
         await self._none.wait()
 
 
 @dataclass(frozen=True)
 class ModelSize:
-    """How many sequences a model takes."""
+    """The number of sequences that a model takes."""
 
     instances: int
     slots: int  # of each instance
-    probes: int = 0  # the number of sequences at once that reach all of its processes
+    probes: int = 0  # the number of simultaneous sequences that reach all of its processes
 
 
 async def model_size(address: str, model: str, dial: Dialer) -> ModelSize:
@@ -205,10 +206,10 @@ class OpeningFailures:
         self._limit_s = SILENT_LIMIT_S
 
     def need_reload(self, error: LinkError, began: float, now: float) -> bool:
-        """Note that a probe failed which started at `began`. Return whether the model must be loaded again."""
+        """Note that a probe failed, which started at `began`. Return whether the model must be loaded again."""
         if not isinstance(error, Overdue):
             self._silent_since = None
-            return has_died(error)
+            return reports_dead_instance(error)
         if self._silent_since is None:
             self._silent_since = began
         if now - self._silent_since < self._limit_s:
@@ -217,23 +218,23 @@ class OpeningFailures:
         return True
 
 
-async def begin_past_the_dead(
+async def begin_at_living(
     link: Link, options: Mapping[str, Any], taken: int, timeout: float, avoids: Callable[[str], bool]
 ) -> tuple[Sequence, list[ModelEvent]]:
-    """Start a sequence at a living instance. Return it with its first events. LinkError if no instance lives.
+    """Start a sequence at a living instance. Return it with its first events. Raise LinkError if no instance lives.
 
-    `avoids`: whether an instance with this name is used only if there is no other, because it will be removed.
+    `avoids`: tells whether an instance with this name will be removed. It gets the sequence only if there is no other.
 
     Triton gives a new sequence the lowest free slot of any instance. If `taken` slots are held at the living instances,
-    one more sequence than that gets past the slots of the dead ones. Sequences that fail are not ended: they hold their
-    slots until Triton forgets them, so that later sequences get past these slots sooner.
+    that many new sequences may go to dead ones, and the next one goes to a living one. Sequences that fail are not
+    ended: they hold their slots until Triton forgets them, so that later sequences need fewer attempts.
     """
     # Hotwords take long to prepare, so only the sequence that is kept gets them.
     costly = bool(options.get("hotwords"))
     first = {**options, "hotwords": []} if costly else options
     sequences = [link.sequence(first) for _ in range(min(taken + 2, MOST_AT_ONCE))]
-    asked = {asyncio.create_task(_begun(sequence, timeout)): sequence for sequence in sequences}
-    waiting, error = set(asked), LinkError("unavailable", "no instance lives")
+    beginnings = {asyncio.create_task(_begin(sequence, timeout)): sequence for sequence in sequences}
+    waiting, error = set(beginnings), LinkError("unavailable", "no instance lives")
     spare: asyncio.Task[list[ModelEvent] | LinkError] | None = None
     try:
         while waiting:
@@ -245,31 +246,31 @@ async def begin_past_the_dead(
                 elif avoids(instance_of(answer)):
                     spare = task
                 else:
-                    return await _kept(asked, task, options if costly else None, timeout)
+                    return await _keep(beginnings, task, options if costly else None, timeout)
         if spare is not None:
-            return await _kept(asked, spare, options if costly else None, timeout)
+            return await _keep(beginnings, spare, options if costly else None, timeout)
         raise error
     finally:
-        for task, sequence in asked.items():
+        for task, sequence in beginnings.items():
             ending = asyncio.create_task(_end(task, sequence))
-            _starting.add(ending)
-            ending.add_done_callback(_starting.discard)
+            _endings.add(ending)
+            ending.add_done_callback(_endings.discard)
 
 
-async def all_begun() -> None:
-    """Wait until all sequences were answered that begin_past_the_dead has started and did not keep."""
-    while _starting:
-        await asyncio.wait(_starting)
+async def wait_for_endings() -> None:
+    """Wait until all sequences have ended that begin_at_living() has started and not kept."""
+    while _endings:
+        await asyncio.wait(_endings)
 
 
-async def _kept(
-    asked: dict[asyncio.Task[list[ModelEvent] | LinkError], Sequence],
+async def _keep(
+    beginnings: dict[asyncio.Task[list[ModelEvent] | LinkError], Sequence],
     task: asyncio.Task[list[ModelEvent] | LinkError],
     options: Mapping[str, Any] | None,
     timeout: float,
 ) -> tuple[Sequence, list[ModelEvent]]:
-    """Take one of the sequences that were asked for. With options, it begins anew with these."""
-    sequence, events = asked.pop(task), task.result()
+    """Take one of the sequences out of `beginnings`. With options, it begins anew with these."""
+    sequence, events = beginnings.pop(task), task.result()
     assert not isinstance(events, LinkError)
     if options is None:
         return sequence, events
@@ -280,7 +281,7 @@ async def _kept(
         raise
 
 
-async def _begun(sequence: Sequence, timeout: float) -> list[ModelEvent] | LinkError:
+async def _begin(sequence: Sequence, timeout: float) -> list[ModelEvent] | LinkError:
     try:
         return await sequence.send(timeout=timeout)
     except LinkError as error:
@@ -289,7 +290,7 @@ async def _begun(sequence: Sequence, timeout: float) -> list[ModelEvent] | LinkE
 
 async def _end(beginning: asyncio.Task[list[ModelEvent] | LinkError], sequence: Sequence) -> None:
     answer = await beginning
-    if isinstance(answer, LinkError) and has_died(answer):
+    if isinstance(answer, LinkError) and reports_dead_instance(answer):
         sequence.abandon()
     else:
         sequence.discard()

@@ -1,4 +1,4 @@
-"""The public models of a service: names that clients use. Each stands for a Triton model, which may change."""
+"""The public models of a service. Clients use their names. Each name stands for a Triton model, which may change."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from streamer.wire.dialects.spoken_language import Languages
 
 
 class Models:
-    """All models. They are open once each of them answers at one Triton, and are kept well until closed."""
+    """All models. open() waits until each of them answers at one Triton. They are kept well until close()."""
 
     def __init__(self, tritons: Tritons, models: Mapping[str, str], *, on_demand: bool = False) -> None:
         """`models`: the Triton model for each public name, including `default`.
 
-        `on_demand`: open only `default`; somebody else opens the others when they are needed.
+        `on_demand`: open only `default`. A ModelLoader opens the others when sessions ask for them.
         """
         self._tritons = tritons
         # Only one task at a time may change the set of Tritons or models.
@@ -52,21 +52,21 @@ class Models:
 
     @property
     def tritons(self) -> int:
-        """How many Tritons there are."""
+        """The number of Tritons."""
         return len(self._tritons.present)
 
     @property
     def tritons_ready(self) -> int:
-        """How many of them serve every loaded model in every instance."""
+        """The number of Tritons that serve every loaded model in every instance."""
         loaded = [pool for pool in self._pools.values() if not self._on_demand or pool.state is LoadState.LOADED]
         return len(set(self._tritons.present).intersection(*(pool.ready_upstreams for pool in loaded)))
 
     async def open(self) -> None:
-        """Wait until each model is well at one Triton. LinkError or TritonError if that fails."""
+        """Wait until each model is well at one Triton. Raise LinkError or TritonError if that fails."""
         await self._tritons.find()
         for pool in [self.default] if self._on_demand else self._pools.values():
             await pool.open()
-        self._following = asyncio.create_task(self._tritons.follow(self._changed))
+        self._following = asyncio.create_task(self._tritons.follow(self._follow))
 
     async def close(self) -> None:
         """Leave all Tritons, and stop embedded ones."""
@@ -91,7 +91,7 @@ class Models:
             for name, pool in self._pools.items()
         }
 
-    async def _changed(self) -> None:
+    async def _follow(self) -> None:
         async with self._changing:
             for pool in self._pools.values():
                 pool.follow()

@@ -1,10 +1,10 @@
 """The upstreams of one public model. A new stream goes to the least loaded one that is well.
 
 A public name stands for a Triton model, which may be replaced while sessions run (a roll). The upstreams of the former
-model then *retire*. So does an upstream whose Triton is no longer present. A retiring upstream gets no new streams, its
-streams move elsewhere as soon as they can, and it is dropped when it has none left.
+model then *retire*. So does an upstream whose Triton is no longer present. A retiring upstream gets no new streams. Its
+streams move to others as soon as they can. When it has none left, it is dropped.
 
-If models are loaded on demand (../loading/), a pool is opened when a session asks for it, and may be let go again.
+If models are loaded on demand (../loading/), a pool is opened when a session needs its model, and may be let go later.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from streamer.triton.link import LinkError
 
 log = Log("streamer.bridge")
 CANCEL_AGAIN_S: Final = 1.0
-# How long to wait until other bridges do not use a model any more.
+# The longest wait until other bridges do not use a model any more.
 UNUSED_LIMIT_S: Final = 600.0
 
 
 class ModelOrigin(Enum):
     """How the model of a pool came to its Tritons."""
 
-    GIVEN = "given"  # a Triton that runs elsewhere has had it since its start
+    GIVEN = "given"  # the operator named it, so a Triton that runs elsewhere has it from its start
     ROLLED = "rolled"  # it replaced another model, so any Triton without it must load it
 
 
@@ -65,7 +65,7 @@ LOAD_TRANSITIONS: Mapping[LoadState, tuple[LoadState, ...]] = {
 
 
 class UpstreamPool:
-    """The upstreams. They are open once one of them answers, and are kept well until closed."""
+    """The upstreams of one public model. open() waits until one answers. It is kept well until close()."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class UpstreamPool:
         peers: Callable[[], Iterable[UpstreamPool]],
         changing: asyncio.Lock,
     ) -> None:
-        """`peers` has the pools of all names. `changing` is held while Tritons or models change. All share both."""
+        """`peers` returns the pools of all names. They share the lock `changing`, for changes of Tritons or models."""
         self.name = name
         self.model = model  # of new streams
         self._tritons = tritons
         self._peers = peers
         self._load = States("load", LoadState.UNLOADED, LOAD_TRANSITIONS, name=name)
         self._most_before = 0  # the number of slots when it was let go
-        self._languages_before: tuple[str, ...] | None = None  # the same of its languages
+        self._languages_before: tuple[str, ...] | None = None  # its languages at that time
         self._origin = States("model", ModelOrigin.GIVEN, TRANSITIONS, name=name)
         self._upstreams: dict[Supervisor, Upstream] = {}
         self._retiring: dict[Upstream, asyncio.Task[str]] = {}
@@ -111,23 +111,23 @@ class UpstreamPool:
 
     @property
     def most(self) -> int:
-        """How many slots there are if all upstreams are well. Of an unloaded model: as many as it had."""
+        """The number of slots if all upstreams are well. An unloaded model has the number that it had before."""
         return sum(upstream.most for upstream in self._present) or self._most_before
 
     @property
     def languages(self) -> tuple[str, ...] | None:
-        """The languages of which a session may choose one; None if the model was not loaded yet."""
-        known = (upstream.languages for upstream in self._present)
-        return next((found for found in known if found is not None), self._languages_before)
+        """The languages from which a session may choose; None if the model was not loaded yet."""
+        present = (upstream.languages for upstream in self._present)
+        return next((languages for languages in present if languages is not None), self._languages_before)
 
     @property
     def room(self) -> int:
-        """How many slots there are at the upstreams that are well."""
+        """The number of slots at the upstreams that are well."""
         return sum(upstream.most for upstream in self._present if upstream.well)
 
     @property
     def free(self) -> int:
-        """How many slots are free now."""
+        """The number of slots that are free now."""
         return sum(max(0, upstream.most - upstream.taken) for upstream in self._present if upstream.well)
 
     @property
@@ -137,7 +137,7 @@ class UpstreamPool:
 
     @property
     def held(self) -> dict[str, int]:
-        """How many slots are held at each Triton model that serves this name now."""
+        """The number of slots that are held at each Triton model that serves this name now."""
         held = {self.model: 0}
         for upstream in (*self._present, *self._retiring):
             held[upstream.model] = held.get(upstream.model, 0) + upstream.taken
@@ -145,17 +145,17 @@ class UpstreamPool:
 
     @property
     def taken(self) -> int:
-        """How many slots are held, also at upstreams that retire."""
+        """The number of slots that are held, also at upstreams that retire."""
         return sum(upstream.taken for upstream in (*self._present, *self._retiring))
 
     @property
     def memory(self) -> int | None:
-        """How many bytes its processes at an embedded Triton hold; None if that is not known."""
-        found = [upstream.supervisor.memory(upstream.model) for upstream in (*self._present, *self._retiring)]
-        return sum(size for size in found if size is not None) or None
+        """The bytes that its processes at an embedded Triton hold; None if that is not known."""
+        sizes = [upstream.supervisor.memory(upstream.model) for upstream in (*self._present, *self._retiring)]
+        return sum(size for size in sizes if size is not None) or None
 
     async def open(self) -> None:
-        """Wait until all were tried. If none is well, raise the LinkError or TritonError of the first."""
+        """Try to open all upstreams. If none is well, raise the LinkError or TritonError of the first."""
         self._load.become(LoadState.LOADING)
         try:
             await self._open()
@@ -165,7 +165,7 @@ class UpstreamPool:
         self._load.become(LoadState.LOADED)
 
     def let_go(self) -> asyncio.Task[None]:
-        """Unload the model, which must have no streams. New ones are not possible from now on, before the task ends."""
+        """Begin to unload the model, which must have no streams, and gets none from now on. The task does the rest."""
         self._load.become(LoadState.LEAVING)
         self._most_before, self._languages_before = self.most, self.languages
         upstreams, self._upstreams = self._present, {}
@@ -180,11 +180,11 @@ class UpstreamPool:
         return asyncio.create_task(gone())
 
     async def give_up(self) -> None:
-        """Leave the upstreams after an open() that failed, and unload what may have been loaded too late."""
-        left, self._upstreams = self._present, {}
-        await asyncio.gather(*(upstream.close() for upstream in left))
+        """Leave the upstreams after an open() that failed, and unload the model where it was loaded too late."""
+        upstreams, self._upstreams = self._present, {}
+        await asyncio.gather(*(upstream.close() for upstream in upstreams))
         with suppress(TritonError):
-            await asyncio.gather(*(upstream.supervisor.unload(upstream.model) for upstream in left))
+            await asyncio.gather(*(upstream.supervisor.unload(upstream.model) for upstream in upstreams))
 
     async def _open(self) -> None:
         self._upstreams = {triton: self._upstream(triton) for triton in self._tritons.present}
@@ -202,18 +202,18 @@ class UpstreamPool:
 
     async def close(self) -> None:
         """Leave all upstreams."""
-        left = (*self._present, *self._retiring)
-        await _cancelled((*self._keeping.values(), *self._retiring.values()))
-        await asyncio.gather(*(upstream.close() for upstream in left))
+        upstreams = (*self._present, *self._retiring)
+        await _cancel((*self._keeping.values(), *self._retiring.values()))
+        await asyncio.gather(*(upstream.close() for upstream in upstreams))
 
     async def roll(
-        self, model: str, limit_s: float = RETIRE_LIMIT_S, asking: Callable[[], None] = lambda: None
+        self, model: str, limit_s: float = RETIRE_LIMIT_S, on_start: Callable[[], None] = lambda: None
     ) -> asyncio.Future[list[Any]]:
-        """Replace the model by another, once that answers on every Triton that is well. RollError if it does not.
+        """Replace the model by another one that answers on every Triton that is well. Raise RollError if it does not.
 
-        Streams move at their next cut. Those that do not reach one within the limit are moved as if the former model
-        had failed. The returned future is done once no Triton has the former model, with the problems of each.
-        `asking` is called before the Tritons load the model, and not if it is refused before.
+        Streams move at their next cut. Those that do not reach one within the limit move as if the former model had
+        failed. The returned future is done when no Triton has the former model; it has a sentence for each problem.
+        `on_start` is called before the Tritons load the model, unless the model is refused at once.
         """
         async with self._changing:
             if self.state is not LoadState.LOADED:
@@ -221,20 +221,20 @@ class UpstreamPool:
             if any(peer.model == model for peer in self._peers()):
                 raise RollError(f"{model} is already in use")
             await look_for(self._present, model)
-            asking()
-            following = await successors(self._present, model)
+            on_start()
+            successors_of = await successors(self._present, model)
             former, self.model = self.model, model
             if self._origin.now is ModelOrigin.GIVEN:
                 self._origin.become(ModelOrigin.ROLLED)
-            self._upstreams = {triton: following[upstream] for triton, upstream in self._upstreams.items()}
-            for upstream in following.values():
+            self._upstreams = {triton: successors_of[upstream] for triton, upstream in self._upstreams.items()}
+            for upstream in successors_of.values():
                 self._keep(upstream)
-            leaving = [self._retire(upstream, limit_s, unload=True) for upstream in following]
+            leaving = [self._retire(upstream, limit_s, unload=True) for upstream in successors_of]
         log.info("rolled", name=self.name, model=model, former=former)
         return asyncio.gather(*leaving, return_exceptions=True)
 
     def follow(self) -> None:
-        """Begin to use Tritons that are new, and retire those that are gone. The caller must hold the lock."""
+        """Begin to use new Tritons, and retire those that are gone. The caller must hold the lock."""
         before, present = self._upstreams, self._tritons.present
         self._upstreams = {triton: before.get(triton) or self._upstream(triton) for triton in present}
         for triton, upstream in self._upstreams.items():
@@ -251,11 +251,11 @@ class UpstreamPool:
 
     @property
     def instances(self) -> int | None:
-        """How many instances the model has at the embedded Triton; None if their number cannot be changed."""
+        """The number of the model's instances at the embedded Triton; None if it cannot be changed."""
         return next((number for upstream in self._present if (number := _instances(upstream)) is not None), None)
 
     async def resize(self, instances: int, limit_s: float = RETIRE_LIMIT_S) -> None:
-        """Change that number. TritonError if that fails; then it stays as it was.
+        """Change the number of instances. Raise TritonError if that fails; then the number stays as it was.
 
         The streams of an instance that goes move at their next cut, or after the limit as if the Triton had failed.
         """
@@ -270,8 +270,8 @@ class UpstreamPool:
 
     def _choose(self, former: Upstream | None) -> Upstream | None:
         """Return the least loaded upstream with a free slot, if possible not the former one."""
-        open_ones = [upstream for upstream in self._present if upstream.well and upstream.taken < upstream.most]
-        return min(open_ones, key=lambda each: (each is former, each.taken / each.most), default=None)
+        candidates = [upstream for upstream in self._present if upstream.well and upstream.taken < upstream.most]
+        return min(candidates, key=lambda each: (each is former, each.taken / each.most), default=None)
 
     def _upstream(self, triton: Supervisor) -> Upstream:
         rolled = self._origin.now is ModelOrigin.ROLLED
@@ -286,9 +286,9 @@ class UpstreamPool:
         return task
 
     async def _see_off(self, upstream: Upstream, limit_s: float, unload: bool) -> str:
-        """Wait until an upstream has no streams, then leave it and unload its model. Return why that failed, if so."""
-        await _cancelled([self._keeping.pop(upstream)])
-        await upstream.emptied(limit_s)
+        """Wait until an upstream has no streams, then leave it and unload its model. Return the problem, or ""."""
+        await _cancel([self._keeping.pop(upstream)])
+        await upstream.wait_until_empty(limit_s)
         if upstream.taken:
             log.warning("recogniser left", triton=upstream.name, model=upstream.model, sequences=upstream.taken)
         await upstream.close()
@@ -308,7 +308,7 @@ class UpstreamPool:
             raise TritonError("others still use it, or its Triton does not report that")
         async with self._changing:
             users = [peer for peer in self._peers() if peer.model == model and peer.state is not LoadState.LEAVING]
-            if not users:  # otherwise a roll has brought it back meanwhile
+            if not users:  # a roll may have brought the model back meanwhile
                 await upstream.supervisor.unload(model)
 
 
@@ -316,7 +316,7 @@ def _instances(upstream: Upstream) -> int | None:
     return upstream.supervisor.instances(upstream.model)
 
 
-async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     tasks = list(tasks)
     waiting = {task for task in tasks if not task.done()}
     while waiting:

@@ -1,4 +1,4 @@
-"""Checks readiness with short real sequences through the model, at regular intervals, and what is known from them."""
+"""Tests a model with short real sequences, at regular intervals, and keeps what they show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.instances import Instances, begin_past_the_dead, instance_of, languages_of
+from streamer.bridge.upstreams.instances import Instances, begin_at_living, instance_of, languages_of
 from streamer.bridge.upstreams.patience import Patience
 from streamer.triton.link import Limit, Link, LinkError
 from streamer.wire.model_events import Heard, ModelEvent
@@ -18,9 +18,9 @@ log = Log("streamer.bridge")
 EVERY_S = 5.0
 ANSWER_LIMIT_S = 10.0
 FIRST_ANSWER_LIMIT_S = 10.0  # for a model, or instances, that have just been loaded
-# How long a successful probe counts. A single overdue answer must not make a busy service look unready.
+# The time for which a successful probe counts. A single overdue answer must not make a busy service look unready.
 FRESH_S = EVERY_S + ANSWER_LIMIT_S
-AUDIO_S = 0.32  # of a probe of one instance
+AUDIO_S = 0.32  # the audio of a probe of one instance
 _SAMPLES = 320 * BYTES_PER_S // SAMPLE_BYTES // 1000
 _AUDIO = bytes(_SAMPLES * SAMPLE_BYTES)
 
@@ -31,7 +31,7 @@ class Probe:
     def __init__(self, link: Link, instances: int = 1) -> None:
         self.failure: LinkError | None = None  # the error of the last probe, if it failed
         self.reached: set[str] = set()  # the instances that answered the last successful probe
-        self.languages: tuple[str, ...] = ()  # of which sequences may choose one
+        self.languages: tuple[str, ...] = ()  # from which sequences may choose
         self.instances = instances
         self._link = link
         self._succeeded_at = float("-inf")
@@ -42,9 +42,9 @@ class Probe:
         return time.monotonic() - self._succeeded_at < FRESH_S
 
     async def probe(self, limit_s: Limit = ANSWER_LIMIT_S) -> bool:
-        """Send sequences through the model. False if one of them failed or was not answered in time."""
-        # Triton gives a new sequence to the instance with the lowest free slot. So as many sequences at once as there
-        # are instances reach all of them, except busy ones, whose sessions notice a failure themselves.
+        """Send sequences through the model. Return False if one of them failed or was not answered in time."""
+        # Triton gives a new sequence to the instance with the lowest free slot. So simultaneous sequences, one for each
+        # instance, reach all instances, except busy ones, whose sessions notice a failure themselves.
         sequences = [self._link.sequence() for _ in range(self.instances)]
         try:
             first = await asyncio.gather(*(sequence.send(_AUDIO, timeout=limit_s) for sequence in sequences))
@@ -66,9 +66,9 @@ class Probe:
         return self.failure is None
 
     async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """Test whether a living instance serves a sequence, although another is dead. `taken`: slots that are held."""
+        """Test whether a living instance serves a sequence, although another one is dead. `taken`: the slots in use."""
         try:
-            sequence, first = await begin_past_the_dead(self._link, {}, taken, limit_s, lambda _: False)
+            sequence, first = await begin_at_living(self._link, {}, taken, limit_s, lambda _: False)
             try:
                 _check(await sequence.send(_AUDIO, timeout=limit_s))
                 await sequence.send(end=True, timeout=limit_s)
@@ -82,15 +82,15 @@ class Probe:
         return True
 
 
-class Opened:
-    """What is known of an upstream since it was opened."""
+class OpenModel:
+    """A model at one Triton since it was opened: its instances, its slots, and how soon it answers."""
 
-    def __init__(self, address: str, probing: Probe, number: int, slots: int) -> None:
+    def __init__(self, address: str, probe: Probe, number: int, slots: int) -> None:
         """`number` instances of the model have `slots` each."""
         self.address = address  # of the process that the link goes to
-        self.probe = probing
+        self.probe = probe
         self.instances = Instances()
-        self.instances.answered(probing.reached)
+        self.instances.note_living(probe.reached)
         self.patience = Patience()
         self._number = number
         self._slots = slots
@@ -103,17 +103,17 @@ class Opened:
 
     @property
     def probe_limit_s(self) -> float:
-        """How long to wait for the answers to a probe."""
+        """The limit for the answers to a probe."""
         return max(min(self.patience.limit_s, ANSWER_LIMIT_S), self.patience.work_s)
 
     def scale(self, before: int, after: int) -> None:
-        """Note that the model had so many groups of instances before, and has so many now. All are equal."""
+        """Note that the number of groups of instances changed. All groups are of the same size."""
         self._number = self._number * after // before
         self.probe.instances = self.probe.instances * after // before
 
 
 def _check(events: Sequence[ModelEvent]) -> None:
-    """Check that an answer reports what was heard, which replays need: see docs/reference/triton.md."""
+    """Raise LinkError unless an answer reports the audio that was heard. Replays need it (docs/reference/triton.md)."""
     last = events[-1] if events else None
     if not isinstance(last, Heard) or last.sample != _SAMPLES:
         raise LinkError("refused", f"an answer must end with 'heard' and sample {_SAMPLES}")

@@ -1,4 +1,4 @@
-"""The slot that one stream holds. If its upstream fails or retires, the stream gets a slot at another one."""
+"""The slot that one stream holds. If its upstream fails or retires, the stream gets a slot at another upstream."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.states import States
-from streamer.bridge.upstreams.instances import begin_past_the_dead, instance_of
+from streamer.bridge.upstreams.instances import begin_at_living, instance_of
 from streamer.bridge.upstreams.patience import PREPARING_S
 from streamer.bridge.upstreams.upstream import Upstream
 from streamer.triton.link import ConnectionLost, LinkError, Overdue
 from streamer.wire.model_events import ModelEvent
 
-# Chooses the upstream for the next sequence of a stream, given the last one; None if no upstream has room.
+# Returns the upstream for the next sequence of a stream, from the last one; None if no upstream has room.
 Chooser = Callable[[Upstream], Upstream | None]
 
 
 class SlotState(Enum):
-    """How far the sequence in the slot has got."""
+    """The state of the sequence in the slot."""
 
     RESERVED = "reserved"  # there is none yet
-    ASKED = "asked"  # a sequence was started, and is not accepted yet
+    ASKED = "asked"  # the model got the start of a sequence, and has not accepted it yet
     ACCEPTED = "accepted"  # the model has accepted the sequence
 
 
@@ -35,7 +35,7 @@ TRANSITIONS: Mapping[SlotState, tuple[SlotState, ...]] = {
 
 
 class Reservation:
-    """Taken when a session is admitted, and released when it ends. It reports failed requests to its upstream."""
+    """The slot of one stream, from the admission to the end of its session. It reports failures to its upstream."""
 
     def __init__(self, upstream: Upstream, options: Mapping[str, Any], choose: Chooser) -> None:
         self._options = options
@@ -50,66 +50,67 @@ class Reservation:
 
     @property
     def leaving(self) -> bool:
-        """Whether the stream must move elsewhere as soon as it can, and there is room for it."""
+        """Whether the stream must move to another slot as soon as it can, and there is one."""
         upstream = self._upstream
         return upstream.sheds(self) or (upstream.retiring and self._choose(upstream) is not None)
 
     async def begin(self, options: Mapping[str, Any]) -> list[ModelEvent]:
-        """Start a sequence and return its first events. A later sequence goes elsewhere if possible. LinkError.
+        """Start a sequence and return its first events. Raise LinkError if that fails.
 
-        `options` are for this sequence, in addition to the stream's own.
+        If there was a sequence before, this one goes to another upstream if possible. `options` are for this sequence,
+        in addition to the stream's own.
         """
-        own: Mapping[str, Any] = {**self._options, **options}
+        all_options: Mapping[str, Any] = {**self._options, **options}
         if self._states.now is not SlotState.RESERVED:
-            self._move(own)
+            self._move(all_options)
         elif options:
-            self._sequence_options, self._sequence = own, self._link.sequence(own)
+            self._sequence_options, self._sequence = all_options, self._link.sequence(all_options)
         if self._states.now is not SlotState.ASKED:
             self._states.become(SlotState.ASKED)
         return await self.send()
 
     async def send(self, audio: bytes = b"", *, flush: bool = False, end: bool = False) -> list[ModelEvent]:
-        """Send a request, see Sequence.send(). The limit for its answer depends on the upstream."""
+        """Send a request and return the events of its answer (see Sequence.send), within a limit of the upstream."""
         upstream, link = self._upstream, self._link
-        # Closing a link ends its sequences. That must look like a lost connection, not like a mistake of the caller.
+        # Closing a link ends its sequences. To the caller this must look like a lost connection, not like a mistake.
         if not link.alive:
             raise ConnectionLost("the link was closed")
         if upstream.overstays(self):
             raise ConnectionLost("its instance is being removed")
-        asked, patience, audio_s = time.monotonic(), upstream.patience, len(audio) / BYTES_PER_S
+        sent_at, patience, audio_s = time.monotonic(), upstream.patience, len(audio) / BYTES_PER_S
         opening = self._states.now is not SlotState.ACCEPTED and not (audio or flush or end)
         preparing = opening and bool(self._sequence_options.get("hotwords"))
         try:
             if opening:
                 async with upstream.openings.one():
                     events = await self._begin(max(patience.limit_s, PREPARING_S if preparing else 0))
-                    upstream.place(self, instance_of(events))
+                    upstream.note_instance(self, instance_of(events))
             else:
-                with patience.asking(audio_s, asked):
-                    limit = lambda: patience.limit_s  # noqa: E731 (it grows with the work that others ask for)
+                with patience.work(audio_s, sent_at):
+                    limit = lambda: patience.limit_s  # noqa: E731 (it grows with the work of others)
                     events = await self._sequence.send(audio, flush=flush, end=end, timeout=limit)
-                    patience.note(time.monotonic() - asked, time.monotonic(), audio_s)
+                    patience.note(time.monotonic() - sent_at, time.monotonic(), audio_s)
         except LinkError as error:
-            silent = isinstance(error, Overdue) and link.answered_at < asked
+            silent = isinstance(error, Overdue) and link.answered_at < sent_at
             upstream.doubt(link, error, certain=silent)
             raise
         now = time.monotonic()
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
-        if opening and not preparing:  # the time for preparation says nothing about other answers
-            patience.note(now - asked, now)
+        if opening and not preparing:  # the time of preparations says nothing about other answers
+            patience.note(now - sent_at, now)
         return events
 
     def release(self) -> None:
-        """End the sequence if it is open, and give the slot back. It may be called again."""
+        """End the sequence if it is open, and give the slot back. This may be called again."""
         self._sequence.discard()
         self._upstream.give_back(self)
 
     async def _begin(self, patience_s: float) -> list[ModelEvent]:
         upstream = self._upstream
-        if not upstream.chooses:
+        if not upstream.must_choose:
             return await self._sequence.send(timeout=patience_s)
-        self._sequence, events = await begin_past_the_dead(
+        self._sequence, events = await begin_at_living(
             self._link, self._sequence_options, upstream.taken, patience_s, upstream.avoids
         )
         return events

@@ -1,4 +1,4 @@
-"""Prepares another model on the same Tritons: what must be true before streams are sent to it."""
+"""Prepares another model on the same Tritons, and tests it before streams go there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamer.triton import TritonError
 
 log = Log("streamer.bridge")
 
-# How long to wait until a model that was loaded in vain is unused, so that it can be unloaded again.
+# The longest wait until a model that was loaded in vain is unused, so that it can be unloaded again.
 DROP_LIMIT_S = 60.0
 
 
@@ -20,45 +20,45 @@ class RollError(Exception):
 
 
 async def look_for(upstreams: Iterable[Upstream], model: str) -> None:
-    """Raise RollError if no Triton is ready, or one that is has no such model. Nothing is loaded for that."""
-    asked = _well(upstreams, model)
-    looking = (upstream.supervisor.look_for(model) for upstream in asked)
-    results = await asyncio.gather(*looking, return_exceptions=True)
-    _check(model, [f"{upstream.name}: {error}" for upstream, error in zip(asked, results, strict=True) if error])
+    """Raise RollError if no Triton is ready, or a ready one has no such model. This loads nothing."""
+    ready = _ready(upstreams, model)
+    searches = (upstream.supervisor.look_for(model) for upstream in ready)
+    results = await asyncio.gather(*searches, return_exceptions=True)
+    _check(model, [f"{upstream.name}: {error}" for upstream, error in zip(ready, results, strict=True) if error])
 
 
 async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream, Upstream]:
     """Return for each upstream one with another model at the same Triton, which has answered a short sequence.
 
-    A Triton that is away gets the model when it is back. If a present one cannot serve it, RollError, and nothing has
-    changed.
+    A Triton that is away gets the model when it is back. If a ready one cannot serve the model, raise RollError, and
+    leave everything as it was.
     """
-    following = {
+    successor_of = {
         upstream: Upstream(upstream.name, upstream.supervisor, model, loads=True) for upstream in list(upstreams)
     }
-    asked = [following[upstream] for upstream in _well(following, model)]
+    ready = [successor_of[upstream] for upstream in _ready(successor_of, model)]
     try:
-        results = await asyncio.gather(*(upstream.open() for upstream in asked), return_exceptions=True)
-        failures = [f"{upstream.name}: {error}" for upstream, error in zip(asked, results, strict=True) if error]
-        failures = failures or [f"{upstream.name} was lost again" for upstream in asked if not upstream.well]
-        room, taken = (sum(upstream.most for upstream in asked), sum(upstream.taken for upstream in following))
+        results = await asyncio.gather(*(upstream.open() for upstream in ready), return_exceptions=True)
+        failures = [f"{upstream.name}: {error}" for upstream, error in zip(ready, results, strict=True) if error]
+        failures = failures or [f"{upstream.name} was lost again" for upstream in ready if not upstream.well]
+        room, taken = (sum(upstream.most for upstream in ready), sum(upstream.taken for upstream in successor_of))
         if not failures and room < taken:
             failures = [f"It has slots for {room} sequences, but sessions hold {taken}"]
     except asyncio.CancelledError:
-        await asyncio.gather(*(upstream.close() for upstream in asked))
+        await asyncio.gather(*(upstream.close() for upstream in ready))
         raise
     if failures:
-        await asyncio.gather(*(_drop(upstream) for upstream in asked))
+        await asyncio.gather(*(_drop(upstream) for upstream in ready))
         _check(model, failures)
-    return following
+    return successor_of
 
 
-def _well(upstreams: Iterable[Upstream], model: str) -> list[Upstream]:
-    """Return those that are ready. RollError if none is."""
-    found = [upstream for upstream in upstreams if upstream.well]
-    if not found:
+def _ready(upstreams: Iterable[Upstream], model: str) -> list[Upstream]:
+    """Return the upstreams that are ready. Raise RollError if none is."""
+    ready = [upstream for upstream in upstreams if upstream.well]
+    if not ready:
         raise RollError(f"{model} cannot be tested: no Triton is ready")
-    return found
+    return ready
 
 
 def _check(model: str, failures: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ def _check(model: str, failures: Sequence[str]) -> None:
 
 
 async def _drop(upstream: Upstream) -> None:
-    """Leave an upstream, and unload its model if it was loaded for it."""
+    """Leave an upstream, and unload its model if this upstream has loaded it."""
     await upstream.close()
     if not upstream.loaded:
         return

@@ -1,7 +1,7 @@
-"""What can be done about a Triton that fails: an embedded one is restarted, a remote one is told to reload its model.
+"""Mends a Triton that fails: restarts an embedded one, and tells a remote one to reload its model.
 
-Both can load another model while they run, if their model control allows that. Several upstreams may have the same
-supervisor: one for each model.
+Both can load another model while they run, if their model control allows that. Several upstreams may share a
+supervisor, one for each model.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ log = Log("streamer.bridge")
 
 ASK_LIMIT_S = 5.0
 LOAD_LIMIT_S = 60.0
-# A model without requests for so long is unused: bridges probe their models every five seconds, and Triton forgets a
+# A model without requests for this time is unused: bridges probe their models every five seconds, and Triton forgets a
 # sequence after fifteen.
 UNUSED_S = 20.0
-# For instances to return from their last request, which on a busy machine is a while after its answer. Triton 2.51
-# crashes if it unloads a model before that: it looks for the instance among those that wait for work.
+# The time for instances to return from their last request, which on a busy machine happens a while after its answer.
+# Triton 2.51 crashes if it unloads a model before that: it looks for the instance among those that wait for work.
 RETURN_S = 1.0
 
 
@@ -45,20 +45,20 @@ class Supervisor(Protocol):
 
     @property
     def loads(self) -> bool:
-        """Whether it is told from the start to load models that it does not have."""
+        """Whether it loads models that it does not have, also without a roll."""
 
     @property
     def dial(self) -> Dialer:
-        """How to connect to it."""
+        """The way to connect to it."""
 
     async def address(self) -> str:
-        """Return its gRPC address once it listens. TritonError if it cannot be started."""
+        """Return its gRPC address once it listens. Raise TritonError if it cannot be started."""
 
     async def look_for(self, model: str) -> None:
-        """Raise TritonError if it is known that its repository has no such model."""
+        """Raise TritonError if its repository surely has no such model."""
 
     async def load(self, model: str) -> bool:
-        """Load this model. Return whether it was not loaded before. TritonError if that fails."""
+        """Load this model. Return whether it was not loaded before. Raise TritonError if that fails."""
 
     def instances(self, model: str) -> int | None:
         """Return how many instances the model has; None if that cannot be changed."""
@@ -67,21 +67,21 @@ class Supervisor(Protocol):
         """Return how many bytes the processes of the model hold; None if that is not known."""
 
     async def resize(self, model: str, instances: int) -> None:
-        """Change that number while the model runs. TritonError if that fails; then nothing has changed.
+        """Change the number of instances while the model runs. If that fails, raise TritonError and change nothing.
 
-        Sequences stay with their instance. One that is removed must have none: Triton 2.51 may crash otherwise.
+        Sequences stay with their instance. An instance that is removed must have none, or Triton 2.51 may crash.
         """
 
     async def unused(self, model: str, limit_s: float) -> bool:
-        """Wait until nothing uses the model there. False if that is not so, or not known, after the limit."""
+        """Wait until nothing uses the model there. Return False if that is not so, or not known, after the limit."""
 
     async def unload(self, model: str) -> None:
-        """Unload a model that is not used. TritonError if it stays loaded."""
+        """Unload a model that is not used. Raise TritonError if it stays loaded."""
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """Do what can be done about the Triton at this address, which failed.
+        """Mend the Triton at this address, which failed, as far as possible.
 
-        `broken`: it reported that the model's process has died.
+        `broken`: a process of the model has died or hangs.
         """
 
     async def end(self) -> None:
@@ -91,31 +91,31 @@ class Supervisor(Protocol):
 class RemoteTriton:
     """A Triton that runs elsewhere."""
 
-    loads = False  # except after a roll
+    loads = False  # its operator loads models; only a roll loads one
 
     def __init__(self, name: str, address: str, dial: Dialer = PLAIN) -> None:
-        """`name`: what the operator called it. It may be its address, or a name that resolves to it."""
+        """`name`: its name in the operator's settings: its address, or a name that resolves to it."""
         self.name = name
         self._address = address
         self.dial = dial
 
     async def address(self) -> str:
-        """Return the address that it was found at."""
+        """Return the address."""
         return self._address
 
     async def look_for(self, model: str) -> None:
-        """Look into the list of its repository, if it gives one."""
-        known = {model}
+        """Look into the list of its repository, if it reports one."""
+        names = {model}
         with suppress(TritonError):
-            async with self._asked("does not list its models") as stub:
+            async with self._stub("does not list its models") as stub:
                 request = service_pb2.RepositoryIndexRequest()
-                known = {one.name for one in (await stub.RepositoryIndex(request, timeout=ASK_LIMIT_S)).models}
-        if model not in known:
+                names = {each.name for each in (await stub.RepositoryIndex(request, timeout=ASK_LIMIT_S)).models}
+        if model not in names:
             raise TritonError(f"there is no model {model} in its repository")
 
     async def load(self, model: str) -> bool:
-        """Load this model unless it is ready already, because not every Triton allows to load models."""
-        async with self._asked(f"does not have {model} and did not load it") as stub:
+        """Load this model unless it is ready already, because some Tritons do not allow loading."""
+        async with self._stub(f"does not have {model} and did not load it") as stub:
             answer = await stub.ModelReady(service_pb2.ModelReadyRequest(name=model), timeout=ASK_LIMIT_S)
             if answer.ready:
                 return False
@@ -126,19 +126,19 @@ class RemoteTriton:
         return True
 
     def instances(self, model: str) -> int | None:
-        """Return None, because it is up to its operator."""
+        """Return None, because the number is up to its operator."""
         return None
 
     def memory(self, model: str) -> int | None:
-        """Return None, because they are on another machine."""
+        """Return None, because the processes are on another machine."""
         return None
 
     async def resize(self, model: str, instances: int) -> None:
-        """Refuse."""
+        """Raise TritonError, because the number is up to its operator."""
         raise TritonError(f"the number of instances at {self._address} is up to its operator")
 
     async def unused(self, model: str, limit_s: float) -> bool:
-        """Wait until its statistics do not change, because other bridges may use the model too."""
+        """Wait until the model's statistics do not change, because other bridges may use it too."""
         deadline = time.monotonic() + limit_s
         before: Any = None
         while time.monotonic() < deadline:
@@ -151,19 +151,19 @@ class RemoteTriton:
         return False
 
     async def unload(self, model: str) -> None:
-        """Unload a model, if its model control allows that."""
+        """Unload a model, if the Triton's model control allows that."""
         await asyncio.sleep(RETURN_S)
-        async with self._asked(f"keeps {model}") as stub:
+        async with self._stub(f"keeps {model}") as stub:
             request = service_pb2.RepositoryModelUnloadRequest(model_name=model)
             await stub.RepositoryModelUnload(request, timeout=LOAD_LIMIT_S)
         log.info("model unloaded", triton=self._address, model=model)
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """Reload a model whose process has died. A Triton that is silent or gone is left to its operator."""
+        """Reload a model whose process has died. The operator must mend a Triton that is silent or gone."""
         if not broken:
             return
         try:
-            async with self._asked(f"did not reload {model}") as stub:
+            async with self._stub(f"did not reload {model}") as stub:
                 await _reload(stub, model)
         except TritonError as error:  # for example, its model control does not allow that
             log.warning("model not reloaded", triton=self._address, detail=str(error))
@@ -174,12 +174,12 @@ class RemoteTriton:
         """Do nothing, because it is not ours."""
 
     async def _statistics(self, model: str) -> list[tuple[int, int, int]]:
-        async with self._asked("does not report its statistics") as stub:
+        async with self._stub("does not report its statistics") as stub:
             answer = await stub.ModelStatistics(service_pb2.ModelStatisticsRequest(name=model), timeout=ASK_LIMIT_S)
-        return [(one.inference_count, one.execution_count, one.last_inference) for one in answer.model_stats]
+        return [(each.inference_count, each.execution_count, each.last_inference) for each in answer.model_stats]
 
-    def _asked(self, failure: str) -> AbstractAsyncContextManager[Any]:
-        return _asked(self._address, self.dial, failure)
+    def _stub(self, failure: str) -> AbstractAsyncContextManager[Any]:
+        return _stub(self._address, self.dial, failure)
 
 
 class EmbeddedTriton:
@@ -201,7 +201,7 @@ class EmbeddedTriton:
         return self._server.grpc_address
 
     async def look_for(self, model: str) -> None:
-        """Look for its folder."""
+        """Look for the folder of the model."""
         self._server.folder_of(model)
 
     async def load(self, model: str) -> bool:
@@ -213,7 +213,7 @@ class EmbeddedTriton:
         return True
 
     def instances(self, model: str) -> int | None:
-        """Return how many instances the model has, or gets at the next start."""
+        """Return how many instances the model has, or will have after the next start."""
         return self._server.instances(model)
 
     def memory(self, model: str) -> int | None:
@@ -221,17 +221,17 @@ class EmbeddedTriton:
         return self._server.memory(model)
 
     async def resize(self, model: str, instances: int) -> None:
-        """Change the number in place."""
-        async with _asked(self._server.grpc_address, self.dial, f"has not changed the instances of {model}") as stub:
-            # The present configuration and not the file: after a reload they differ, and Triton would load the model
-            # again because of it.
+        """Change the number without a restart."""
+        async with _stub(self._server.grpc_address, self.dial, f"has not changed the instances of {model}") as stub:
+            # Start from the present configuration and not from the file: after a reload they differ, and Triton would
+            # load the model again because of that.
             config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
             await _load(stub, model, set_apart(config, instances))
         self._server.note_instances(model, instances)
         await asyncio.to_thread(self._server.close_regions)
 
     async def unused(self, model: str, limit_s: float) -> bool:
-        """Return True, because no other bridge uses it."""
+        """Return True, because no other bridge uses this Triton."""
         return True
 
     async def unload(self, model: str) -> None:
@@ -241,13 +241,13 @@ class EmbeddedTriton:
         log.info("model unloaded", triton="own", model=model)
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """Kill it; the next address() starts another. A broken model is only reloaded if there are other models.
+        """Kill it, so that the next address() starts another one. If there are other models, only reload a broken one.
 
-        An ensemble is not reloaded: other models may share its steps, and a restart loads them all at once.
+        An ensemble is never reloaded: other models may share its steps, and a restart loads them all at once.
         """
         if broken and len(self._server.models) > 1 and address == self._running_address():
             try:
-                async with _asked(address, self.dial, f"did not reload {model}") as stub:
+                async with _stub(address, self.dial, f"did not reload {model}") as stub:
                     if not await _steps(stub, model):
                         await _reload(stub, model)
                         log.info("model reloaded", triton=self.name, model=model)
@@ -271,7 +271,7 @@ class EmbeddedTriton:
             if self._over:
                 raise TritonError("Triton was stopped before it was ready")
             if not self._server.running:
-                self._server.kill()  # removes what is left of a server that has ended
+                self._server.kill()  # this removes the remains of a server that has ended
             self._server.start()
 
     def _running_address(self) -> str:
@@ -292,8 +292,8 @@ class EmbeddedTriton:
 
 
 @asynccontextmanager
-async def _asked(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]:
-    """Provide a stub for requests to a Triton. TritonError if it refuses or does not answer."""
+async def _stub(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]:
+    """Provide a stub for requests to a Triton. Raise TritonError with `failure` if a request fails."""
     async with dial.channel(address) as channel:
         try:
             yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -308,7 +308,7 @@ async def _steps(stub: Any, model: str) -> list[str]:
 
 
 async def _reload(stub: Any, model: str) -> None:
-    """Load a model again although it has not changed. Of an ensemble, the steps are what has processes."""
+    """Load a model again although it has not changed; of an ensemble also the steps, which have the processes."""
     for step in await _steps(stub, model):
         await _reload(stub, step)
     config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config

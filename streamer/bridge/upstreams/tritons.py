@@ -1,4 +1,4 @@
-"""The set of Tritons: embedded ones, and those at the addresses of names, which are resolved regularly."""
+"""The set of Tritons: embedded ones, and remote ones, whose names are resolved regularly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tritons:
     def __init__(
         self, tritons: Iterable[TritonServer | str], dial: Dialer = PLAIN, resolve_s: float = RESOLVE_EVERY_S
     ) -> None:
-        """The service owns a TritonServer from now on. A string is host:port of a remote Triton's gRPC."""
+        """`tritons`: TritonServers, which the service owns now, and addresses (gRPC, host:port) of remote Tritons."""
         self._dial = dial
         self._resolve_s = resolve_s
         self._own: list[EmbeddedTriton] = []
@@ -35,31 +35,31 @@ class Tritons:
                 self._names.append(triton)
             else:
                 self._own.append(EmbeddedTriton(triton))
-        self._found: dict[str, RemoteTriton] = {}
+        self._remote: dict[str, RemoteTriton] = {}
 
     @property
     def present(self) -> list[Supervisor]:
         """The Tritons that are present now."""
-        return [*self._own, *self._found.values()]
+        return [*self._own, *self._remote.values()]
 
     async def find(self) -> None:
-        """Resolve the names for the first time. ConnectionLost if there is no Triton at all."""
+        """Resolve the names for the first time. Raise ConnectionLost if there is no Triton at all."""
         await self._resolve(first=True)
         if not self.present:
             raise ConnectionLost(f"there is no Triton at {', '.join(self._names)}")
 
-    async def follow(self, changed: Callable[[], Awaitable[None]]) -> None:
-        """Resolve the names regularly until cancelled. `changed` is called when other Tritons are present."""
+    async def follow(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        """Resolve the names regularly until cancelled. `on_change` is called when other Tritons are present."""
         while self._names:
             await asyncio.sleep(self._resolve_s)
-            before = set(self._found)
+            before = set(self._remote)
             await self._resolve()
-            for address in set(self._found) - before:
+            for address in set(self._remote) - before:
                 log.info("recogniser found", triton=address)
-            for address in before - set(self._found):
+            for address in before - set(self._remote):
                 log.info("recogniser not named any more", triton=address)
-            if before != set(self._found):
-                await changed()
+            if before != set(self._remote):
+                await on_change()
 
     async def end(self) -> None:
         """Stop embedded Tritons."""
@@ -70,19 +70,19 @@ class Tritons:
         await asyncio.gather(*(triton.cut_off() for triton in self._own))
 
     async def _resolve(self, *, first: bool = False) -> None:
-        found: dict[str, RemoteTriton] = {}
+        remote: dict[str, RemoteTriton] = {}
         for name in self._names:
             try:
                 addresses = await asyncio.wait_for(_addresses(name), RESOLVE_LIMIT_S)
             except (OSError, asyncio.TimeoutError) as error:
                 if first and len(self._names) == 1:
                     raise ConnectionLost(f"there is no Triton at {name}: {error}") from error
-                # Tritons that were found before stay, because a failure of the name server must not end what works.
-                addresses = [address for address, known in self._found.items() if known.name == name]
+                # Keep the present Tritons, because a failure of the name server must not end sessions.
+                addresses = [address for address, triton in self._remote.items() if triton.name == name]
                 log.warning("name not resolved", triton=name, detail=str(error))
             for address in addresses:
-                found[address] = self._found.get(address) or RemoteTriton(name, address, self._dial.to(name))
-        self._found = found
+                remote[address] = self._remote.get(address) or RemoteTriton(name, address, self._dial.to(name))
+        self._remote = remote
 
 
 async def _addresses(name: str) -> list[str]:

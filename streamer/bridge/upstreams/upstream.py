@@ -1,9 +1,9 @@
-"""One Triton as the bridge sees it: its link, which is probed, left when the Triton fails, and then made again.
+"""One Triton as the bridge sees it: probes it, closes its link when it fails, and connects again.
 
-An upstream is left as soon as it is known to fail: the link has ended, the model's process has died, or nothing at all
-was answered for too long. If one request is overdue while others are answered, that is only a doubt, and a probe of
-every instance decides. Streams go on elsewhere through their reservations, while this module mends the upstream and
-tries it until it is well.
+The link is closed as soon as a failure is certain: the link has ended, the model's process has died, or the Triton has
+answered nothing at all for too long. If one request is overdue while others are answered, that is only a doubt, and a
+probe of every instance decides. The reservations of the streams move to other upstreams, while this module mends the
+upstream and tries it until it is well.
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ from enum import Enum
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams import probe
-from streamer.bridge.upstreams.instances import OpeningFailures, Openings, Places, all_begun, has_died, model_size
+from streamer.bridge.upstreams.instances import (
+    OpeningFailures,
+    Openings,
+    Places,
+    model_size,
+    reports_dead_instance,
+    wait_for_endings,
+)
 from streamer.bridge.upstreams.patience import Doubts, Patience
-from streamer.bridge.upstreams.probe import Opened, Probe
+from streamer.bridge.upstreams.probe import OpenModel, Probe
 from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.triton import MODEL, TritonError
 from streamer.triton.link import ConnectionLost, Link, LinkError
@@ -32,11 +39,11 @@ CLOSE_LIMIT_S = 3.0
 # The link to a Triton that does not answer is cancelled only after this, because requests may still be computed.
 LEAVE_LIMIT_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
-# Sessions wait for a lost upstream, but not forever. So at first it is tried more often.
+# Sessions wait for a lost upstream, but only for a while. So at first it is tried more often.
 EAGER_S, EAGER_PAUSE_S = 30.0, 2.0
-# If an instance is dead while others have sessions, mending waits for so long, because it ends all sequences there.
+# If an instance is dead while others have sessions, mending waits for this time, because it ends their sequences.
 LIMP_LIMIT_S = 300.0
-# For the model to end the sequences that were ended without waiting for it.
+# The time for the model to end sequences whose last answer nobody awaits.
 ENDING_S = 0.5
 
 
@@ -47,7 +54,7 @@ class Health(Enum):
     AWAY = "away"  # there is no link; connecting may be enough
     ILL = "ill"  # it does not answer, so its supervisor must act
     BROKEN = "broken"  # its model's process has died or hangs, so the model must be loaded again
-    RETIRING = "retiring"  # its sequences move elsewhere as soon as they can
+    RETIRING = "retiring"  # its sequences move to other upstreams as soon as they can
     LEFT = "left"  # it is not used any more
 
 
@@ -64,7 +71,7 @@ TRANSITIONS: Mapping[Health, tuple[Health, ...]] = {
 
 
 class Upstream:
-    """One Triton and its model, for as long as the service uses them."""
+    """One Triton and its model, as long as the service uses them."""
 
     def __init__(self, name: str, supervisor: Supervisor, model: str = MODEL, *, loads: bool = False) -> None:
         """`loads`: load the model if the Triton does not have it."""
@@ -75,7 +82,7 @@ class Upstream:
         self._loads = loads
         self._health = States("health", Health.AWAY, TRANSITIONS, triton=name, model=model)
         self._link: Link | None = None
-        self._opened: Opened | None = None  # what is known since the last opening
+        self._open_model: OpenModel | None = None  # since the last opening
         self._opening = OpeningFailures()
         self._holders = Places()
         self.openings = Openings()  # of sequences
@@ -84,7 +91,7 @@ class Upstream:
 
     @property
     def health(self) -> Health:
-        """Its health."""
+        """The present health."""
         return self._health.now
 
     @property
@@ -94,134 +101,135 @@ class Upstream:
 
     @property
     def retiring(self) -> bool:
-        """Whether its sequences must move elsewhere as soon as they can."""
+        """Whether its sequences must move to other upstreams as soon as they can."""
         return self._health.now in (Health.RETIRING, Health.LEFT)
 
     @property
     def most(self) -> int:
         """The number of slots for sessions; 0 before it was first opened."""
-        return 0 if self._opened is None else self._opened.most
+        return 0 if self._open_model is None else self._open_model.most
 
     @property
     def languages(self) -> tuple[str, ...] | None:
-        """Of which sequences may choose one; None before it was first opened."""
-        return None if self._opened is None else self._opened.probe.languages
+        """The languages from which sequences may choose; None before it was first opened."""
+        return None if self._open_model is None else self._open_model.probe.languages
 
     @property
     def ready(self) -> bool:
         """Whether it is well, and its living instances passed a probe a moment ago."""
-        return self.well and self._opened is not None and self._opened.probe.ready
+        return self.well and self._open_model is not None and self._open_model.probe.ready
 
     @property
     def limps(self) -> bool:
-        """Whether some of its model's instances have died, so that it goes on with the others and fewer slots."""
-        return self._opened is not None and bool(self._opened.instances.dead)
+        """Whether some instances of its model are dead, so that it has only the slots of the others."""
+        return self._open_model is not None and bool(self._open_model.instances.dead)
 
     @property
-    def chooses(self) -> bool:
-        """Whether not every instance may get a sequence: some are dead, or will be removed."""
-        return self.limps or (self._opened is not None and self._opened.instances.leave)
+    def must_choose(self) -> bool:
+        """Whether a new sequence must avoid some instances, because they are dead or will be removed."""
+        return self.limps or (self._open_model is not None and self._open_model.instances.any_leaving)
 
     def avoids(self, instance: str) -> bool:
-        """Return whether an instance gets no new sequences, because it will be removed."""
-        return self._opened is not None and self._opened.instances.leaves_at(instance) is not None
+        """Return whether new sequences should avoid an instance, because it will be removed."""
+        return self._open_model is not None and self._open_model.instances.leaves_at(instance) is not None
 
     @property
     def taken(self) -> int:
-        """How many slots are held."""
+        """The number of slots that are held."""
         return len(self._holders)
 
     @property
     def patience(self) -> Patience:
-        """How long to wait for an answer."""
-        return Patience() if self._opened is None else self._opened.patience
+        """The limits for its answers."""
+        return Patience() if self._open_model is None else self._open_model.patience
 
     def hold(self, holder: object) -> Link:
-        """Hold a slot for one sequence, and return the link for it. Only possible while it is well."""
+        """Hold a slot for one sequence, and return the link for it. The upstream must be well."""
         self._health.expect(Health.WELL)
         assert self._link is not None
         self._holders.add(holder)
         return self._link
 
     def give_back(self, holder: object) -> None:
-        """Free a slot. It may be called again."""
+        """Free a slot. This may be called again."""
         self._holders.discard(holder)
 
-    def place(self, holder: object, instance: str) -> None:
-        """Note which instance has the sequence in a slot."""
-        self._holders.place(holder, instance)
+    def note_instance(self, holder: object, instance: str) -> None:
+        """Note the instance of the sequence in a slot."""
+        self._holders.note_instance(holder, instance)
 
     def sheds(self, holder: object) -> bool:
-        """Return whether the holder's sequence must leave its instance, which goes, and others have room."""
+        """Return whether the holder's sequence must move, because its instance goes and others here have room."""
         return self.well and self._leaves_at(holder) is not None and self.taken <= self.most
 
     def overstays(self, holder: object) -> bool:
-        """Return whether the holder's sequence should have left its instance by now."""
+        """Return whether the holder's sequence is still at an instance that it should have left."""
         until = self._leaves_at(holder)
         return until is not None and time.monotonic() > until
 
     @property
     def leaving(self) -> int:
-        """How many sequences are still at instances that are being removed."""
+        """The number of sequences that are still at instances that are being removed."""
         return sum(self._leaves_at(holder) is not None for holder in self._holders.instances)
 
     async def resize(self, instances: int, limit_s: float) -> None:
-        """Change the number of the model's instances. TritonError if that fails; then it is as before.
+        """Change the number of the model's instances. Raise TritonError if that fails; then the number is as before.
 
-        The sequences of one that goes move first: at their next cut, or after the limit as if the Triton had failed.
+        The sequences of an instance that goes move first: at their next cut, or after the limit as if the Triton had
+        failed.
         """
-        opened, before = self._opened, self.supervisor.instances(self.model)
-        if not self.well or opened is None or before is None:
+        open_model, before = self._open_model, self.supervisor.instances(self.model)
+        if not self.well or open_model is None or before is None:
             raise TritonError(f"the instances of {self.model} cannot be changed while its Triton is away")
         if instances > before:
-            await self._raise(opened, before, instances)
+            await self._raise(open_model, before, instances)
             return
         groups = [group_name(self.model, number) for number in range(instances, before)]
-        opened.instances.remove(groups, time.monotonic() + limit_s)
-        opened.scale(before, instances)
+        open_model.instances.remove(groups, time.monotonic() + limit_s)
+        open_model.scale(before, instances)
         try:
-            await self._remove(opened, instances, time.monotonic() + limit_s + LEAVE_LIMIT_S)
+            await self._remove(open_model, instances, time.monotonic() + limit_s + LEAVE_LIMIT_S)
         except TritonError:
-            opened.scale(instances, before)
+            open_model.scale(instances, before)
             raise
         finally:
-            opened.instances.forget(groups)
+            open_model.instances.forget(groups)
 
-    async def _raise(self, opened: Opened, before: int, instances: int) -> None:
+    async def _raise(self, open_model: OpenModel, before: int, instances: int) -> None:
         assert self._link is not None
-        trial = Probe(self._link, opened.probe.instances * instances // before)
+        trial = Probe(self._link, open_model.probe.instances * instances // before)
         try:
             await self.supervisor.resize(self.model, instances)
             async with self.openings.one():
                 if not await trial.probe(probe.FIRST_ANSWER_LIMIT_S):
                     raise TritonError(f"with {instances} instances, {self.model} does not answer: {trial.failure}")
         except TritonError:
-            with suppress(TritonError):  # it may have been loaded, but too late
+            with suppress(TritonError):  # the new instance may have been loaded too late
                 await self.supervisor.resize(self.model, before)
             raise
-        opened.scale(before, instances)
+        open_model.scale(before, instances)
 
-    async def _remove(self, opened: Opened, instances: int, deadline: float) -> None:
+    async def _remove(self, open_model: OpenModel, instances: int, deadline: float) -> None:
         """Remove instances when they have no sequences. Triton 2.51 may crash when it removes one that has some."""
         while True:
-            if self._opened is not opened or not self.well:
+            if self._open_model is not open_model or not self.well:
                 raise TritonError(f"the Triton failed before {self.model} had fewer instances")
             if time.monotonic() > deadline:
                 raise TritonError(f"sequences at an instance of {self.model} have not ended")
             if not self.leaving:
                 async with self.openings.none():
-                    await all_begun()
+                    await wait_for_endings()
                     await asyncio.sleep(ENDING_S)
                     if not self.leaving and self._link is not None and not self._link.ending:
                         await self.supervisor.resize(self.model, instances)
                         return
             await asyncio.sleep(ENDING_S)
 
-    async def emptied(self, limit_s: float) -> None:
-        """Wait until no slot is held any more, the link is lost, or the limit has passed."""
+    async def wait_until_empty(self, limit_s: float) -> None:
+        """Wait until no slot is held, the link is lost, or the limit has passed."""
         if not self._holders or self._link is None:
             return
-        ends = [asyncio.create_task(self._holders.gone()), asyncio.create_task(self._link.lost())]
+        ends = [asyncio.create_task(self._holders.wait_until_empty()), asyncio.create_task(self._link.lost())]
         try:
             await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -229,18 +237,22 @@ class Upstream:
                 end.cancel()
 
     def retire(self) -> None:
-        """Take no new sequences, and have the present ones move elsewhere."""
+        """Take no new sequences, and make the present ones move to other upstreams."""
         self._health.become(Health.RETIRING)
 
     def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
         """Note that a request failed on this link. `certain`: no other request was answered meanwhile."""
-        opened = self._opened
-        if opened is None or link is not self._link or error.code not in (FailureCode.UNAVAILABLE, FailureCode.OVERDUE):
+        open_model = self._open_model
+        if (
+            open_model is None
+            or link is not self._link
+            or error.code not in (FailureCode.UNAVAILABLE, FailureCode.OVERDUE)
+        ):
             return
         self._doubts.raised.set()
-        if opened.instances.failed(error.message):
+        if open_model.instances.note_failure(error.message):
             return  # other instances live
-        # Do this at once, so that a stream that looks for another upstream does not get this one.
+        # Change the health at once, so that a stream that looks for another upstream does not get this one.
         if error.code == FailureCode.UNAVAILABLE and not isinstance(error, ConnectionLost):
             self._worsen(Health.BROKEN)
         elif certain:
@@ -249,34 +261,34 @@ class Upstream:
             self._worsen(Health.AWAY)
 
     async def open(self) -> None:
-        """Connect, and make sure that the model answers. LinkError or TritonError if not."""
+        """Connect, and test that the model answers. Raise LinkError or TritonError if it does not."""
         address = await self.supervisor.address()
         if self._loads:
             self.loaded = await self.supervisor.load(self.model) or self.loaded
         link = await Link.connect(address, self.model, dial=self.supervisor.dial)
         try:
             size = await model_size(address, self.model, self.supervisor.dial)
-            probing, started = Probe(link, size.probes), time.monotonic()
-            if not await probing.probe(probe.FIRST_ANSWER_LIMIT_S):
-                assert probing.failure is not None
-                if self._opening.need_reload(probing.failure, started, time.monotonic()):
+            trial, started = Probe(link, size.probes), time.monotonic()
+            if not await trial.probe(probe.FIRST_ANSWER_LIMIT_S):
+                assert trial.failure is not None
+                if self._opening.need_reload(trial.failure, started, time.monotonic()):
                     self._worsen(Health.BROKEN)
-                raise TritonError(f"the model {self.model} does not answer: {probing.failure}")
+                raise TritonError(f"the model {self.model} does not answer: {trial.failure}")
             if self.retiring:
                 raise TritonError(f"{self.model} is not used any more")
             self._health.become(Health.WELL)
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
             raise
-        self._link, self._opened = link, Opened(address, probing, size.instances, size.slots)
+        self._link, self._open_model = link, OpenModel(address, trial, size.instances, size.slots)
         self._opening = OpeningFailures()
         audio_s = probe.AUDIO_S * size.probes
-        with self.patience.asking(audio_s, started):
+        with self.patience.work(audio_s, started):
             self.patience.note(time.monotonic() - started, time.monotonic(), audio_s)
         self._doubts.raised.clear()
 
     async def keep(self) -> None:
-        """Keep the upstream well until cancelled. Called after open()."""
+        """Keep the upstream well until cancelled, after open()."""
         pause, lost_at = FIRST_PAUSE_S, time.monotonic()
         while True:
             if self.well:
@@ -295,7 +307,7 @@ class Upstream:
                 pause = min(2 * pause, EAGER_PAUSE_S if eager else LONGEST_PAUSE_S)
 
     async def close(self) -> None:
-        """Leave the upstream for good. Ends its sequences within a limit, and leaves the Triton as it is."""
+        """Leave the upstream for good. This ends its sequences within a limit, and leaves the Triton as it is."""
         if self._health.now is not Health.LEFT:
             self._health.become(Health.LEFT)
         self._leave()
@@ -306,7 +318,7 @@ class Upstream:
 
     def _leaves_at(self, holder: object) -> float | None:
         place = self._holders.instances.get(holder, "")
-        return None if self._opened is None else self._opened.instances.leaves_at(place)
+        return None if self._open_model is None else self._open_model.instances.leaves_at(place)
 
     def _worsen(self, health: Health) -> None:
         """Change to this health if it is worse than the present one."""
@@ -327,7 +339,7 @@ class Upstream:
                 if self._doubts.raised.is_set() and not self.limps and self._doubts.again():
                     self._worsen(Health.ILL)
                     break
-                if not await self._probe_passes() or self._has_limped():
+                if not await self._probe_passes() or self._should_mend_instances():
                     break
                 self._doubts.raised.clear()  # the probe has answered the doubts before it
         finally:
@@ -335,12 +347,12 @@ class Upstream:
             lost.cancel()
 
     async def _mend(self) -> None:
-        """Have the supervisor do what the health requires. Afterwards it counts as ill until it has been opened."""
+        """Make the supervisor do what the health requires. After that the upstream counts as ill until it is opened."""
         broken = self._health.now is Health.BROKEN
         if broken:
-            await self._end_leaving()  # reload the model only when nothing is in flight any more
+            await self._end_leaving()  # reload the model only when no request is under way any more
         if broken or self._health.now is Health.ILL:
-            address = "" if self._opened is None else self._opened.address
+            address = "" if self._open_model is None else self._open_model.address
             await self.supervisor.mend(self.model, address, broken=broken)
         if self._health.now is not Health.ILL and not self.retiring:
             self._health.become(Health.ILL)
@@ -352,43 +364,44 @@ class Upstream:
     async def _probe_passes(self) -> bool:
         """Probe the upstream. Return whether it may stay."""
         assert self._link is not None
-        assert self._opened is not None
-        probing, instances = self._opened.probe, self._opened.instances
-        started = time.monotonic()
-        opened = self._opened
+        assert self._open_model is not None
+        open_model, started = self._open_model, time.monotonic()
+        instances = open_model.instances
         async with self.openings.one():
-            passed = await probing.probe(lambda: opened.probe_limit_s)
-        if passed:
-            instances.answered(probing.reached)
+            success = await open_model.probe.probe(lambda: open_model.probe_limit_s)
+        if success:
+            instances.note_living(open_model.probe.reached)
             return True
-        failure = probing.failure
+        failure = open_model.probe.failure
         assert failure is not None
-        if instances.failed(failure.message) and await probing.probe_living(self.taken, opened.probe_limit_s):
-            instances.answered(probing.reached)
+        if instances.note_failure(failure.message) and await open_model.probe.probe_living(
+            self.taken, open_model.probe_limit_s
+        ):
+            instances.note_living(open_model.probe.reached)
             return True
-        failure = probing.failure or failure
+        failure = open_model.probe.failure or failure
         if failure.code == FailureCode.FULL:  # other clients hold all slots, so it lives
             return True
         if failure.code == FailureCode.OVERDUE and self._link.answered_at > started and not self._doubts.again():
             return True  # it answers other requests
-        self._worsen(Health.BROKEN if has_died(failure) else Health.ILL)
+        self._worsen(Health.BROKEN if reports_dead_instance(failure) else Health.ILL)
         return False
 
-    def _has_limped(self) -> bool:
-        """Return whether to mend dead instances now: when there are no sessions, or after LIMP_LIMIT_S."""
-        opened, now = self._opened, time.monotonic()
-        if opened is None or not self.limps:
+    def _should_mend_instances(self) -> bool:
+        """Return whether to mend dead instances now: if there are no sessions, or after LIMP_LIMIT_S."""
+        open_model, now = self._open_model, time.monotonic()
+        if open_model is None or not self.limps:
             return False
-        if opened.instances.dead_since is None:
-            opened.instances.dead_since = now
-            log.warning("instance dead", triton=self.name, model=self.model, instance=min(opened.instances.dead))
-        if self._holders and now - opened.instances.dead_since <= LIMP_LIMIT_S:
+        if open_model.instances.dead_since is None:
+            open_model.instances.dead_since = now
+            log.warning("instance dead", triton=self.name, model=self.model, instance=min(open_model.instances.dead))
+        if self._holders and now - open_model.instances.dead_since <= LIMP_LIMIT_S:
             return False
         self._worsen(Health.BROKEN)
         return True
 
     def _leave(self) -> None:
-        """Close the link in the background, because requests in flight may still be computed."""
+        """Close the link in the background, because requests under way may still be computed."""
         link, self._link = self._link, None
         if link is not None:
             task = asyncio.create_task(link.close(LEAVE_LIMIT_S))

@@ -141,7 +141,7 @@ async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
     """The measured number belongs to the Tritons of then: while one of two is away, half of it applies."""
     admission = Admission(Metrics())
     async with opened_twice(triton) as (models, parting, part):
-        admission.open(models, carried=6)
+        admission.open(models, capacity=6)
         assert admission.most == 6
         sessions = [admission.take({}) for _ in range(4)]
         await part()

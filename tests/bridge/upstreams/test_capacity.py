@@ -35,11 +35,9 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_it_is_found(pool: UpstreamPool, triton: TritonServer) -> None:
     """More and more sessions are tried, up to their share of the time; so many need less, also with second passes."""
-    told: list[Level] = []
     asked, executed = await figures(triton)
-    found = await measure(pool, pcm("quilter.ogg"), told.append)
+    found = await measure(pool, pcm("quilter.ogg"))
     asked_after, executed_after = await figures(triton)
-    assert sorted(level.sessions for level in told) == [level.sessions for level in found.levels]
     assert 1 <= found.sessions <= pool.most
     assert found.sessions == 1 or found.step_s <= SHARE * STEP_S
     assert found.sessions == 1 or found.whole_s <= WHOLE_SHARE * STEP_S

@@ -51,15 +51,15 @@ async def serving(repository: Path, *, own: bool) -> AsyncIterator[tuple[Service
 def test_an_instance_that_will_be_removed() -> None:
     """It is known by its group until it is gone, and its death is no failure of the model."""
     instances = Instances()
-    instances.answered({"a_0_0", "a_1_0"})
-    assert not instances.leave
+    instances.note_living({"a_0_0", "a_1_0"})
+    assert not instances.any_leaving
     instances.remove(["a_1"], 7.0)
-    assert instances.leave
+    assert instances.any_leaving
     assert (instances.leaves_at("a_1_0"), instances.leaves_at("a_0_0"), instances.leaves_at("")) == (7.0, None, None)
-    assert instances.failed("Stub process 'a_1_0' is not healthy.")
+    assert instances.note_failure("Stub process 'a_1_0' is not healthy.")
     assert not instances.dead
     instances.forget(["a_1"])
-    assert (instances.leave, instances.leaves_at("a_1_0")) == (False, None)
+    assert (instances.any_leaving, instances.leaves_at("a_1_0")) == (False, None)
 
 
 async def test_no_sequence_begins() -> None:
@@ -143,15 +143,15 @@ async def test_the_others_notice_nothing(repository: Path, own: bool) -> None:
 def test_what_is_known() -> None:
     """The death of one instance differs from that of the last; an instance that answers counts as alive again."""
     instances = Instances()
-    instances.answered(["a_0_0"])
-    assert not instances.failed("Stub process 'a_0_0' is not healthy.")
+    instances.note_living(["a_0_0"])
+    assert not instances.note_failure("Stub process 'a_0_0' is not healthy.")
     instances = Instances()
-    instances.answered(["a_0_0", "a_0_1"])
-    assert not instances.failed("the stream to Triton failed")
-    assert instances.failed("Stub process 'a_0_1' is not healthy.")
+    instances.note_living(["a_0_0", "a_0_1"])
+    assert not instances.note_failure("the stream to Triton failed")
+    assert instances.note_failure("Stub process 'a_0_1' is not healthy.")
     assert instances.dead == {"a_0_1"}
-    assert not instances.failed("Stub process 'a_0_0' is not healthy.")
-    instances.answered(["a_0_1"])
+    assert not instances.note_failure("Stub process 'a_0_0' is not healthy.")
+    instances.note_living(["a_0_1"])
     assert instances.dead == {"a_0_0"}
 
 
@@ -167,7 +167,7 @@ async def until(holds: object, limit_s: float = 60.0) -> None:
 def test_another_step_of_an_ensemble_is_no_replacement() -> None:
     """Only a living instance of the same model can take the place of a dead one."""
     instances = Instances()
-    instances.answered(["transcript_head_0_0", "transcript_head_0_1"])
-    assert instances.failed("Stub process 'transcript_head_0_1' is not healthy")
-    assert not instances.failed("in ensemble 'asr_heads', Stub process 'speech_encoder_0_0' is not healthy")
+    instances.note_living(["transcript_head_0_0", "transcript_head_0_1"])
+    assert instances.note_failure("Stub process 'transcript_head_0_1' is not healthy")
+    assert not instances.note_failure("in ensemble 'asr_heads', Stub process 'speech_encoder_0_0' is not healthy")
     assert instances.dead == {"transcript_head_0_1", "speech_encoder_0_0"}

@@ -28,7 +28,7 @@ def answered(patience: Patience, streams: int, seconds: float, now: float) -> fl
     """Let so many streams ask for a step at once, and get their answers after so long. Returns the time then."""
     with ExitStack() as under_way:
         for _ in range(streams):
-            under_way.enter_context(patience.asking(STEP_S, now))
+            under_way.enter_context(patience.work(STEP_S, now))
         for _ in range(streams):
             patience.note(seconds, now + seconds, STEP_S)
     return now + seconds
@@ -41,9 +41,9 @@ def test_much_work_may_take_long() -> None:
     assert patience.limit_s == SHORTEST_S
     with ExitStack() as under_way:
         for _ in range(32):
-            under_way.enter_context(patience.asking(STEP_S, now))
+            under_way.enter_context(patience.work(STEP_S, now))
         assert abs(patience.limit_s - SLOWER * 32 * 0.2) < 0.01
-        under_way.enter_context(patience.asking(1000, now))
+        under_way.enter_context(patience.work(1000, now))
         assert patience.limit_s == BUSIEST_S
     assert patience.limit_s == SHORTEST_S
 
@@ -53,7 +53,7 @@ def test_streams_together_have_the_pace_of_all() -> None:
     patience = Patience()
     now = answered(patience, 32, 1.6, 100.0)
     now = answered(patience, 32, 1.6, now + 20)
-    with patience.asking(32 * STEP_S, now):
+    with patience.work(32 * STEP_S, now):
         assert abs(patience.work_s - SLOWER * 1.6) < 0.01
 
 
@@ -61,10 +61,10 @@ def test_the_limit_does_not_grow_while_nothing_is_answered() -> None:
     """What hangs is found: requests without an answer say nothing about the pace."""
     patience = Patience()
     now = answered(patience, 1, 0.2, 100.0)
-    with patience.asking(STEP_S, now):
+    with patience.work(STEP_S, now):
         assert patience.limit_s == SHORTEST_S
-    with patience.asking(STEP_S, now + SHORTEST_S):
+    with patience.work(STEP_S, now + SHORTEST_S):
         assert patience.limit_s == SHORTEST_S
     answered(patience, 1, 0.2, now + 20)
-    with patience.asking(10 * STEP_S, now + 21):
+    with patience.work(10 * STEP_S, now + 21):
         assert abs(patience.work_s - SLOWER * 10 * 0.2) < 0.01

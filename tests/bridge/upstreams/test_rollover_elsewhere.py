@@ -83,7 +83,7 @@ async def test_one_of_several_lacks_it(
             with pytest.raises(RollError, match=f"^two cannot be used. {poor.grpc_address}: .*did not load it"):
                 await service.models.default.roll("two")
             with pytest.raises(RollError, match=f"^three cannot be used. {addresses[0]}: there is no model three in "):
-                await service.models.default.roll("three", asking=lambda: pytest.fail("it was asked for"))
+                await service.models.default.roll("three", on_start=lambda: pytest.fail("it was asked for"))
             assert service.models.default.model == "one"
             assert service.models.tritons_ready == 2
             await gone(tritons[1], "two")
