@@ -131,7 +131,7 @@ class SessionDriver:
                     self._signal()
                     continue
                 if self._connection is not connection:
-                    await connection.until_closed()  # returning earlier would close it with 1000
+                    await connection.wait_until_closed()  # returning earlier would close it with 1000
                     return
                 if isinstance(frame, str):
                     now, flushes = time.monotonic(), session.flushes
@@ -162,7 +162,7 @@ class SessionDriver:
             if self._connection is connection:
                 session.break_down()
                 self._signal()
-                await connection.until_lost()  # returning earlier would close it before the error is sent
+                await connection.wait_until_lost()  # returning earlier would close it before the error is sent
                 self._lose(connection)
 
     async def _take_audio(self, connection: Connection, audio: bytes) -> None:
@@ -208,7 +208,7 @@ class SessionDriver:
                     self._holdings.give_back()
                     if self._connection is not None and self._connection.closed:
                         self._lose(self._connection)
-                    if session.left:
+                    if session.gone:
                         break
                 await self._wait()
             if self._closings:

@@ -199,7 +199,7 @@ class BridgeServer:
             "ready": admission.ready,
             "models": self._models.state(),
             "sessions": admission.sessions,
-            "sequences": admission.taken,
+            "sequences": admission.in_use,
             "sessions_limit": admission.most,
         }
 

@@ -47,7 +47,7 @@ async def session(url: str, **options: Any) -> AsyncIterator[ClientConnection]:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what the service does just after its client has seen the close."""
+    """Wait until a condition is true, which happens just after the client has seen the close."""
     for _ in range(3000):
         if holds():
             return

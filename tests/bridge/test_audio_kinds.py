@@ -72,13 +72,13 @@ Kinds = dict[tuple[str, int], list[Event]]
 
 @pytest.fixture(scope="module")
 def heard_before() -> Kinds:
-    """What was recognised in audio of each kind, as soon as a test has asked for it."""
+    """Provide a memory of the results for each kind of audio."""
     return {}
 
 
 @pytest.fixture
 async def heard(service: Service, heard_before: Kinds) -> Kinds:
-    """What is recognised in audio of each kind. All are computed at once, as one batch."""
+    """Return the results for each kind of audio. All are computed at once, as one batch."""
 
     async def of(encoding: str, rate: int) -> list[Event]:
         audio = sent(speech("talk.flac"), rate, encoding)
@@ -92,7 +92,7 @@ async def heard(service: Service, heard_before: Kinds) -> Kinds:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind[0]}-{kind[1]}")
 async def test_another_rate_gives_the_words(heard: Kinds, kind: tuple[str, int]) -> None:
-    """At most so many words differ from those at 16 kHz; the times are the same, and no sample is missing."""
+    """At another rate a few words may differ from those at 16 kHz; the times are the same, and no sample is missing."""
     expected, events = text(heard[PLAIN]).split(), heard[kind]
     assert expected
     assert Levenshtein.distance(expected, text(events).split()) <= KINDS[kind] * len(expected)

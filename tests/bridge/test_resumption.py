@@ -89,7 +89,7 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
 
 
 def resumed(service: Service, times: int) -> bool:
-    """Whether sessions were resumed so often."""
+    """Return whether this number of sessions was resumed."""
     return b"\nstreamer_resumes_total %d.0" % times in service.metrics.exposition()
 
 
@@ -217,7 +217,7 @@ async def test_too_late(triton: TritonServer) -> None:
 
 @pytest.mark.parametrize("after", [2, 1000])
 async def test_a_message_that_was_never_sent(triton: TritonServer, after: int) -> None:
-    """A client that claims a message which was never sent is told so, and the session still waits."""
+    """A client that claims a message which was never sent gets an error, and the session still waits."""
     async with serving(triton) as service:
         first, ready = await begun(service.url)
         first.transport.abort()

@@ -1,4 +1,4 @@
-"""A state machine: which changes its table allows, which it refuses, and what is logged."""
+"""A state machine: the changes that its table allows, those that it refuses, and its log lines."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_state_has_its_place(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", TABLES)
 def test_only_what_the_table_says(machine: str) -> None:
-    """Every pair of states is allowed if the table has it, and otherwise refused with both names."""
+    """Every change is allowed if the table has it, and otherwise refused with both names."""
     table, _ = TABLES[machine]
     for state, following in product(table, table):
         states = States(machine, state, table)

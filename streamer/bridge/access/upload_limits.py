@@ -8,8 +8,8 @@ from streamer.limits import LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
 
 # An upload may take this much longer than its recording, because it may wait for a busy service.
 _EXTRA_S = 600.0
-# A decoder may use this processor time, and one second for so many seconds of audio. Even the slowest formats are
-# decoded a hundred times faster than they play.
+# The processor time of a decoder: a minimum, and the seconds of audio for each further second. Even the slowest formats
+# are decoded a hundred times faster than they play.
 _LEAST_CPU_S, _AUDIO_S_PER_CPU_S = 30, 20
 
 

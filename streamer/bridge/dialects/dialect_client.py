@@ -74,13 +74,13 @@ class DialectClient:
         """Close the websocket, even if something is being sent."""
         await self._websocket.drop(*self._dialect.close(code, reason))
 
-    async def until_closed(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until it is closed, if close() was called."""
-        await self._websocket.until_closed()
+        await self._websocket.wait_until_closed()
 
-    async def until_lost(self) -> None:
+    async def wait_until_lost(self) -> None:
         """Wait until the connection is lost."""
-        await self._websocket.until_lost()
+        await self._websocket.wait_until_lost()
 
     async def pause(self, seconds: float) -> None:
         """Wait this long before reading more messages."""
@@ -101,7 +101,7 @@ class DialectClient:
     async def _do(self, step: Reply | Hangup) -> None:
         if isinstance(step, Hangup):
             self._websocket.close(step.code, step.reason)
-            await self._websocket.until_closed()
+            await self._websocket.wait_until_closed()
             raise ConnectionEnded
         try:
             async with self._sending:

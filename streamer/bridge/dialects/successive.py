@@ -71,7 +71,7 @@ class Talk:
     async def _do(self, step: Reply | Hangup) -> None:
         if isinstance(step, Hangup):
             self.websocket.close(step.code, step.reason)
-            await self.websocket.until_closed()
+            await self.websocket.wait_until_closed()
             raise ConnectionEnded
         try:
             await self.say([step.text], _deadline())

@@ -23,11 +23,11 @@ from streamer.wire.errors import CloseCode
 
 # How long a connection is kept for its next request.
 IDLE_LIMIT_S = 15.0
-# A client that does not read a piece of its answer for so long is cut off.
+# A client that does not read a piece of its answer for this time is cut off.
 ANSWER_LIMIT_S = 10.0
 # A client that has ended its side still gets its answer if the answer is ready within this time.
 HALF_CLOSED_LIMIT_S = 5.0
-# After the last answer, further data from the client is discarded for so long, so that the client can read the answer.
+# After the last answer, data of the client is discarded for this time, so that the client can read the answer.
 LINGER_S = 2.0
 # While this many bytes wait to be parsed, the socket is not read.
 UNREAD_MARK = 64 * 1024
@@ -169,7 +169,7 @@ class Connection(Channel):
             await _release(response, body)
 
     async def _next_head(self) -> Head | None:
-        """Return the head of the next request; None if none comes. HttpError if it is not valid."""
+        """Return the head of the next request; None if none comes. Raise HttpError if it is not valid."""
         if self._entry.state == ANSWERING:
             if not await self._await_next_request():
                 return None

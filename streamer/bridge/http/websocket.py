@@ -171,7 +171,7 @@ class WebSocket(Channel):
             self._closing = asyncio.create_task(self._close(code, reason))
         return self._closing
 
-    async def until_closed(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until it is closed, if close() was called."""
         if self._closing is not None:
             await asyncio.wait({self._closing})
@@ -181,7 +181,7 @@ class WebSocket(Channel):
         if seconds > 0:
             await asyncio.wait({self._lost}, timeout=seconds)
 
-    async def until_lost(self) -> None:
+    async def wait_until_lost(self) -> None:
         """Wait until the connection is lost."""
         await asyncio.wait({self._lost})
 
@@ -195,7 +195,7 @@ class WebSocket(Channel):
     async def finish(self) -> None:
         """Close it normally, or with the code of the client's fault, unless it is being closed already."""
         self.close(*(self._frames.verdict or (CloseCode.DONE, "")))
-        await self.until_closed()
+        await self.wait_until_closed()
 
     # Called by asyncio
 
@@ -246,7 +246,7 @@ class WebSocket(Channel):
 
     @property
     def _overfull(self) -> bool:
-        """Whether so much waits for the reader that no more should be parsed."""
+        """Whether too much waits for the reader, so that no more should be parsed."""
         waiting = self._messages
         return len(waiting) >= FRAMES_HIGH or (len(waiting) > 0 and sum(map(len, waiting)) > LENGTH_HIGH)
 

@@ -121,7 +121,7 @@ class ModelLoader:
             if pool.state is LoadState.LOADED and (size := pool.memory) is not None:
                 demand.size = size
             if demand.done is not None or pool.state in _IN_MEMORY:
-                busy = bool(demand.done is not None or demand.waiters or pool.taken)
+                busy = bool(demand.done is not None or demand.waiters or pool.in_use)
                 models.append(LoadedModel(name, demand.size, busy, demand.last_use))
         return models
 

@@ -38,7 +38,7 @@ class Reason(Enum):
 class Load:
     """The load of a model at one moment."""
 
-    taken: int  # slots in use
+    in_use: int  # slots in use
     most: int  # all slots
     lag_s: float  # a quarter of the live sessions are behind by at least this time
 
@@ -65,7 +65,7 @@ class CountRule:
         """Return the better number of instances, which is one more or one less; None if this number is right."""
         busy = self._busy(instances, load)
         if busy is Reason.LAG:
-            self._strained[instances] = (load.taken, now)
+            self._strained[instances] = (load.in_use, now)
         self._busy_since = None if busy is None else now if self._busy_since is None else self._busy_since
         quiet = busy is None and self._is_quiet(instances, load, now)
         self._quiet_since = None if not quiet else now if self._quiet_since is None else self._quiet_since
@@ -92,16 +92,16 @@ class CountRule:
         return now < self._wait_until
 
     def _busy(self, instances: int, load: Load) -> Reason | None:
-        if load.taken and load.taken >= RAISE_SHARE * load.most:
+        if load.in_use and load.in_use >= RAISE_SHARE * load.most:
             return Reason.SLOTS
         return Reason.LAG if load.lag_s > BEHIND_S else None
 
     def _is_quiet(self, instances: int, load: Load, now: float) -> bool:
         fewer = instances - 1
         strain, at = self._strained.get(fewer, (0, float("-inf")))
-        if now - at < STRAIN_S and load.taken > STRAIN_SHARE * strain:
+        if now - at < STRAIN_S and load.in_use > STRAIN_SHARE * strain:
             return False
-        return load.taken <= LOWER_SHARE * load.most * fewer / instances
+        return load.in_use <= LOWER_SHARE * load.most * fewer / instances
 
 
 def _lasts(since: float | None, seconds: float, now: float) -> bool:

@@ -136,14 +136,14 @@ class InstanceCount:
         """Return the fields of a log line about a change, with the load that required it."""
         load, wish = change.load, change.wish
         model = {"name": self.name, "model": self._pool.model, "instances": wish.instances}
-        return {**model, "because": wish.reason.value, "taken": load.taken, "slots": load.most, "lag_s": load.lag_s}
+        return {**model, "because": wish.reason.value, "taken": load.in_use, "slots": load.most, "lag_s": load.lag_s}
 
     def load(self) -> Load:
         """Return the present load."""
-        most, taken = self._pool.room, sum(self._pool.held.values())
+        most, in_use = self._pool.room, sum(self._pool.held.values())
         if self._share is not None:  # an instance may have many more slots than it can serve in time
             most = min(most, math.ceil(self._share * (self._pool.instances or 0)))
-        return Load(taken, most, lag_of(self._metrics.live, self.name))
+        return Load(in_use, most, lag_of(self._metrics.live, self.name))
 
 
 def lag_of(sessions: Iterable[LiveSession], name: str) -> float:

@@ -43,7 +43,7 @@ class Presence:
         return self._states.now is ClientState.PARKED
 
     @property
-    def left(self) -> bool:
+    def gone(self) -> bool:
         """Whether the client is gone and cannot return."""
         return self._states.now is ClientState.LEFT
 
@@ -71,5 +71,5 @@ class Presence:
 
     def leave(self) -> None:
         """Note that the client is gone. It may be called again."""
-        if not self.left:
+        if not self.gone:
             self._states.become(ClientState.LEFT)

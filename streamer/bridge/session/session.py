@@ -118,9 +118,9 @@ class Session:
         return self._client.parked
 
     @property
-    def left(self) -> bool:
+    def gone(self) -> bool:
         """Whether the client is gone and cannot return."""
-        return self._client.left
+        return self._client.gone
 
     @property
     def slots_needed(self) -> int:

@@ -64,7 +64,7 @@ class Upload:
         self._admittance: Admittance | None = admittance
         self._around = around
         self._decoding: Decoding | None = None
-        self._opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+        self._header: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
         self._client: UploadClient | None = None
         self._problem: Problem | None = None  # of the request; `_client` knows the one of the recording
         self._error: Problem | None = None  # the error with which the session ended
@@ -79,11 +79,11 @@ class Upload:
         late = Problem("too_slow", f"The request takes longer than {limit_s:g} s, the maximum: send less at a time.")
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._fail, late)
         self._tasks.append(asyncio.create_task(self._feed()))
-        opened = await self._opened
+        header = await self._header
         longest_s = self._around.limits.longest_s
-        if opened.seconds is not None and opened.seconds > longest_s:
+        if header.seconds is not None and header.seconds > longest_s:
             raise Stopped(too_long(longest_s))
-        client = self._open_session(opened)
+        client = self._open_session(header)
         while not client.over and (self._format.streams is None or not self._format.begun):
             await self._take_next(client, COMMENT_EVERY_S)
         if self._format.streams and not client.over:
@@ -114,10 +114,10 @@ class Upload:
         admittance, self._admittance = self._admittance, None
         if admittance is not None:
             admittance.leave()
-        if not self._opened.done():
-            self._opened.cancel()
-        elif not self._opened.cancelled():
-            self._opened.exception()  # it may never have been awaited
+        if not self._header.done():
+            self._header.cancel()
+        elif not self._header.cancelled():
+            self._header.exception()  # it may never have been awaited
 
     def drain(self) -> None:
         """End, because the service shuts down. A session that has begun ends by itself."""
@@ -186,8 +186,8 @@ class Upload:
             self._around.failures.report("an upload failed", error)
             frame = End()
         if isinstance(frame, Opened):
-            if not self._opened.done():
-                self._opened.set_result(frame)
+            if not self._header.done():
+                self._header.set_result(frame)
         elif isinstance(frame, DecoderProblem):
             self._fail(Problem(frame.code.value, frame.message))
         else:
@@ -198,15 +198,15 @@ class Upload:
         self._problem = self._problem or problem
         if self._client is not None:
             self._client.fail(problem)
-        elif not self._opened.done():
-            self._opened.set_exception(Stopped(self._problem))
+        elif not self._header.done():
+            self._header.set_exception(Stopped(self._problem))
 
     # The session
 
-    def _open_session(self, opened: Opened) -> UploadClient:
+    def _open_session(self, header: Opened) -> UploadClient:
         assert self._decoding is not None
-        start = self._format.start(opened.channels)
-        client = UploadClient(self._decoding, opened.channels, start, self._around.limits.longest_s)
+        start = self._format.start(header.channels)
+        client = UploadClient(self._decoding, header.channels, start, self._around.limits.longest_s)
         admittance, self._admittance = self._admittance, None
         assert admittance is not None
         self._client = client

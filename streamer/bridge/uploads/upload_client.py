@@ -142,11 +142,11 @@ class UploadClient:
             self._closing = asyncio.create_task(_done())
         return self._closing
 
-    async def until_closed(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until close() is called."""
         await self._over.wait()
 
-    until_lost = until_closed
+    wait_until_lost = wait_until_closed
 
     async def pause(self, seconds: float) -> None:
         """Do nothing, because an upload sends no flushes."""

@@ -74,7 +74,7 @@ class Admission:
         self._loader: Loader | None = None
         self._limit: int | None = None
         self._share: float | None = None  # the part of the default model's slots that may be held, if that was measured
-        self._taken = 0
+        self._in_use = 0
         self._sessions = 0
 
     @property
@@ -92,9 +92,9 @@ class Admission:
         return self._bound(sum(pool.most for pool in self._models.pools.values()), self._models.default.most)
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """The number of slots that are held."""
-        return self._taken
+        return self._in_use
 
     @property
     def sessions(self) -> int:
@@ -129,7 +129,7 @@ class Admission:
             raise Refused("not_ready", "The recogniser is not ready; try again in a few seconds.")
         if self._loader is not None and self._limit is None:
             return  # another model may have room, and may have to be loaded first
-        if self.taken + number > self.most:
+        if self.in_use + number > self.most:
             raise Refused("full", f"{_all_taken(self.most)}; try again when one has ended.")
 
     def take(
@@ -153,7 +153,7 @@ class Admission:
         # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
         room = self._bound(sum(each.room for each in pools), self._models.default.room)
-        left = min(most, room) - self._taken
+        left = min(most, room) - self._in_use
         free = max(0, min(left, pool.free))
         if not free and left > 0:
             raise Refused("full", f"All sessions of the model {name!r} are taken; try again when one has ended.")
@@ -186,7 +186,7 @@ class Admission:
 
     def _check_limit(self, number: int) -> None:
         """Raise Refused if the limit would be passed. This comes first, so that no model is loaded in vain."""
-        if self._limit is not None and self._taken + number > self._limit:
+        if self._limit is not None and self._in_use + number > self._limit:
             raise Refused("full", f"{_all_taken(self._limit)}; try again when one has ended.")
 
     def _note_use(self, name: str) -> None:
@@ -199,9 +199,9 @@ class Admission:
         return min(slots, capacity) if self._limit is None else min(slots, capacity, self._limit)
 
     def _count(self, slots: int, sessions: int) -> None:
-        self._taken += slots
+        self._in_use += slots
         self._sessions += sessions
-        self._metrics.sequences.set(self._taken)
+        self._metrics.sequences.set(self._in_use)
         self._metrics.sessions.set(self._sessions)
 
 

@@ -109,11 +109,11 @@ class LoadTest:
     async def _run(self, number: int, began: float, answers: list[float]) -> float:
         # Every sequence starts at a different place in the audio.
         steps = len(self._audio) // STEP
-        for done in count():
+        for steps_sent in count():
             now = time.monotonic()
-            if done >= FEWEST_ROUNDS and now - began >= LEVEL_S:
+            if steps_sent >= FEWEST_ROUNDS and now - began >= LEVEL_S:
                 return now
-            offset = (7 * number + done) % steps * STEP
+            offset = (7 * number + steps_sent) % steps * STEP
             await self._reservations[number].send(self._audio[offset : offset + STEP])
             answers.append(time.monotonic() - now)
         raise AssertionError
@@ -122,7 +122,7 @@ class LoadTest:
 async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> float:
     """Return the time of second passes for a step of one session, measured with this number of segments of the audio.
 
-    LinkError if a sequence fails.
+    Raise LinkError if a sequence fails.
     """
     audio = audio[: int(SEGMENT_S * BYTES_PER_S)]
 
@@ -147,7 +147,10 @@ async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> floa
 
 
 async def measure(pool: UpstreamPool, audio: bytes) -> Capacity:
-    """Measure in some ten seconds how many sessions are possible. There must be no others. LinkError if one fails."""
+    """Measure in some ten seconds how many sessions are possible. Raise LinkError if one fails.
+
+    There must be no other sessions.
+    """
     most, began = pool.free, time.monotonic()
     load, levels = LoadTest(pool, audio), dict[int, Level]()
 

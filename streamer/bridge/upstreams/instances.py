@@ -219,20 +219,20 @@ class OpeningFailures:
 
 
 async def begin_at_living(
-    link: Link, options: Mapping[str, Any], taken: int, timeout: float, avoids: Callable[[str], bool]
+    link: Link, options: Mapping[str, Any], in_use: int, timeout: float, avoids: Callable[[str], bool]
 ) -> tuple[Sequence, list[ModelEvent]]:
     """Start a sequence at a living instance. Return it with its first events. Raise LinkError if no instance lives.
 
     `avoids`: tells whether an instance with this name will be removed. It gets the sequence only if there is no other.
 
-    Triton gives a new sequence the lowest free slot of any instance. If `taken` slots are held at the living instances,
+    Triton gives a new sequence the lowest free slot of any instance. If `in_use` slots are in use at living instances,
     that many new sequences may go to dead ones, and the next one goes to a living one. Sequences that fail are not
     ended: they hold their slots until Triton forgets them, so that later sequences need fewer attempts.
     """
     # Hotwords take long to prepare, so only the sequence that is kept gets them.
     costly = bool(options.get("hotwords"))
     first = {**options, "hotwords": []} if costly else options
-    sequences = [link.sequence(first) for _ in range(min(taken + 2, MOST_AT_ONCE))]
+    sequences = [link.sequence(first) for _ in range(min(in_use + 2, MOST_AT_ONCE))]
     beginnings = {asyncio.create_task(_begin(sequence, timeout)): sequence for sequence in sequences}
     waiting, error = set(beginnings), LinkError("unavailable", "no instance lives")
     spare: asyncio.Task[list[ModelEvent] | LinkError] | None = None

@@ -15,8 +15,8 @@ SLOWER: Final = 5.0
 SHORTEST_S: Final = 5.0
 LONGEST_S: Final = 30.0
 LATELY_S: Final = 30.0
-# All audio under way may take SLOWER times as long as at the recent pace, up to this limit. So a recogniser does not seem
-# to hang if it gets much work at once. The limit is shorter than that of clients, which is 90 s.
+# All audio under way may take SLOWER times as long as at the recent pace, up to this limit. So a recogniser that gets
+# much work at once does not seem to hang. The limit is shorter than that of clients, which is 90 s.
 BUSIEST_S: Final = 60.0
 # The limit for a stream whose hotwords have to be prepared. After 10 s the model itself gives up.
 PREPARING_S: Final = 15.0

@@ -128,7 +128,7 @@ class UpstreamPool:
     @property
     def free(self) -> int:
         """The number of slots that are free now."""
-        return sum(max(0, upstream.most - upstream.taken) for upstream in self._present if upstream.well)
+        return sum(max(0, upstream.most - upstream.in_use) for upstream in self._present if upstream.well)
 
     @property
     def ready_upstreams(self) -> set[Supervisor]:
@@ -140,13 +140,13 @@ class UpstreamPool:
         """The number of slots that are held at each Triton model that serves this name now."""
         held = {self.model: 0}
         for upstream in (*self._present, *self._retiring):
-            held[upstream.model] = held.get(upstream.model, 0) + upstream.taken
+            held[upstream.model] = held.get(upstream.model, 0) + upstream.in_use
         return held
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """The number of slots that are held, also at upstreams that retire."""
-        return sum(upstream.taken for upstream in (*self._present, *self._retiring))
+        return sum(upstream.in_use for upstream in (*self._present, *self._retiring))
 
     @property
     def memory(self) -> int | None:
@@ -270,8 +270,8 @@ class UpstreamPool:
 
     def _choose(self, former: Upstream | None) -> Upstream | None:
         """Return the least loaded upstream with a free slot, if possible not the former one."""
-        candidates = [upstream for upstream in self._present if upstream.well and upstream.taken < upstream.most]
-        return min(candidates, key=lambda each: (each is former, each.taken / each.most), default=None)
+        candidates = [upstream for upstream in self._present if upstream.well and upstream.in_use < upstream.most]
+        return min(candidates, key=lambda each: (each is former, each.in_use / each.most), default=None)
 
     def _upstream(self, triton: Supervisor) -> Upstream:
         rolled = self._origin.now is ModelOrigin.ROLLED
@@ -289,8 +289,8 @@ class UpstreamPool:
         """Wait until an upstream has no streams, then leave it and unload its model. Return the problem, or ""."""
         await _cancel([self._keeping.pop(upstream)])
         await upstream.wait_until_empty(limit_s)
-        if upstream.taken:
-            log.warning("recogniser left", triton=upstream.name, model=upstream.model, sequences=upstream.taken)
+        if upstream.in_use:
+            log.warning("recogniser left", triton=upstream.name, model=upstream.model, sequences=upstream.in_use)
         await upstream.close()
         try:
             if unload:

@@ -65,10 +65,10 @@ class Probe:
                 sequence.discard()
         return self.failure is None
 
-    async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """Test whether a living instance serves a sequence, although another one is dead. `taken`: the slots in use."""
+    async def probe_living(self, in_use: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """Test whether a living instance serves a sequence, although another is dead. `in_use`: the slots in use."""
         try:
-            sequence, first = await begin_at_living(self._link, {}, taken, limit_s, lambda _: False)
+            sequence, first = await begin_at_living(self._link, {}, in_use, limit_s, lambda _: False)
             try:
                 _check(await sequence.send(_AUDIO, timeout=limit_s))
                 await sequence.send(end=True, timeout=limit_s)

@@ -111,7 +111,7 @@ class Reservation:
         if not upstream.must_choose:
             return await self._sequence.send(timeout=patience_s)
         self._sequence, events = await begin_at_living(
-            self._link, self._sequence_options, upstream.taken, patience_s, upstream.avoids
+            self._link, self._sequence_options, upstream.in_use, patience_s, upstream.avoids
         )
         return events
 

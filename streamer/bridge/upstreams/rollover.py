@@ -41,9 +41,9 @@ async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream
         results = await asyncio.gather(*(upstream.open() for upstream in ready), return_exceptions=True)
         failures = [f"{upstream.name}: {error}" for upstream, error in zip(ready, results, strict=True) if error]
         failures = failures or [f"{upstream.name} was lost again" for upstream in ready if not upstream.well]
-        room, taken = (sum(upstream.most for upstream in ready), sum(upstream.taken for upstream in successor_of))
-        if not failures and room < taken:
-            failures = [f"It has slots for {room} sequences, but sessions hold {taken}"]
+        room, in_use = (sum(upstream.most for upstream in ready), sum(upstream.in_use for upstream in successor_of))
+        if not failures and room < in_use:
+            failures = [f"It has slots for {room} sequences, but sessions hold {in_use}"]
     except asyncio.CancelledError:
         await asyncio.gather(*(upstream.close() for upstream in ready))
         raise

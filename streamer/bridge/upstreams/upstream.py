@@ -134,7 +134,7 @@ class Upstream:
         return self._open_model is not None and self._open_model.instances.leaves_at(instance) is not None
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """The number of slots that are held."""
         return len(self._holders)
 
@@ -160,7 +160,7 @@ class Upstream:
 
     def sheds(self, holder: object) -> bool:
         """Return whether the holder's sequence must move, because its instance goes and others here have room."""
-        return self.well and self._leaves_at(holder) is not None and self.taken <= self.most
+        return self.well and self._leaves_at(holder) is not None and self.in_use <= self.most
 
     def overstays(self, holder: object) -> bool:
         """Return whether the holder's sequence is still at an instance that it should have left."""
@@ -375,7 +375,7 @@ class Upstream:
         failure = open_model.probe.failure
         assert failure is not None
         if instances.note_failure(failure.message) and await open_model.probe.probe_living(
-            self.taken, open_model.probe_limit_s
+            self.in_use, open_model.probe_limit_s
         ):
             instances.note_living(open_model.probe.reached)
             return True

@@ -1,4 +1,4 @@
-"""What may be prepared for one caller in a minute."""
+"""The limit for the hotwords of one caller in a minute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def preparation(characters: int, name: str = "a", streams: int = 1) -> Preparati
 
 
 def test_a_bucket_leaks() -> None:
-    """What was prepared within a minute counts; a caller above the limit is told when there is room again."""
+    """Hotwords of the last minute count; a caller above the limit learns when there is room again."""
     budget = PreparationBudget(600)
     for place, name in enumerate("abc"):
         assert budget.wait_s("anna", preparation(200, name), place) == 0

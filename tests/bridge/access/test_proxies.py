@@ -1,4 +1,4 @@
-"""Which address a client counts as, from the address of its connection and from what proxies report."""
+"""The address of a client, from its connection and from what proxies report."""
 
 from __future__ import annotations
 
@@ -68,9 +68,12 @@ def test_proxies_that_are_only_counted(number: int, told: str, expected: str) ->
 
 
 def test_networks() -> None:
-    """Networks are written in one way; one with bits behind its prefix, or with all addresses, is none."""
+    """Networks are written in one way; one with bits behind its prefix, or with all addresses, is not accepted."""
     assert [network_of(text) for text in ("10.1.2.3", "10.0.0.0/8", "2001:DB8::/32", "::1")] == [
-        *("10.1.2.3/32", "10.0.0.0/8", "2001:db8::/32", "::1/128"),
+        "10.1.2.3/32",
+        "10.0.0.0/8",
+        "2001:db8::/32",
+        "::1/128",
     ]
     for text in ("", "10.0.0.1/8", "0.0.0.0/0", "::/0", "proxy.example", "10.0.0.0/33", "10.0.0.0-10.0.0.9"):
         assert network_of(text) is None

@@ -86,7 +86,7 @@ def test_audio_of_a_key(clock: Clock) -> None:
 
 
 def test_audio_is_remembered_by_the_minute(clock: Clock) -> None:
-    """However many frames come, and for however long, little memory is used for a key."""
+    """A key uses little memory, however many frames come, and for however long."""
     quotas = Quotas(QuotaLimits(audio_per_key_s=1e9))
     admittance = quotas.enter(ALICE)
     for _ in range(20_000):

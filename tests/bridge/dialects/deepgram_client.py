@@ -20,7 +20,7 @@ KEEPALIVE = '{"type":"KeepAlive"}'
 
 
 def address(url: str, query: str) -> str:
-    """The address of the live format at a service."""
+    """Return the address of the live format at a service."""
     return f"ws://{urlsplit(url).netloc}/v1/listen?{query}"
 
 
@@ -48,7 +48,7 @@ async def rest(websocket: ClientConnection) -> list[Message]:
 
 
 async def listen(url: str, query: str, said: Iterable[bytes | str]) -> tuple[list[Message], int | None, str | None]:
-    """Send all of this and `CloseStream`. Returns the messages, and the code and the reason of the close."""
+    """Send all of this and `CloseStream`. Return the messages, and the code and the reason of the close."""
     async with connect(address(url, query), compression=None, ping_timeout=None) as websocket:
         reading = asyncio.create_task(rest(websocket))
         for each in said:
@@ -59,19 +59,19 @@ async def listen(url: str, query: str, said: Iterable[bytes | str]) -> tuple[lis
 
 
 def finals(messages: list[Message], channel: int = 0) -> list[Message]:
-    """The final results of a channel."""
+    """Return the final results of a channel."""
     results = [message for message in messages if message["type"] == "Results" and message["is_final"]]
     return [message for message in results if message["channel_index"][0] == channel]
 
 
 def text(messages: list[Message], channel: int = 0) -> str:
-    """What was said in a channel."""
+    """Return the text of a channel."""
     said = (message["channel"]["alternatives"][0]["transcript"] for message in finals(messages, channel))
     return " ".join(filter(None, said))
 
 
 def covered(messages: list[Message], channel: int = 0) -> float:
-    """How many seconds the finals cover, which must follow each other."""
+    """Return how many seconds the finals cover. Each must begin where the one before it ended."""
     end = 0.0
     for message in finals(messages, channel):
         assert abs(message["start"] - end) < 1e-6

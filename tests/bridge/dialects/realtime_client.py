@@ -21,7 +21,7 @@ DELTA = "conversation.item.input_audio_transcription.delta"
 
 
 def at(url: str, query: str = "intent=transcription") -> str:
-    """The address of the realtime websocket of a service."""
+    """Return the address of the realtime websocket of a service."""
     return url.rpartition("/v1/")[0] + f"{PATH}?{query}"
 
 
@@ -43,7 +43,7 @@ class RealtimeClient:
         return session
 
     def append(self, audio: Audio | bytes, piece: int = 9600) -> None:
-        """Send audio in pieces of so many bytes."""
+        """Send audio in pieces of this size."""
         data = audio if isinstance(audio, bytes) else audio.astype("<i2").tobytes()
         for start in range(0, len(data), piece):
             encoded = base64.b64encode(data[start : start + piece]).decode()
@@ -62,13 +62,13 @@ class RealtimeClient:
         return event
 
     def transcripts(self) -> list[str]:
-        """The transcripts that have come."""
+        """Return the transcripts that have come."""
         return [event["transcript"] for event in self.events if event["type"] == COMPLETED]
 
 
 @contextmanager
 def realtime(url: str, query: str = "intent=transcription", **settings: Any) -> Iterator[RealtimeClient]:
-    """Open a connection. It has received the session."""
+    """Open a connection that has received its session."""
     with connect(at(url, query), compression=None, **settings) as websocket:
         client = RealtimeClient(websocket)
         client.receive()
@@ -76,11 +76,11 @@ def realtime(url: str, query: str = "intent=transcription", **settings: Any) -> 
 
 
 def slowly(text: str, rate: int) -> Audio:
-    """Speech whose letters are so long that they are steady at any rate."""
+    """Return speech whose letters are long enough to be recognised at any rate."""
     units = [unit for letter in text + " " for unit in (*[UNITS.index(letter)] * 4, 0, 0)]
     return np.repeat(np.array(units, dtype=np.int16) * LEVEL, FRAME * rate // 16_000)
 
 
 def spoken(*said: Audio, pause_ms: int = 1500) -> Audio:
-    """Sentences, each with a pause behind it."""
+    """Return the audio of sentences, each with a pause behind it."""
     return np.concatenate([part for each in said for part in (each, silence(pause_ms))])

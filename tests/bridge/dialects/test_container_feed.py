@@ -48,17 +48,17 @@ needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg
 
 
 def cut(data: bytes, size: int) -> list[bytes]:
-    """The same data in pieces."""
+    """Return the data in pieces."""
     return [data[place : place + size] for place in range(0, len(data), size)]
 
 
 def endless(length: int) -> bytes:
-    """A WAV file as a stream has it: its header was written before the length was known."""
+    """Return a WAV file as a stream has it: its header was written before the length was known."""
     return WAV[:4] + struct.pack("<I", length) + WAV[8:40] + struct.pack("<I", length) + WAV[44:]
 
 
 def matroska() -> bytes:
-    """The same audio in the container of browsers, with a codec that keeps it exactly."""
+    """Return the audio in the container of browsers, with a lossless codec."""
     command = ("ffmpeg", "-v", "error", "-i", "pipe:0", "-c:a", "flac", "-f", "matroska", "pipe:1")
     return subprocess.run(command, input=WAV, capture_output=True, check=True).stdout
 
@@ -85,7 +85,7 @@ async def soon_connected(service: ExactService) -> ClientConnection:
     ],
 )
 async def test_a_container_may_be_cut_anywhere(exact: ExactService, data: bytes, size: int, query: str) -> None:
-    """Its header says what it is, and the query need not."""
+    """The header of a container names the format, so the query need not."""
     messages, code, _ = await listen(exact.url, query, [KEEPALIVE, *cut(data, size)])
     assert (code, text(messages), messages[-1]["type"]) == (1000, TEXT, "Metadata")
     assert covered(messages) == len(TALK) / 16_000
@@ -111,7 +111,7 @@ async def test_a_browsers_container_is_heard_while_it_is_sent(exact: ExactServic
 
 
 async def test_channels_of_a_container(exact: ExactService) -> None:
-    """The header says how many there are; a `Finalize` before it is answered all the same."""
+    """The header of a container gives the number of channels; a `Finalize` before the header is answered too."""
     both = recording(np.stack([TALK, TALK[::-1] * 0], axis=1))
     messages, code, _ = await listen(exact.url, "multichannel=true", [KEEPALIVE, FINALIZE, *cut(both, 5000)])
     assert (code, messages[-1]["channels"]) == (1000, 2)
@@ -136,7 +136,7 @@ async def test_only_the_client_ends_its_stream(exact: ExactService) -> None:
 
 @pytest.mark.parametrize("query", ["", "multichannel=true", "encoding=opus"])
 async def test_what_is_no_container_is_told_by_the_close(exact: ExactService, query: str) -> None:
-    """With the code and the reason that clients know, and without `Metadata`."""
+    """If the data is no container, the close has the code and the reason that clients know; there is no `Metadata`."""
     noise = np.random.default_rng(5).bytes(20_000)
     async with connect(address(exact.url, query)) as websocket:
         await websocket.send(noise)
@@ -154,7 +154,7 @@ async def test_nothing_at_all(exact: ExactService) -> None:
 
 
 async def test_decoders_have_a_bound(exact: ExactService) -> None:
-    """It holds for uploads and live sessions together, and is told before the upgrade."""
+    """The bound holds for uploads and live sessions together, and a client learns it before the upgrade."""
     opened = [await soon_connected(exact) for _ in range(DECODERS)]
     with pytest.raises(InvalidStatus) as refused:
         await connect(address(exact.url, ""))
@@ -166,7 +166,7 @@ async def test_decoders_have_a_bound(exact: ExactService) -> None:
 
 
 async def test_a_client_that_leaves_takes_its_decoder_with_it(exact: ExactService) -> None:
-    """Whatever was under way. There are only two places, so each must be free again."""
+    """A decoder ends with its client at any moment. There are only two places, so each must be free again."""
     for _ in range(3):
         async with connect(address(exact.url, "")) as websocket:
             await websocket.send(WAV[: len(WAV) // 2])
@@ -207,7 +207,7 @@ async def test_a_flush_waits_for_a_decoder_that_gets_no_processor() -> None:
 
 @asynccontextmanager
 async def fed(*messages: str | bytes) -> AsyncIterator[Callable[[], Awaitable[Step]]]:
-    """A feed whose client has sent these messages; gives its next step whenever it is called."""
+    """Provide a function that returns the next step of a feed whose client has sent these messages."""
 
     class Sent(asyncio.Queue[str | bytes]):
         receive = asyncio.Queue.get

@@ -39,12 +39,12 @@ TEXT = "hello world goodbye"
 
 
 def sequences(service: ExactService) -> int:
-    """How many slots are taken."""
+    """Return how many slots are in use."""
     return int(json.loads(post(service.url, "/readyz", method="GET")[2])["sequences"])
 
 
 def transcript(message: Message) -> str:
-    """The text of a result."""
+    """Return the text of a result."""
     return str(message["channel"]["alternatives"][0]["transcript"])
 
 
@@ -59,7 +59,7 @@ async def test_a_live_session(exact: ExactService) -> None:
 
 
 async def test_every_result_has_every_field(exact: ExactService) -> None:
-    """Clients drop a message without one. Interim results begin where the last final ended, also in silence."""
+    """Results have all fields, because clients drop others. Interim results begin where the last final ended."""
     query = f"{LINEAR}&interim_results=true&vad_events=true&punctuate=true&utterance_end_ms=1000&endpointing=25"
     messages, _, _ = await listen(exact.url, query, PIECES)
     results = [message for message in messages if message["type"] == "Results"]
@@ -78,7 +78,7 @@ async def test_every_result_has_every_field(exact: ExactService) -> None:
 
 
 async def test_finalize_is_always_answered(exact: ExactService) -> None:
-    """In mid-word, in silence, and without any audio; the answer is with the last words where there are some."""
+    """`Finalize` is answered within a word, in silence and without any audio; the answer has the last words, if any."""
     async with connect(address(exact.url, LINEAR)) as websocket:
         await websocket.send(FINALIZE)
         nothing = await receive(websocket)
@@ -97,7 +97,7 @@ async def test_finalize_is_always_answered(exact: ExactService) -> None:
 
 
 async def test_keepalive_and_unknown_messages(exact: ExactService) -> None:
-    """A `KeepAlive` has no answer and no audio; what is not understood is told, and `Configure` is answered."""
+    """A `KeepAlive` gets no answer, an unknown message gets an error, and `Configure` gets an answer."""
     async with connect(address(exact.url, LINEAR)) as websocket:
         await websocket.send(KEEPALIVE)
         for unknown in ("{", "[1]", '{"type":"Dance"}', "[" * 5000):
@@ -117,7 +117,7 @@ async def test_keepalive_and_unknown_messages(exact: ExactService) -> None:
 
 @pytest.mark.parametrize("multichannel", [False, True])
 async def test_channels(exact: ExactService, multichannel: bool) -> None:
-    """Each has its results, or they are mixed into one."""
+    """Each channel has its own results, or all are mixed into one."""
     second = np.zeros_like(TALK)
     said = say("over there")
     second[-len(said) :] = said if multichannel else 0
@@ -154,7 +154,7 @@ async def test_a_killed_recogniser_is_only_a_pause(exact: ExactService) -> None:
 
 
 async def test_a_silent_client_is_told_why(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither audio nor `KeepAlive`: the close has the reason that clients know, after the last words."""
+    """If neither audio nor `KeepAlive` comes, the last words come, and a close with the reason that clients know."""
     monkeypatch.setattr(DeepgramLive, "idle_s", 0.5)
     async with connect(address(exact.url, LINEAR)) as websocket:
         await websocket.send(say("hello").astype("<i2").tobytes())
@@ -164,13 +164,13 @@ async def test_a_silent_client_is_told_why(exact: ExactService, monkeypatch: pyt
 
 
 async def test_half_a_sample_at_the_end_is_no_error(exact: ExactService) -> None:
-    """The client has closed its stream, so it gets `Metadata` and a normal close."""
+    """A client that ends within a sample has closed its stream, so it gets `Metadata` and a normal close."""
     messages, code, _ = await listen(exact.url, LINEAR, [AUDIO, b"\0"])
     assert (code, text(messages), messages[-1]["type"]) == (1000, TEXT, "Metadata")
 
 
 async def test_metrics_know_the_format(exact: ExactService) -> None:
-    """So that an operator sees who uses it."""
+    """The metrics show sessions and refusals of the format."""
     async with connect(address(exact.url, LINEAR)) as websocket:
         await websocket.send(FINALIZE)
         await receive(websocket)
@@ -180,7 +180,7 @@ async def test_metrics_know_the_format(exact: ExactService) -> None:
 
 
 async def test_a_client_that_only_leaves(exact: ExactService) -> None:
-    """Its slot is free again."""
+    """If a client only leaves, its slot is free again."""
     await eventually(lambda: sequences(exact) == 0)
     for _ in range(SESSIONS):
         async with connect(address(exact.url, LINEAR)) as websocket:
@@ -189,7 +189,7 @@ async def test_a_client_that_only_leaves(exact: ExactService) -> None:
 
 
 async def test_refusals_come_before_the_upgrade(exact: ExactService) -> None:
-    """When all slots are taken, and for options that cannot be; the JSON is Deepgram's."""
+    """If all slots are in use, or an option is invalid, a refusal in Deepgram's JSON comes before the upgrade."""
     await eventually(lambda: sequences(exact) == 0)
     taken = [await connect(address(exact.url, LINEAR)) for _ in range(SESSIONS)]
     for websocket in taken:

@@ -18,7 +18,7 @@ from tests.bridge.http.asking import ask
 
 
 async def refused(server: BridgeServer, *offered: str, **headers: str) -> tuple[int, str]:
-    """The status and the code with which a websocket is refused."""
+    """Return the status and the code with which a websocket is refused."""
     with pytest.raises(InvalidStatus) as caught:
         await connect(
             address(server.url, LINEAR),
@@ -34,14 +34,14 @@ ADMITTED = (503, "SERVICE_UNAVAILABLE")  # there is no recogniser, but the key i
 
 @pytest.mark.parametrize("scheme", ["Token", "token", "Bearer", "BEARER"])
 async def test_a_key_in_the_header(keys: KeyFile, scheme: str) -> None:
-    """The scheme may be written in any way."""
+    """The scheme of a key in the header may have any case."""
     async with listening(AccessRules(keys)) as server:
         assert await refused(server, Authorization=f"{scheme} {ALICE.secret}") == ADMITTED
         assert await refused(server, Authorization=f"{scheme} wrong") == (401, "INVALID_AUTH")
 
 
 async def test_a_key_as_a_subprotocol(keys: KeyFile) -> None:
-    """That is how browsers send it."""
+    """A key may be a subprotocol, as browsers send it."""
     async with listening(AccessRules(keys)) as server:
         assert await refused(server) == (401, "INVALID_AUTH")
         for names in (("token", ALICE.secret), ("bearer", ALICE.secret), ("token", ALICE.secret, "x-session", "5")):
@@ -51,21 +51,21 @@ async def test_a_key_as_a_subprotocol(keys: KeyFile) -> None:
 
 
 async def test_a_page_of_another_site(keys: KeyFile) -> None:
-    """It is refused as everywhere."""
+    """A page of another site is refused, as at other paths."""
     async with listening(AccessRules(keys)) as server:
         headers = {"Authorization": f"Token {ALICE.secret}", "Origin": "https://elsewhere.example"}
         assert await refused(server, **headers) == (403, "INSUFFICIENT_PERMISSIONS")
 
 
 async def test_a_plain_request() -> None:
-    """Without an upgrade it is told what is expected."""
+    """A plain request without an upgrade learns that an upgrade is needed."""
     async with listening() as server:
         status, _, text = await ask(server, "/v1/listen")
         assert (status, json.loads(text)["err_code"]) == (426, "UPGRADE_REQUIRED")
 
 
 async def test_a_page_that_is_allowed(keys: KeyFile) -> None:
-    """Its browser asks first whether it may send a recording with a key."""
+    """The browser of an allowed page may ask first whether it may send a recording with a key."""
     async with listening(AccessRules(keys, origins=["https://elsewhere.example"])) as server:
         asked = {"Origin": "https://elsewhere.example", "Access-Control-Request-Headers": "authorization"}
         status, headers, _ = await ask(server, "/v1/listen", method="OPTIONS", **asked)
@@ -74,7 +74,7 @@ async def test_a_page_that_is_allowed(keys: KeyFile) -> None:
 
 
 async def test_too_many_options() -> None:
-    """They are refused before anything is done with them."""
+    """Too many options are refused before any work."""
     async with listening() as server:
         with pytest.raises(InvalidStatus) as caught:
             await connect(address(server.url, "&".join(["tag=a"] * 500)))

@@ -50,13 +50,13 @@ def g711(audio: Audio, subtype: str) -> bytes:
 
 
 def sessions(url: str) -> float:
-    """How many sessions the service has now."""
+    """Return how many sessions the service has now."""
     lines = post(url, "/metrics", method="GET")[2].decode().splitlines()
     return float(dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))["streamer_sessions"])
 
 
 def closed(client: RealtimeClient) -> int | None:
-    """Receive everything until the connection is closed. Returns the code of the close."""
+    """Receive everything until the connection is closed. Return the code of the close."""
     with suppress(ConnectionClosed):
         while True:
             client.receive()
@@ -64,7 +64,7 @@ def closed(client: RealtimeClient) -> int | None:
 
 
 def check(events: list[Event]) -> None:
-    """Check what holds for every conversation."""
+    """Check the rules of every conversation."""
     assert len({event["event_id"] for event in events}) == len(events)
     kinds: dict[str, list[Event]] = {}
     for event in events:
@@ -95,7 +95,7 @@ def test_turns_are_detected(service: ExactService) -> None:
 
 
 def test_commits_make_items(service: ExactService) -> None:
-    """Without detection a pause ends nothing. A commit of nothing is an error that repeats its name."""
+    """Without detection, a pause ends nothing. A commit without audio gets an error that repeats its name."""
     with realtime(service.url, "model=gpt-realtime", additional_headers=KEY) as client:
         client.update(format=AT_16, turn_detection=None)
         client.append(spoken(say("one two"), say("three")))
@@ -112,7 +112,7 @@ def test_commits_make_items(service: ExactService) -> None:
 
 
 def test_cleared_audio_is_not_transcribed(service: ExactService) -> None:
-    """Neither by the next commit nor as deltas of its item."""
+    """Cleared audio is neither in the next commit nor in deltas."""
     with realtime(service.url, additional_headers=KEY) as client:
         client.update(format=AT_16, turn_detection=None)
         client.append(spoken(say("forget this")))
@@ -125,7 +125,7 @@ def test_cleared_audio_is_not_transcribed(service: ExactService) -> None:
 
 
 def test_mistakes_leave_the_session_open(service: ExactService) -> None:
-    """Each has an error, which repeats the name of the event."""
+    """Each mistake gets an error, which repeats the name of the event."""
     with realtime(service.url, additional_headers=KEY) as client:
         client.websocket.send("no json")
         client.websocket.send(b"\0\0")
@@ -143,7 +143,7 @@ def test_mistakes_leave_the_session_open(service: ExactService) -> None:
 
 @pytest.mark.parametrize("name", ["g711_ulaw", "g711_alaw"])
 def test_the_older_shape_and_telephone_audio(service: ExactService, name: str) -> None:
-    """The session is flat, and an item is created."""
+    """Clients may use the older, flat session and telephone audio, and an item is created."""
     old = {**KEY, "OpenAI-Beta": "realtime=v1"}
     with realtime(service.url, additional_headers=old) as client:
         assert client.events[0]["type"] == "transcription_session.created"
@@ -157,7 +157,7 @@ def test_the_older_shape_and_telephone_audio(service: ExactService, name: str) -
 
 
 def test_settings_may_change_at_any_time(service: ExactService) -> None:
-    """Also the format and the detection, in the middle of the audio; times go on."""
+    """The format and the detection may change in the middle of the audio; times go on."""
     with realtime(service.url, additional_headers=KEY) as client:
         client.append(slowly("first", 24_000))
         client.update(format={"type": "audio/pcmu"})
@@ -174,7 +174,7 @@ def test_settings_may_change_at_any_time(service: ExactService) -> None:
 
 
 def test_messages_may_be_large(service: ExactService) -> None:
-    """Larger than those of other paths; audio of more than 15 MiB is an error, as at OpenAI."""
+    """Messages may be larger than at other paths; audio of more than 15 MiB gets an error, as at OpenAI."""
     with realtime(service.url, additional_headers=KEY) as client:
         client.update(format={"type": "audio/pcm", "rate": 192_000}, turn_detection=None)
         client.append(bytes(1_920_000), piece=1_920_000)
@@ -185,7 +185,7 @@ def test_messages_may_be_large(service: ExactService) -> None:
 
 
 def test_a_killed_recogniser_is_only_a_pause(service: ExactService) -> None:
-    """No word is lost or doubled."""
+    """If the recogniser is killed, no word is lost or doubled."""
     with realtime(service.url, additional_headers=KEY) as client:
         client.update(format=AT_16)
         client.append(spoken(say("before it dies")))
@@ -200,7 +200,7 @@ def test_a_killed_recogniser_is_only_a_pause(service: ExactService) -> None:
 
 
 def test_a_wrong_key_is_refused_before_the_upgrade(service: ExactService) -> None:
-    """With 401 in OpenAI's form. The right one may be a subprotocol, as browsers send it."""
+    """A wrong key gets 401 in OpenAI's form. The right one may be a subprotocol, as browsers send it."""
     for headers in ({}, {"Authorization": "Bearer wrong"}):
         with pytest.raises(InvalidStatus) as caught, realtime(service.url, additional_headers=headers):
             pass
@@ -215,7 +215,7 @@ def test_a_wrong_key_is_refused_before_the_upgrade(service: ExactService) -> Non
 
 
 def test_a_service_without_room_refuses(service: ExactService) -> None:
-    """Before the upgrade: a caller with all of its connections with 429, and everybody else with 503."""
+    """Without room, a caller with all of its connections gets 429 before the upgrade, and everybody else 503."""
     with realtime(service.url, additional_headers=KEY) as one, realtime(service.url, additional_headers=KEY) as other:
         for client in (one, other):
             client.update(format=AT_16, turn_detection=None)
@@ -231,7 +231,7 @@ def test_a_service_without_room_refuses(service: ExactService) -> None:
 
 
 def test_there_are_no_keys_for_a_short_time(service: ExactService) -> None:
-    """A sentence says what to do instead."""
+    """A request for a short-lived key gets a sentence that says what to do instead."""
     for path in KEY_PATHS:
         status, _, content = post(service.url, path, b"{}", **KEY)
         assert (status, PATH in json.loads(content)["error"]["message"]) == (400, True)
@@ -241,7 +241,7 @@ def test_there_are_no_keys_for_a_short_time(service: ExactService) -> None:
 
 
 async def test_a_silent_client_gives_its_slot_back(service: ExactService) -> None:
-    """And gets another one with its next audio; its item goes on."""
+    """A silent client gives its slot back, and gets another one with its next audio; its item goes on."""
     async with Service(service.triton_address, port=0, limits=Limits(idle_s=1.0)) as running:
 
         def talk() -> str:
@@ -259,7 +259,7 @@ async def test_a_silent_client_gives_its_slot_back(service: ExactService) -> Non
 
 
 async def test_the_end_of_the_service_is_told(service: ExactService) -> None:
-    """Whether the client speaks or not: what was said is an item, then a close says why."""
+    """When the service ends, the speech so far becomes an item, and then a close says why."""
     opened = [threading.Event(), threading.Event()]
 
     def talk(url: str, number: int) -> RealtimeClient:

@@ -1,4 +1,4 @@
-"""Websockets that rest between their sessions: how many there may be, and for how long."""
+"""Websockets that rest between their sessions: their number, and how long they may rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_16 = {"type": "audio/pcm", "rate": 16_000}
 
 
 def test_only_so_many_may_rest(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that have a session do not count."""
+    """Only a limited number of websockets may rest; those that have a session do not count."""
     monkeypatch.setattr(successive, "MOST_RESTING", 1)
     with realtime(exact.url) as client:
         with pytest.raises(InvalidStatus) as caught, realtime(exact.url):
@@ -32,7 +32,7 @@ def test_only_so_many_may_rest(exact: ExactService, monkeypatch: pytest.MonkeyPa
 
 
 def test_nobody_may_rest_for_ever(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error says so, and the close is a normal one."""
+    """A websocket that rests for too long gets an error and a normal close."""
     monkeypatch.setattr(successive, "LONGEST_REST_S", 0.1)
     with realtime(exact.url) as client:
         assert client.receive()["error"]["code"] == "session_expired"
@@ -42,7 +42,7 @@ def test_nobody_may_rest_for_ever(exact: ExactService, monkeypatch: pytest.Monke
 
 
 def test_events_come_in_the_order_in_which_they_were_made(exact: ExactService) -> None:
-    """Although results and answers to the client's events are sent by different tasks."""
+    """Events come in order, although different tasks send results and answers to the client's events."""
     with realtime(exact.url) as client:
         client.update(format=AT_16, turn_detection=None)
         sending = threading.Thread(target=_commit_often, args=(client,))

@@ -38,7 +38,7 @@ class Port:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The number of connections in each state."""
+        """Return the number of connections in each state."""
         return self.terms.counts.numbers
 
     async def connect(self, data: bytes = b"") -> Peer:
@@ -49,7 +49,7 @@ class Port:
         return peer
 
     async def told(self, data: bytes) -> bytes:
-        """Send these bytes, and return everything that is answered until the connection ends."""
+        """Send these bytes, and return all answers until the connection ends."""
         peer = await self.connect(data)
         try:
             return await peer.rest()
@@ -57,7 +57,7 @@ class Port:
             peer.close()
 
     async def until(self, **numbers: int) -> None:
-        """Wait until there are so many connections in these states."""
+        """Wait until these states have these numbers of connections."""
         for _ in range(6000):
             if all(self.numbers[state] == number for state, number in numbers.items()):
                 return

@@ -243,7 +243,7 @@ async def test_slow_heads(opened: Port, data: bytes) -> None:
 
 
 async def test_slow_bodies(opened: Port) -> None:
-    """A body may take so long for each kibibyte; a few bytes now and then are not enough."""
+    """Each kibibyte of a body has a time limit; a few bytes now and then are not enough."""
     peer = await opened.connect(POST + b"Content-Length: 5000\r\n\r\n")
 
     async def dribble() -> None:

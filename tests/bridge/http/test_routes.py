@@ -1,4 +1,4 @@
-"""What is found at a path, and the answer for a path that does not exist."""
+"""The routes of paths, and the answer for a path that does not exist."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ async def test_our_close(sockets: Port, handler: Handler) -> None:
         await asyncio.sleep(0)
         with pytest.raises(ConnectionEnded):
             await websocket.say("more")
-        await websocket.until_closed()
+        await websocket.wait_until_closed()
         assert websocket.closed
         assert websocket.agreed
 
@@ -302,7 +302,7 @@ async def test_what_came_before_a_loss(sockets: Port, handler: Handler) -> None:
 
 
 async def test_large_messages_wait_alone(sockets: Port, handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one waits for the handler, the socket is not read any further."""
+    """While a large message waits for the handler, the socket is not read."""
     monkeypatch.setattr(websocket, "LENGTH_HIGH", 1000)
     go_on = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Which models are let go for another one."""
+"""The choice of the models that are let go for another one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_least_recently_used_go_first(needed: int, room: int, chosen: list[s
 
 
 def test_one_that_has_outgrown_the_room() -> None:
-    """A model that needs more than there is for all gets everything, unless another one is busy."""
+    """A model that needs more than the memory of all gets all of it, unless another one is busy."""
     assert models_to_let_go([OLD, NEW], 20, 12) == ["old", "new"]
     assert models_to_let_go([OLD, BUSY], 20, 12) is None
     assert models_to_let_go([], 20, 12) == []

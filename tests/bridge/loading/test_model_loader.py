@@ -62,7 +62,7 @@ async def ending(websocket: ClientConnection) -> list[Event]:
 
 async def free(service: Service) -> None:
     """Wait until no session holds a slot any more."""
-    await eventually(lambda: all(pool.taken == 0 for pool in service.models.pools.values()))
+    await eventually(lambda: all(pool.in_use == 0 for pool in service.models.pools.values()))
 
 
 async def load(service: Service, model: str) -> None:
@@ -81,7 +81,7 @@ async def refusal(websocket: ClientConnection) -> tuple[str, str, int | None]:
 
 
 async def refused(url: str, model: str) -> tuple[str, str, int | None]:
-    """Ask for a model that cannot be had now."""
+    """Ask for a model that cannot be loaded now, and check that the session is refused."""
     async with connect(url) as websocket:
         await websocket.send(json.dumps({"type": "start", "model": model}))
         return await refusal(websocket)

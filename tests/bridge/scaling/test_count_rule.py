@@ -1,4 +1,4 @@
-"""When another instance is wanted, when one may go, and that the number does not change back and forth."""
+"""The rule for the number of instances: when it grows, when it shrinks, and that it does not change back and forth."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Machine:
         self.now = 0.0
         self.changes: list[Wish] = []
 
-    def run(self, seconds: float, taken: int, lag_s: float = 0.3) -> list[Wish]:
+    def run(self, seconds: float, in_use: int, lag_s: float = 0.3) -> list[Wish]:
         """Return the changes within this time."""
         before = len(self.changes)
         for _ in range(int(seconds)):
             self.now += 1.0
-            wish = self.rule.wish(self.instances, Load(taken, self.instances * SLOTS, lag_s), self.now)
+            wish = self.rule.wish(self.instances, Load(in_use, self.instances * SLOTS, lag_s), self.now)
             if wish is not None:
                 self.changes.append(wish)
                 self.instances = wish.instances
@@ -54,7 +54,7 @@ def test_more_slots_are_needed() -> None:
 
 
 def test_a_short_peak_changes_nothing() -> None:
-    """The time begins anew whenever the load was low in between."""
+    """A short peak changes nothing: the time begins anew whenever the load was low."""
     machine = Machine()
     for _ in range(20):
         assert machine.run(RAISE_AFTER_S, 40) == []
@@ -90,15 +90,15 @@ def test_an_instance_goes() -> None:
     assert machine.run(1000, 0) == []
 
 
-@pytest.mark.parametrize("taken", range(0, 161, 5))
-def test_a_steady_load_has_one_number(taken: int) -> None:
+@pytest.mark.parametrize("in_use", range(0, 161, 5))
+def test_a_steady_load_has_one_number(in_use: int) -> None:
     """From few or from many instances, a steady load leads to a number that stays."""
     for first in ([], [160]):
         machine = Machine()
         for load in first:
             machine.run(200, load)
-        machine.run(1000, taken)
-        assert machine.run(1000, taken) == []
+        machine.run(1000, in_use)
+        assert machine.run(1000, in_use) == []
 
 
 def test_a_number_that_was_too_small_is_not_chosen_again() -> None:

@@ -50,7 +50,7 @@ class TritonPythonModel(adapter(__file__)):
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the number follow the slots at once; audio that is sent too fast is not taken for a lag."""
+    """Let the number follow the slots at once, and ignore the lag of audio that is sent too fast."""
     for name in ("RAISE_AFTER_S", "LOWER_AFTER_S", "PAUSE_S"):
         monkeypatch.setattr(count_rule, name, 0.0)
     monkeypatch.setattr(count_rule, "BEHIND_S", 1000.0)
@@ -114,7 +114,7 @@ async def test_up_and_down(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fault", "words"), [("loading", "no memory is left"), ("answering", "nothing is heard")])
 async def test_an_instance_that_fails(fault: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The number stays, sessions do not notice, the log says why, and it is not tried again at once."""
+    """If an instance fails, the number stays, sessions do not notice, the log says why, and there is a pause."""
     fails = tmp_path / "fails"
     fails.touch()
     repository = exact_repository(tmp_path / "repository")

@@ -101,7 +101,7 @@ def told(session: Session) -> list[dict[str, Any]]:
 
 
 def heard(size: int) -> dict[str, Any]:
-    """Return the model's event that so many bytes were heard."""
+    """Return the model's event that it has heard this number of bytes."""
     return {"type": "heard", "sample": size // 2, "audio_ms": size * 1000 // BYTES_PER_S}
 
 

@@ -1,4 +1,4 @@
-"""What generated sessions send, and what they receive if nothing disturbs them."""
+"""The audio of generated sessions, and the events that they receive if nothing disturbs them."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ TIMES = ("start_ms", "end_ms")
 
 
 def kept(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what does not depend on the pace: no acknowledgements, recoveries or identities."""
+    """Return the events without those that depend on the pace: acknowledgements, recoveries and identities."""
     return [{**event, "n": 0} for event in told if event["type"] not in ("ready", "heard", "recovered")]

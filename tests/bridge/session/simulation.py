@@ -62,7 +62,7 @@ class World:
         return self.speakers[-1]
 
     def say(self, speaker: Speaker, size: int) -> None:
-        """The client sends its next bytes."""
+        """Let the client send its next bytes."""
         if not speaker.session.full and speaker.place < len(speaker.audio):
             piece = speaker.audio[speaker.place : speaker.place + size]
             speaker.place += len(piece)
@@ -104,12 +104,12 @@ class World:
             self._fail(speaker, number, "overdue", lost=False)
 
     def forget(self, speaker: Speaker, stream: int | None = None) -> None:
-        """The model loses the sequences, and the next request fails because of that."""
+        """Let the model lose the sequences, so that the next request fails."""
         for _, sequence in _of(speaker.sequences, stream):
             self._recogniser.close(sequence)
 
     def crash(self) -> None:
-        """The model dies with all its sequences, and another one takes its place."""
+        """Let the model die with all its sequences, and another one take its place."""
         self._recogniser = self._made()
         for speaker in self.speakers:
             for number, _ in _of(speaker.under_way):

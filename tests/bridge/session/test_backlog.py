@@ -43,7 +43,7 @@ def test_less_than_a_step_waits() -> None:
 
 
 def test_a_portion_may_end_at_a_place_within_a_step() -> None:
-    """It goes as soon as there is so much; a whole step goes as a whole; a place that was passed is none."""
+    """A portion may end at a place that the audio reaches; a whole step goes as a whole; a passed place is ignored."""
     backlog, place = Backlog(), Place(STEP // 4)
     backlog.add(bytes(STEP // 4 - 2))
     assert backlog.take(Grid(320), place, last=False) is None

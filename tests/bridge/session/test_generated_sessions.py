@@ -77,11 +77,11 @@ class Caller(Speaker):
 
     @property
     def silent(self) -> bool:
-        """Whether it cannot send anything."""
+        """Return whether the client cannot send anything."""
         return self.away or self.session.full or self.session.state is not State.STREAMING
 
     def say(self, size: int, now: float, *, arrives: bool = True) -> None:
-        """Send what is next: a flush, some audio, or the end."""
+        """Send the next thing: a flush, some audio, or the end."""
         due = self.flushes[self.flushed :]
         until = due[0] if due else self.sent if self.stopping else len(self.audio)
         if self.place < until:

@@ -1,4 +1,4 @@
-"""Whether a session's client is connected."""
+"""The states of a session's client."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_left() -> None:
     client.leave()
     client.leave()
     client.dismiss()
-    assert (client.left, client.parked) == (True, False)
+    assert (client.gone, client.parked) == (True, False)
     with pytest.raises(StateError, match="client: expected connected or dismissed, met left"):
         client.come_back()

@@ -122,7 +122,7 @@ def test_flushed_when_all_are() -> None:
 
 
 def test_heard_is_the_least() -> None:
-    """`heard` is how far all streams are, and a partial of one stream acknowledges nothing for another."""
+    """`heard` acknowledges the audio that all streams have; a partial of one stream does not count for another."""
     streams = StreamGroup()
     streams.audio(bytes(2 * STEP), bytes(2 * STEP))
     streams.ask()

@@ -189,7 +189,7 @@ def test_messages_without_audio() -> None:
 
 
 def test_a_recovery_is_one_whatever_it_took() -> None:
-    """Failed attempts to go on count as failed requests; the first failure is the cause, counted once it is mended."""
+    """Failed attempts to go on count as failed requests; the first failure is the cause, counted after the recovery."""
     watched = Watched()
     watched.audio(bytes(SECOND))
     assert watched.request() is not None

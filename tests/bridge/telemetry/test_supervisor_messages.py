@@ -1,4 +1,4 @@
-"""What a supervisor hears at a real Unix datagram socket."""
+"""Messages to a supervisor at a real Unix datagram socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OFTEN = "30000"  # microseconds
 
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[socket.socket]:
-    """A supervisor's socket."""
+    """Provide a supervisor's socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.setblocking(False)
@@ -26,7 +26,7 @@ def supervisor(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 async def heard(supervisor: socket.socket) -> str:
-    """The next message."""
+    """Return the next message."""
     told = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(supervisor, 100), 60)
     return told.decode()
 
@@ -42,7 +42,7 @@ async def test_ready_and_stopping(supervisor: socket.socket) -> None:
 
 
 async def test_watchdog(supervisor: socket.socket) -> None:
-    """The event loop says again and again that it turns, and no more after the end."""
+    """The event loop reports regularly that it runs, and stops at the end."""
     environment = {"NOTIFY_SOCKET": supervisor.getsockname(), "WATCHDOG_USEC": OFTEN, "WATCHDOG_PID": str(os.getpid())}
     async with SupervisorMessages(environment):
         assert [await heard(supervisor) for _ in range(3)] == ["WATCHDOG=1"] * 3
@@ -62,7 +62,7 @@ async def test_no_watchdog(supervisor: socket.socket, asked: dict[str, str]) -> 
 
 
 async def test_an_abstract_name() -> None:
-    """A name with @ is one without a file."""
+    """A name with @ is in the abstract namespace, without a file."""
     name = f"streamer-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0{name}")

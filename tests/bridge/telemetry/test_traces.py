@@ -56,7 +56,7 @@ def tracing(spans: InMemorySpanExporter) -> Iterator[Tracing]:
 
 
 def named(spans: InMemorySpanExporter, name: str) -> list[Any]:
-    """Finished spans, all of whose parts are there."""
+    """Return the finished spans with this name."""
     return [span for span in spans.get_finished_spans() if span.name == name]
 
 

@@ -17,7 +17,7 @@ TALK = sentences(say("hello world"), say("goodbye"))
 
 @pytest.mark.parametrize("kind", ["audio/wav", "application/json", ""])
 def test_a_recording_is_transcribed(uploading: ExactService, kind: str) -> None:
-    """Whatever its type is said to be."""
+    """A recording is transcribed whatever content type the request claims."""
     flac = recording(TALK, "FLAC")
     query = "model=nova-3&smart_format=true&utterances=true&diarize=false"
     status, headers, content = post(uploading.url, f"{PATH}?{query}", flac, Content_Type=kind)
@@ -40,7 +40,7 @@ def test_a_recording_is_transcribed(uploading: ExactService, kind: str) -> None:
     ],
 )
 def test_refusals(uploading: ExactService, query: str, body: bytes, words: str) -> None:
-    """With a sentence, in the form of Deepgram."""
+    """A refusal has a sentence, in the form of Deepgram."""
     status, _, content = post(uploading.url, f"{PATH}?{query}", body)
     told = json.loads(content)
     assert (status, told["err_code"]) == (400, "Bad Request")

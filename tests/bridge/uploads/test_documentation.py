@@ -12,7 +12,7 @@ from tests.bridge.http.asking import ask
 
 
 async def test_every_option_is_described() -> None:
-    """As many as the service accepts, and every reference leads somewhere."""
+    """The description has every option that the service accepts, and every reference leads somewhere."""
     async with listening() as server:
         status, headers, text = await ask(server, "/openapi.json")
     described = json.loads(text)
@@ -25,7 +25,7 @@ async def test_every_option_is_described() -> None:
 
 
 async def test_the_page_needs_no_other_network() -> None:
-    """It loads one style sheet of the service itself, and no script."""
+    """The page loads one style sheet of the service itself, and no script."""
     async with listening() as server:
         status, headers, page = await ask(server, "/docs")
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")

@@ -26,7 +26,7 @@ WORDS = (
 
 
 def transcribed(service: ExactService, *fields: tuple[str, str], file_first: bool = False) -> tuple[int, str, str]:
-    """The status, type and content of an answer."""
+    """Return the status, type and content of an answer."""
     parts: list[tuple[str, str | bytes]] = [("model", "whisper-1"), *fields]
     body, kind = form(*([("file", WAV), *parts] if file_first else [*parts, ("file", WAV)]))
     status, headers, content = post(service.url, PATH, body, Content_Type=kind)
@@ -46,14 +46,14 @@ def transcribed(service: ExactService, *fields: tuple[str, str], file_first: boo
 def test_each_format_is_as_openai_writes_it(
     uploading: ExactService, format: str, content: str, file_first: bool
 ) -> None:
-    """Wherever in the form the file is. Only JSON is called JSON."""
+    """Each format is as OpenAI writes it, wherever in the form the file is. Only JSON is called JSON."""
     status, kind, found = transcribed(uploading, ("response_format", format), file_first=file_first)
     assert (status, found) == (200, content)
     assert kind == ("application/json" if "json" in format else "text/plain; charset=utf-8")
 
 
 def test_words_alone_leave_segments_out(uploading: ExactService) -> None:
-    """Both come if both are asked for."""
+    """Words without segments come if only words are asked for, and both if both are."""
     asked = ("response_format", "verbose_json"), ("timestamp_granularities[]", "word")
     words = transcribed(uploading, *asked)[2]
     assert WORDS in words
@@ -65,7 +65,7 @@ def test_words_alone_leave_segments_out(uploading: ExactService) -> None:
 
 @pytest.mark.parametrize("file_first", [False, True])
 def test_deltas_join_to_the_text(uploading: ExactService, file_first: bool) -> None:
-    """Also where `stream` comes behind the file."""
+    """Deltas join to the text, also if `stream` comes behind the file."""
     status, kind, content = transcribed(uploading, ("stream", "true"), ("language", "en"), file_first=file_first)
     assert (status, kind) == (200, "text/event-stream; charset=utf-8")
     *events, last, empty = content.split("\n\n")
@@ -77,7 +77,7 @@ def test_deltas_join_to_the_text(uploading: ExactService, file_first: bool) -> N
 
 
 def test_options_that_mean_nothing_here_are_ignored(uploading: ExactService) -> None:
-    """Clients send many of them."""
+    """Options of OpenAI that mean nothing here are ignored, because clients send many of them."""
     ignored = (
         ("prompt", "x"),
         ("temperature", "0"),
@@ -98,7 +98,7 @@ def test_options_that_mean_nothing_here_are_ignored(uploading: ExactService) -> 
 def test_refusals_have_the_form_of_openai(
     uploading: ExactService, fields: list[tuple[str, str]], code: str, words: str
 ) -> None:
-    """Its client raises BadRequestError with the sentence."""
+    """Refusals have OpenAI's form: its client raises BadRequestError with the sentence."""
     status, _, content = transcribed(uploading, *fields)
     told = json.loads(content)["error"]
     assert (status, told["type"], told["param"], told["code"]) == (400, "invalid_request_error", None, code)
@@ -106,7 +106,7 @@ def test_refusals_have_the_form_of_openai(
 
 
 def test_what_is_no_recording_is_a_bad_request(uploading: ExactService) -> None:
-    """OpenAI has 400 for all of it."""
+    """Data that is no recording gets 400, as at OpenAI."""
     for file in (b"", b"a text", WAV[:100]):
         body, kind = form(("model", "x"), ("file", file))
         status, _, content = post(uploading.url, PATH, body, Content_Type=kind)
@@ -115,7 +115,7 @@ def test_what_is_no_recording_is_a_bad_request(uploading: ExactService) -> None:
 
 
 def test_translations_are_refused(uploading: ExactService) -> None:
-    """With the way to go."""
+    """A request for a translation is refused, and the answer names the path for transcriptions."""
     body, kind = form(("model", "whisper-1"), ("file", WAV))
     status, _, content = post(uploading.url, TRANSLATIONS, body, Content_Type=kind)
     assert status == 400
@@ -123,7 +123,7 @@ def test_translations_are_refused(uploading: ExactService) -> None:
 
 
 def test_models_are_listed(uploading: ExactService) -> None:
-    """By their public names."""
+    """The list of models has their public names."""
     default = {"id": "default", "object": "model", "created": 0, "owned_by": "streamer"}
     assert json.loads(post(uploading.url, MODELS, method="GET")[2]) == {"object": "list", "data": [default]}
     assert json.loads(post(uploading.url, f"{MODELS}/default", method="GET")[2]) == default

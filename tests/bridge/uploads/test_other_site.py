@@ -1,4 +1,4 @@
-"""Recordings from pages of other sites: what their browsers are told, before and after."""
+"""Recordings from pages of other sites: the answers to their browsers, before and after the upload."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASKED = "authorization,content-type,x-stainless-os"
     [(native_upload.PATH, "POST"), (openai_upload.PATH, "POST"), (openai_upload.MODELS, "GET")],
 )
 async def test_a_browser_is_told_what_a_page_may_send(path: str, method: str) -> None:
-    """It asks without a key. Only pages that may use the service are permitted anything."""
+    """A browser asks without a key. Only pages that may use the service get a permission."""
     async with listening(AccessRules(origins=[FRIEND])) as server:
         url = f"http://127.0.0.1:{server.port}"
         asking = {"Access_Control_Request_Method": method, "Access_Control_Request_Headers": ASKED}
@@ -36,7 +36,7 @@ async def test_a_browser_is_told_what_a_page_may_send(path: str, method: str) ->
 
 
 async def test_a_page_reads_answers_and_refusals() -> None:
-    """Also why it is refused and when to try again; pages of strangers read nothing."""
+    """An allowed page can read answers, refusals and when to try again; pages of strangers read nothing."""
     async with listening(AccessRules(origins=[FRIEND])) as server:
         url = f"http://127.0.0.1:{server.port}"
         for origin, code in ((FRIEND, "not_ready"), (STRANGER, "bad_origin")):
@@ -49,7 +49,7 @@ async def test_a_page_reads_answers_and_refusals() -> None:
 
 
 async def test_names_of_header_fields_are_not_repeated_unseen() -> None:
-    """What is no list of names is not sent back."""
+    """A list of header fields is repeated only if it has nothing but names."""
     async with listening(AccessRules(origins=["*"])) as server:
         url = f"http://127.0.0.1:{server.port}"
         for asked in ("a b", "a;b", "<x>", ""):

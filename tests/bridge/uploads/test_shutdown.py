@@ -38,12 +38,12 @@ async def test_shutdown_ends_an_upload_with_its_words(tmp_path: Path) -> None:
 
 
 def error_code(line: bytes) -> str:
-    """The code of an event that says why a session has ended."""
+    """Return the code of an event that says why a session has ended."""
     return str(json.loads(line[6:])["code"])
 
 
 async def test_a_service_may_take_no_uploads() -> None:
-    """Then neither their paths nor their description exist."""
+    """If a service takes no uploads, neither their paths nor their description exist."""
     async with listening(uploads=UploadLimits(most=0)) as server:
         url = f"http://127.0.0.1:{server.port}"
         for method, path in (("POST", PATH), ("POST", "/v1/audio/transcriptions"), ("GET", "/openapi.json")):

@@ -30,7 +30,7 @@ needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether something becomes true within some seconds."""
+    """Return whether a condition becomes true within some seconds."""
     until = time.monotonic() + 60
     while not condition() and time.monotonic() < until:
         time.sleep(0.05)
@@ -38,7 +38,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 def idle(service: ExactService) -> bool:
-    """Whether nothing is left of any upload: no decoder, no session, no connection that is being answered."""
+    """Return whether nothing is left of any upload: no decoder, no session, no connection that is being answered."""
     _status, _, content = post(service.url, "/metrics", method="GET")
     told = dict(line.rsplit(" ", 1) for line in content.decode().splitlines() if not line.startswith("#"))
     return decoders() == 0 and float(told["streamer_sessions"]) == 0 and float(told["streamer_uploads"]) == 0
@@ -66,7 +66,7 @@ def test_a_recording_is_transcribed_in_any_format(uploading: ExactService, forma
 @needs_ffmpeg
 @pytest.mark.parametrize("ending", ["mkv", "mov", "avi"])
 def test_a_video_is_heard(uploading: ExactService, tmp_path: Path, ending: str) -> None:
-    """Its first audio track is taken, whether its table of contents is at the end or not."""
+    """The first audio track of a video is recognised, whether its table of contents is at the end or not."""
     (tmp_path / "talk.wav").write_bytes(recording(TALK))
     picture = ("-f", "lavfi", "-i", "testsrc=d=2:s=64x64")
     made = ("ffmpeg", "-v", "error", *picture, "-i", tmp_path / "talk.wav", "-c:a", "pcm_s16le", "-c:v", "mjpeg")
@@ -76,7 +76,7 @@ def test_a_video_is_heard(uploading: ExactService, tmp_path: Path, ending: str) 
 
 
 def test_bare_samples_need_their_encoding(uploading: ExactService) -> None:
-    """Then no header is looked for; channels can be recognised separately."""
+    """With an encoding, a recording needs no header; channels can be recognised separately."""
     both = np.stack([say("left"), say("more")], axis=1).astype("<i2").tobytes()
     query = "encoding=pcm_s16le&channels=2&multichannel=true&format=text"
     status, _, content = post(uploading.url, f"{PATH}?{query}", both)
@@ -93,7 +93,7 @@ def test_bare_samples_need_their_encoding(uploading: ExactService) -> None:
     ],
 )
 def test_the_answer_comes_in_the_format_that_was_asked_for(uploading: ExactService, format: str, begins: str) -> None:
-    """In a form it may even be asked for behind the file."""
+    """The answer has the format that the request names; in a form the name may even come behind the file."""
     wav = recording(TALK)
     in_query = post(uploading.url, f"{PATH}?format={format}", wav)
     body, kind = form(("words", "true"), ("file", wav), ("format", format))
@@ -137,7 +137,7 @@ def test_an_upload_survives_a_killed_recogniser(uploading: ExactService) -> None
 
 
 def test_a_client_that_goes_away_cancels(uploading: ExactService) -> None:
-    """Neither its decoder nor its session stays, at whatever point it goes."""
+    """If a client goes away, neither its decoder nor its session stays, at whatever point it goes."""
     wav = recording(sentences(*[say("still talking")] * 12))
     head = f"POST {PATH}?stream=true HTTP/1.1\r\nHost: a\r\nContent-Length: {len(wav)}\r\n\r\n".encode()
     for sent in (head, head + wav[:20], head + wav[:100_000], head + wav):
@@ -150,7 +150,7 @@ def test_a_client_that_goes_away_cancels(uploading: ExactService) -> None:
 
 
 def test_silence_has_no_words(uploading: ExactService) -> None:
-    """That is no problem: the answer is empty."""
+    """The answer to a silent recording is empty."""
     status, _, content = post(uploading.url, PATH, recording(silence(2000)))
     assert (status, json.loads(content)) == (200, {"text": "", "duration_ms": 2000, "segments": []})
 
@@ -159,7 +159,7 @@ WAV = recording(TALK)
 
 
 def quiet(seconds: int, format: str) -> Callable[[], bytes]:
-    """Makes a long recording, but only where it is needed: each process of the tests reads this file."""
+    """Makes a long recording when it is first needed, because each process of the tests reads this file."""
     return lambda: recording(np.zeros(seconds * 16_000, np.int16), format)
 
 
@@ -196,7 +196,7 @@ def quiet(seconds: int, format: str) -> Callable[[], bytes]:
 def test_each_refusal_has_its_status_and_reason(
     uploading: ExactService, query: str, body: bytes | Callable[[], bytes], status: int, code: str
 ) -> None:
-    """The message is a sentence, and nothing of the upload stays."""
+    """Each refusal has its status and a sentence, and nothing of the upload stays."""
     body = body() if callable(body) else body
     assert len(body) < LARGEST
     found, _, content = post(uploading.url, f"{PATH}?{query}", body)
@@ -216,13 +216,13 @@ def test_each_refusal_has_its_status_and_reason(
     ],
 )
 def test_a_form_that_is_not_valid_is_refused(uploading: ExactService, body: bytes, kind: str, code: str) -> None:
-    """Whether its file was already being recognised or not."""
+    """An invalid form is refused, whether its file was already being recognised or not."""
     status, _, content = post(uploading.url, PATH, body, Content_Type=kind)
     assert (status, error(content)) == (400, code)
 
 
 def test_a_body_that_is_too_large_is_refused(uploading: ExactService) -> None:
-    """At once if it says so, otherwise when that has come."""
+    """A body that is too large is refused at once if its length is known, and otherwise at the limit."""
     large = b"\0" * (LARGEST + 1)
     assert post(uploading.url, PATH, large)[0] == 413
 
@@ -234,7 +234,7 @@ def test_a_body_that_is_too_large_is_refused(uploading: ExactService) -> None:
 
 
 def test_only_so_many_recordings_are_taken_at_a_time(uploading: ExactService) -> None:
-    """Further ones are told when to try again, without their body being asked for."""
+    """A recording above the limit is refused with the time to try again, before its body is sent."""
     wires = [Wire(uploading.url) for _ in range(3)]
     for wire in wires:
         wire.send(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nRIFF".encode())

@@ -23,19 +23,19 @@ BOUNDARY = "----a-boundary"
 
 
 def recording(audio: Audio, format: str = "WAV", subtype: str | None = None, rate: int = 16_000) -> bytes:
-    """A recording in this format."""
+    """Return a recording in this format."""
     file = io.BytesIO()
     soundfile.write(file, audio / np.float32(32768) if subtype == "FLOAT" else audio, rate, subtype, format=format)
     return file.getvalue()
 
 
 def sentences(*said: Audio) -> Audio:
-    """Sentences with pauses that end segments."""
+    """Return sentences with pauses that end segments."""
     return np.concatenate([part for each in said for part in (each, silence(1500))])
 
 
 def form(*fields: tuple[str, str | bytes]) -> tuple[bytes, str]:
-    """A form with these fields in this order, and its type. Bytes are a file."""
+    """Return a form with these fields in this order, and its content type. Bytes are a file."""
     body = b""
     for name, value in fields:
         file = '; filename="talk.wav"\r\nContent-Type: audio/wav' if isinstance(value, bytes) else ""
@@ -47,7 +47,7 @@ def form(*fields: tuple[str, str | bytes]) -> tuple[bytes, str]:
 def post(
     url: str, path: str, body: Any = b"", method: str = "POST", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    """Send one request; an iterable body is sent in chunks. Returns status, headers and content of the answer."""
+    """Send one request; an iterable body is sent in chunks. Return status, headers and content of the answer."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -60,17 +60,17 @@ def post(
 
 
 def error(content: bytes) -> str:
-    """The code of a refusal."""
+    """Return the code of a refusal."""
     return str(json.loads(content)["error"]["code"])
 
 
 def decoders(parent: int | None = None) -> int:
-    """The number of decoder processes of this process."""
+    """Return the number of decoder processes of this process."""
     return len(decoder_processes(parent))
 
 
 def decoder_processes(parent: int | None = None) -> list[int]:
-    """The decoder processes of this process, or of another one."""
+    """Return the decoder processes of this process, or of another one."""
     parent = parent or os.getpid()
     return [each.pid for each in processes() if each.parent == parent and MODULE in command(each.pid)]
 

@@ -1,4 +1,4 @@
-"""Models that replace one another during sessions: their repository, their service, and what a session may notice."""
+"""Models that replace one another during sessions: their repository, their service, and a check of the events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def two_models(folder: Path, *, punctuation: bool = False) -> Path:
 
 @asynccontextmanager
 async def serving(repository: Path, **settings: Any) -> AsyncIterator[tuple[Service, TritonServer]]:
-    """A service with the first of them."""
+    """Run a service with the first of them."""
     triton = TritonServer(repository, models=["one"], slots=24)
     async with Service(triton, port=0, models={"default": "one"}, **settings) as service:
         yield service, triton

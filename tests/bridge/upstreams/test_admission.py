@@ -1,4 +1,4 @@
-"""Which sessions get slots."""
+"""The admission of sessions to slots."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[Models, str,
 
 
 async def moved(reservation: Reservation) -> None:
-    """A stream whose upstream is lost before it began goes on elsewhere."""
+    """Check that a stream whose upstream is lost before it began goes on elsewhere."""
     with pytest.raises(ConnectionLost):
         await reservation.begin({})
     await reservation.begin({})
 
 
 async def test_at_most(triton: TritonServer) -> None:
-    """There are so many slots and no more, until one is given back."""
+    """Only a limited number of slots is given out, until one is given back."""
     metrics = Metrics()
     admission = Admission(metrics)
     async with opened(triton.grpc_address) as models:
@@ -58,7 +58,7 @@ async def test_at_most(triton: TritonServer) -> None:
         assert b"streamer_sessions 2.0" in metrics.exposition()
         admission.give_back(first)
         admission.take({})
-        assert admission.taken == 2
+        assert admission.in_use == 2
 
 
 async def test_all_or_none(triton: TritonServer) -> None:
@@ -69,7 +69,7 @@ async def test_all_or_none(triton: TritonServer) -> None:
         admission.open(models, 3)
         both = admission.take({}, 2)
         assert len(set(both)) == 2
-        assert (admission.taken, admission.sessions) == (2, 1)
+        assert (admission.in_use, admission.sessions) == (2, 1)
         with pytest.raises(Refused, match="2 channels need 2 sessions, but only 1 of 3 are free") as refused:
             admission.take({}, 2)
         assert refused.value.code == "full"
@@ -77,7 +77,7 @@ async def test_all_or_none(triton: TritonServer) -> None:
         assert b"streamer_sequences 3.0" in metrics.exposition()
         assert b"streamer_sessions 2.0" in metrics.exposition()
         admission.give_back(both)
-        assert (admission.taken, admission.sessions) == (1, 1)
+        assert (admission.in_use, admission.sessions) == (1, 1)
 
 
 async def test_when_there_is_none(triton: TritonServer) -> None:
@@ -94,7 +94,7 @@ async def test_when_there_is_none(triton: TritonServer) -> None:
     admission.close()
     with pytest.raises(Refused, match="shutting down"):
         admission.take({})
-    assert admission.taken == 0
+    assert admission.in_use == 0
 
 
 async def test_replaced(triton: TritonServer) -> None:
@@ -106,10 +106,10 @@ async def test_replaced(triton: TritonServer) -> None:
         admission.close()
         await lost.begin({})
         await lost.begin({"speaking": True})
-        assert (admission.taken, admission.sessions) == (1, 1)
+        assert (admission.in_use, admission.sessions) == (1, 1)
         assert models.default.held == {"streaming_asr": 1}
         admission.give_back([lost])
-        assert admission.taken == 0
+        assert admission.in_use == 0
     with pytest.raises(LinkError, match="no recogniser is ready"):
         await lost.begin({})
 

@@ -27,7 +27,7 @@ async def pool(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure each number of sessions by a step of each, and as many numbers as it takes."""
+    """Measure each number of sessions by one step of each, without a limit for the number of measurements."""
     monkeypatch.setattr(capacity, "LEVEL_S", 0.0)
     monkeypatch.setattr(capacity, "FEWEST_ROUNDS", 1)
     monkeypatch.setattr(capacity, "LIMIT_S", 100.0)
@@ -49,7 +49,7 @@ async def test_it_is_found(pool: UpstreamPool, triton: TritonServer) -> None:
 
 
 async def figures(triton: TritonServer) -> tuple[float, float]:
-    """How many requests Triton has had computed, and in how many batches."""
+    """Return the numbers of requests and of batches that Triton has computed."""
     names = "nv_inference_request_success", "nv_inference_exec_count"
     asked, executed = [await asyncio.to_thread(metric, triton, name) for name in names]
     return asked, executed
@@ -57,7 +57,7 @@ async def figures(triton: TritonServer) -> tuple[float, float]:
 
 @pytest.mark.usefixtures("brief")
 async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number follows from the share; one session is taken in the worst case too."""
+    """A smaller share means fewer sessions, but at least one."""
     monkeypatch.setattr(capacity, "SHARE", 0.00001)
     found = await measure(pool, pcm("quilter.ogg"))
     assert (found.sessions, [level.sessions for level in found.levels]) == (1, [1])
@@ -71,7 +71,7 @@ async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: py
 
 @pytest.mark.usefixtures("brief")
 async def test_second_passes_may_take_a_share_as_well(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If they take more, there are fewer sessions than steps alone would allow."""
+    """If second passes take more than their share, there are fewer sessions than steps alone would allow."""
     monkeypatch.setattr(capacity, "SHARE", 1000.0)
     monkeypatch.setattr(capacity, "WHOLE_SHARE", 0.00001)
     found = await measure(pool, pcm("quilter.ogg"))
@@ -80,7 +80,7 @@ async def test_second_passes_may_take_a_share_as_well(pool: UpstreamPool, monkey
 
 
 def test_a_step_of_any_number_is_estimated() -> None:
-    """Between two numbers that were measured, in proportion; beyond them, as the nearest."""
+    """The time of a step is estimated in proportion between two measured numbers, and beyond them as at the nearest."""
     levels = [Level(4, 0.04, [0.04]), Level(8, 0.06, [0.06])]
     found = [Capacity(sessions, levels, 0.01) for sessions in (1, 4, 6, 8)]
     assert [each.step_s for each in found] == pytest.approx([0.04, 0.04, 0.05, 0.06])
@@ -88,7 +88,7 @@ def test_a_step_of_any_number_is_estimated() -> None:
 
 
 async def test_it_ends_in_time(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the limit no further number is tried."""
+    """After the time limit, no further number is measured."""
     monkeypatch.setattr(capacity, "LEVEL_S", 0.2)
     monkeypatch.setattr(capacity, "LIMIT_S", 0.0)
     monkeypatch.setattr(capacity, "SHARE", 1000.0)

@@ -1,4 +1,4 @@
-"""A model that cannot replace another: it goes again, the reason is told, and sessions do not notice."""
+"""A model that cannot replace another one: it is unloaded, the reason is reported, and sessions do not notice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_what_cannot_be_rolled_to(repository: Path) -> None:
 
 
 async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
-    """If not all sessions would have a slot, they stay where they are."""
+    """If the new model has too few slots for all sessions, they stay where they are."""
     add_exact_model(tmp_path, "one", slots=8)
     add_exact_model(tmp_path, "small", slots=2)
     async with Service(TritonServer(tmp_path, models=["one"]), port=0, models={"default": "one"}) as service:

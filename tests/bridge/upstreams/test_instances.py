@@ -49,7 +49,7 @@ async def serving(repository: Path, *, own: bool) -> AsyncIterator[tuple[Service
 
 
 def test_an_instance_that_will_be_removed() -> None:
-    """It is known by its group until it is gone, and its death is no failure of the model."""
+    """An instance that will be removed is known by its group, and its death is no failure of the model."""
     instances = Instances()
     instances.note_living({"a_0_0", "a_1_0"})
     assert not instances.any_leaving
@@ -63,7 +63,7 @@ def test_an_instance_that_will_be_removed() -> None:
 
 
 async def test_no_sequence_begins() -> None:
-    """Beginnings are waited for, and later ones wait."""
+    """An exclusion waits for beginnings under way, and later beginnings wait for its end."""
     openings, order = Openings(), list[str]()
     begun, answered = asyncio.Event(), asyncio.Event()
 

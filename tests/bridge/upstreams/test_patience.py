@@ -25,7 +25,7 @@ def test_patience() -> None:
 
 
 def answered(patience: Patience, streams: int, seconds: float, now: float) -> float:
-    """Let so many streams ask for a step at once, and get their answers after so long. Returns the time then."""
+    """Let this number of streams ask for a step at once, and get their answers later. Return the time of these."""
     with ExitStack() as under_way:
         for _ in range(streams):
             under_way.enter_context(patience.work(STEP_S, now))
@@ -58,7 +58,7 @@ def test_streams_together_have_the_pace_of_all() -> None:
 
 
 def test_the_limit_does_not_grow_while_nothing_is_answered() -> None:
-    """What hangs is found: requests without an answer say nothing about the pace."""
+    """The limit does not grow while there are no answers, so a recogniser that hangs is noticed."""
     patience = Patience()
     now = answered(patience, 1, 0.2, 100.0)
     with patience.work(STEP_S, now):

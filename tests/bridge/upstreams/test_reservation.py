@@ -1,4 +1,4 @@
-"""The slot of a stream: where it is, and where the stream goes on."""
+"""The slot of a stream: the choice of the first upstream and of the next one."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ async def test_after_the_limit(repository: Path) -> None:
 
 
 async def test_the_former_model_has_time_to_return(repository: Path) -> None:
-    """From its last request, even if nobody uses it any more, because Triton might crash otherwise."""
+    """A former model without users gets time to return from its last request, because Triton might crash otherwise."""
     async with serving(repository) as (service, _):
         leaving, rolled = await service.models.default.roll("two"), time.monotonic()
         assert await asyncio.wait_for(leaving, 60) == [""]

@@ -39,7 +39,7 @@ def tritons(repository: Path) -> Iterator[list[TritonServer]]:
 async def test_tritons_of_somebody_else(
     repository: Path, tritons: list[TritonServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them load the new model; the former one is unloaded only when no other bridge uses it."""
+    """All Tritons load the new model; the former one is unloaded only when no other bridge uses it."""
     monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 6.0)
     monkeypatch.setattr(prober, "EVERY_S", 1.0)
     addresses = [triton.grpc_address for triton in tritons]
