@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MOST_FLUSHES = 32  # that a client may send at once
-FLUSHES_PER_S = 10.0  # that it may send after these
+FLUSHES_PER_S = 10.0  # that it may send in each second after that
 
 
 class FlushPace:

@@ -37,7 +37,7 @@ class Holdings:
         return None if self._admittance is None else self._admittance.charge(seconds)
 
     def give_back(self) -> None:
-        """Give everything back. It may be called again."""
+        """Give everything back. This may be called again."""
         reservations, self.reservations = self.reservations, []
         self._admission.forget(self)
         if reservations:

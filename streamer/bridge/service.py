@@ -32,9 +32,9 @@ from streamer.triton.server import TritonServer
 class Service:
     """The service. Entering waits until the model has answered. Leaving waits until every session has ended.
 
-    `triton` is a TritonServer, which the service owns: it starts it if necessary, restarts it if it dies, and stops it
-    at the end. Or it is one or more addresses (gRPC, host:port) of Tritons that run elsewhere. The messages of
-    PortError, TritonError and LinkError are sentences for the user.
+    `triton` is a TritonServer, which the service owns: it is started if necessary, restarted
+    if it dies, and stopped at the end. Or it is one or more addresses (gRPC, host:port) of Tritons that run elsewhere.
+    The messages of PortError, TritonError and LinkError are sentences for the user.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ _WITHOUT_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 @dataclass
 class Terms:
-    """What all connections of a port share."""
+    """The things that all connections of a port share."""
 
     routes: Routes
     counts: ConnectionCounts

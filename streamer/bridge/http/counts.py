@@ -68,7 +68,7 @@ class CountedConnection:
             self._state = state
 
     def leave(self) -> None:
-        """Stop counting it. It may be called again."""
+        """Stop counting it. This may be called again."""
         if self._state is not None:
             self._counts.add(self._state, -1)
             self._state = None

@@ -15,7 +15,7 @@ from streamer.limits import IDLE_LIMIT_S, LOAD_LIMIT_S, RESUME_LIMIT_S, START_LI
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a session waits, in seconds."""
+    """The longest waits of a session, in seconds."""
 
     start_s: float = START_LIMIT_S  # for `start` after the connection
     load_s: float = LOAD_LIMIT_S  # for its model, if that must be loaded first

@@ -81,23 +81,23 @@ def misplaced(message: str, expected: str, present: str, advice: str) -> Ending:
 
 
 def misdirected(code: str, message: str) -> Ending:
-    """Return the ending because the session that the client wants to resume is not available."""
+    """Return the ending for a client that wants to resume a session that is not available."""
     return Ending(code, CloseCode.BAD_MESSAGE, message)
 
 
 def unknown_model(name: str, models: Iterable[str]) -> Ending:
-    """Return the ending because the service has no model with this public name."""
+    """Return the ending for a client that names a model that the service does not have."""
     message = f"There is no model {shown(name)} here, only {', '.join(models)}."
     return Ending("unknown_model", CloseCode.BAD_MESSAGE, message)
 
 
 def bad_options(message: str) -> Ending:
-    """Return the ending because the model refused options that the bridge had accepted."""
+    """Return the ending for options that the bridge has accepted and the model refuses."""
     return Ending("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}.")
 
 
 def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
-    """Return the ending because the audio ended within a sample."""
+    """Return the ending for audio that ended within a sample."""
     unit = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
     message = (
         f"The audio ended within a sample: {decoder.received} bytes came, but in {start.encoding} "
@@ -107,7 +107,7 @@ def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
 
 
 def too_fast(mark: int) -> Ending:
-    """Return the ending because more live audio waits for the model than `mark` bytes."""
+    """Return the ending for a live client of whose audio more than `mark` bytes wait for the model."""
     message = (
         f"More than {mark // BYTES_PER_S} s of live audio are waiting to be recognised; "
         "open a new session, without 'live' if it is a recording."
@@ -116,36 +116,36 @@ def too_fast(mark: int) -> Ending:
 
 
 def no_start(limit_s: float) -> Ending:
-    """Return the ending because the client did not send `start` in time."""
+    """Return the ending for a client that did not send `start` in time."""
     message = f'No \'start\' came within {limit_s:g} s; send {{"type":"start"}} after connecting.'
     return Ending("no_start", CloseCode.IDLE, message)
 
 
 def loading(limit_s: float) -> Ending:
-    """Return the ending because the model of the session is still being loaded."""
+    """Return the ending for a session whose model was not loaded in time."""
     message = f"The model is still being loaded after {limit_s:g} s; try again in a few seconds."
     return refused("not_ready", message)
 
 
 def idle(limit_s: float) -> Ending:
-    """Return the ending because the client sent nothing for too long."""
+    """Return the ending for a client that sent nothing for too long."""
     message = f'Nothing came for {limit_s:g} s; send {{"type":"keepalive"}} while there is no audio.'
     return Ending("idle", CloseCode.IDLE, message)
 
 
 def shutting_down() -> Ending:
-    """Return the ending because the service shuts down."""
+    """Return the ending for a service that shuts down."""
     message = "The service is shutting down; everything heard is final."
     return Ending("shutting_down", CloseCode.TRY_LATER, f"{message} Open a new session in {RETRY_S} s.")
 
 
 def exhausted(code: str, message: str) -> Ending:
-    """Return the ending because the caller has used its quota."""
+    """Return the ending for a caller that has used its quota."""
     return Ending(code, CloseCode.TRY_LATER, message)
 
 
 def failed(failure: str, rest_ms: int) -> Ending:
-    """Return the ending because the recogniser failed for good. `rest_ms`: the audio that is in no final."""
+    """Return the ending for a recogniser that failed for good. `rest_ms`: the audio that is in no final."""
     message = f"{failure}; the last {rest_ms} ms of audio were not recognised: open a new session and send them again."
     return Ending("failed", CloseCode.FAILED, message, unrecognised_ms=rest_ms)
 

@@ -70,6 +70,6 @@ class Presence:
             self._states.become(ClientState.DISMISSED)
 
     def leave(self) -> None:
-        """Note that the client is gone. It may be called again."""
+        """Note that the client is gone. This may be called again."""
         if not self.gone:
             self._states.become(ClientState.LEFT)

@@ -50,7 +50,7 @@ class SupervisorMessages:
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """Report that the service is shutting down, which takes a little longer than --drain-limit at most."""
+        """Report that the service is shutting down. This takes at most a little longer than --drain-limit."""
         self._send("STOPPING=1")
 
     async def _beat(self) -> None:

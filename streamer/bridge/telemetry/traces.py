@@ -86,7 +86,7 @@ class Tracing:
 
     def close(self) -> None:
         """Send the remaining spans, within a few seconds."""
-        # In this thread, the library would try for half a minute.
+        # The library itself would try for half a minute, so this happens in a thread that may be left behind.
         shutdown = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         shutdown.start()
         shutdown.join(EXPORT_LIMIT_S)

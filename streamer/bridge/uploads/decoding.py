@@ -135,7 +135,7 @@ class Decoding:
         return None if look is None else (self._frames, look)
 
     def kill(self) -> None:
-        """Kill the decoder, and everything that it started. It may be called again."""
+        """Kill the decoder, and everything that it started. This may be called again."""
         if not self._killed:
             self._killed = True
             with suppress(ProcessLookupError):

@@ -93,7 +93,7 @@ class Admission:
 
     @property
     def in_use(self) -> int:
-        """The number of slots that are held."""
+        """The number of slots in use."""
         return self._in_use
 
     @property

@@ -225,9 +225,9 @@ async def begin_at_living(
 
     `avoids`: tells whether an instance with this name will be removed. It gets the sequence only if there is no other.
 
-    Triton gives a new sequence the lowest free slot of any instance. If `in_use` slots are in use at living instances,
-    that many new sequences may go to dead ones, and the next one goes to a living one. Sequences that fail are not
-    ended: they hold their slots until Triton forgets them, so that later sequences need fewer attempts.
+    Triton gives a new sequence the lowest free slot of any instance. If `in_use` slots of living instances are in use,
+    new sequences fill as many slots of a dead one before they reach a living one. Sequences that fail are not ended:
+    they hold their slots until Triton forgets them, so that later sequences need fewer attempts.
     """
     # Hotwords take long to prepare, so only the sequence that is kept gets them.
     costly = bool(options.get("hotwords"))

@@ -145,7 +145,7 @@ class UpstreamPool:
 
     @property
     def in_use(self) -> int:
-        """The number of slots that are held, also at upstreams that retire."""
+        """The number of slots in use, also at upstreams that retire."""
         return sum(upstream.in_use for upstream in (*self._present, *self._retiring))
 
     @property

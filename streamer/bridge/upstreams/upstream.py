@@ -135,7 +135,7 @@ class Upstream:
 
     @property
     def in_use(self) -> int:
-        """The number of slots that are held."""
+        """The number of slots in use."""
         return len(self._holders)
 
     @property
