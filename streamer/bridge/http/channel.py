@@ -69,12 +69,12 @@ class Channel(asyncio.Protocol):
     async def drain(self, deadline: float) -> bool:
         """Wait until there is room to write, or until interrupted. Return False if there is none at the deadline."""
         while self._clogged and not self.lost and not self._interrupted:
-            left = deadline - self._loop.time()
-            if left <= 0:
+            remaining = deadline - self._loop.time()
+            if remaining <= 0:
                 return False
             self._draining = self._loop.create_future()
             try:
-                await asyncio.wait({self._draining}, timeout=left)
+                await asyncio.wait({self._draining}, timeout=remaining)
             finally:
                 self._draining = None
         return True

@@ -148,8 +148,8 @@ class Connection(Channel):
                 await self._converse(request, route.websocket)
                 return False
             handler = route.handler(request)
-            left = self._framing.left
-            if (left is None and not route.largest_body) or (left or 0) > route.largest_body:
+            remaining = self._framing.remaining
+            if (remaining is None and not route.largest_body) or (remaining or 0) > route.largest_body:
                 raise _too_large(route.largest_body)
             body = self._body(route)
             response = await handler(replace(request, body=body))
@@ -262,8 +262,10 @@ class Connection(Channel):
     @property
     def _worth_keeping(self) -> bool:
         """Whether the connection can be kept for another request, once the rest of this one is discarded."""
-        left = self._framing.left
-        little = left is not None and left <= MOST_UNWANTED and not (left and self._framing.awaits_consent)
+        remaining = self._framing.remaining
+        little = (
+            remaining is not None and remaining <= MOST_UNWANTED and not (remaining and self._framing.awaits_consent)
+        )
         return little and not (self._framing.broken or self._ended or self._terms.ending)
 
     async def _stream(self, pieces: AsyncIterable[bytes]) -> None:
@@ -295,7 +297,7 @@ class Connection(Channel):
     async def _converse(self, request: Request, endpoint: Endpoint | Admission) -> None:
         """Turn the connection into a websocket, and run its handler."""
         check_handshake(request)
-        if self._framing.left != 0 or self._framing.next() is not Mark.END:
+        if self._framing.remaining != 0 or self._framing.next() is not Mark.END:
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket must not have a body.")
         if self._ended or self.lost or self._transport is None:
             raise _Cut
@@ -345,12 +347,12 @@ class Connection(Channel):
     async def _arrive(self, deadline: float) -> None:
         """Wait for data, or for the end of the client's side. Raise TimeoutError after the deadline."""
         while not self._unread and not self._ended:
-            left = deadline - self._loop.time()
-            if left <= 0:
+            remaining = deadline - self._loop.time()
+            if remaining <= 0:
                 raise asyncio.TimeoutError
             self._arrival = self._loop.create_future()
             try:
-                await asyncio.wait({self._arrival}, timeout=left)
+                await asyncio.wait({self._arrival}, timeout=remaining)
             finally:
                 self._arrival = None
 

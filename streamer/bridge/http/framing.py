@@ -42,7 +42,7 @@ class Framing:
     def __init__(self) -> None:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self._head_only = False
-        self._left: int | None = 0  # of the body; None if its length is unknown
+        self._remaining: int | None = 0  # of the body; None if its length is unknown
         self.broken = False  # the rest of the client's bytes cannot be parsed
 
     # Receiving
@@ -64,13 +64,13 @@ class Framing:
             raise _error(error) from None
         if isinstance(event, h11.Data):
             data = bytes(event.data)
-            if self._left is not None:
-                self._left -= len(data)
+            if self._remaining is not None:
+                self._remaining -= len(data)
             return data
         if event is h11.NEED_DATA:
             return Mark.NEEDS_MORE
         if isinstance(event, h11.EndOfMessage):
-            self._left = 0
+            self._remaining = 0
             return Mark.END
         return Mark.GONE if isinstance(event, h11.ConnectionClosed) else Mark.PAUSED
 
@@ -80,9 +80,9 @@ class Framing:
         return bool(self._h11.trailing_data[0])
 
     @property
-    def left(self) -> int | None:
+    def remaining(self) -> int | None:
         """The bytes of the body that have not come; None if the client did not send a length."""
-        return self._left
+        return self._remaining
 
     @property
     def whole(self) -> bool:
@@ -161,7 +161,7 @@ class Framing:
             self.broken = True
             raise problem
         self._head_only = event.method == b"HEAD"
-        self._left = None if codings else int(lengths[0].partition(",")[0]) if lengths else 0
+        self._remaining = None if codings else int(lengths[0].partition(",")[0]) if lengths else 0
         return Head(event.method.decode("ascii"), event.target.decode("ascii"), version, headers)
 
 

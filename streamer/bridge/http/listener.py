@@ -145,8 +145,8 @@ class Listener:
             return
         settings: dict[str, Any] = {}
         if self._certificate is not None:
-            left = max(deadline - self._loop.time(), _SHORTEST_WAIT_S)
-            settings = {"ssl": self._certificate.context, "ssl_handshake_timeout": left}
+            remaining = max(deadline - self._loop.time(), _SHORTEST_WAIT_S)
+            settings = {"ssl": self._certificate.context, "ssl_handshake_timeout": remaining}
         try:
             await self._loop.connect_accepted_socket(lambda: connection, client, **settings)
         except OSError as error:

@@ -58,8 +58,8 @@ class LogWriter(logging.Handler):
         """Wait until all lines are written, but at most FLUSH_LIMIT_S."""
         deadline = time.monotonic() + FLUSH_LIMIT_S
         with self._changed:
-            while self._waiting and (left := deadline - time.monotonic()) > 0:
-                self._changed.wait(left)
+            while self._waiting and (remaining := deadline - time.monotonic()) > 0:
+                self._changed.wait(remaining)
 
     def _line(self, record: logging.LogRecord) -> bytes:
         return f"{self.format(record)}\n".encode(errors="backslashreplace")

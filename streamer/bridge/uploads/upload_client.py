@@ -33,7 +33,7 @@ class UploadClient:
         self.problem: Problem | None = None
         self._decoding = decoding
         self._greeting = start
-        self._left = round(longest_s * SAMPLE_RATE) * 2 * channels  # bytes
+        self._remaining = round(longest_s * SAMPLE_RATE) * 2 * channels  # bytes
         self._longest_s = longest_s
         self._stopped = False
         self._closing: asyncio.Task[None] | None = None
@@ -99,8 +99,8 @@ class UploadClient:
         if not self._stopped and not self._over.is_set():
             frame = await self._decoding.next()
             if isinstance(frame, Samples) and self.problem is None:
-                self._left -= len(frame.pcm)
-                if self._left >= 0:
+                self._remaining -= len(frame.pcm)
+                if self._remaining >= 0:
                     return frame.pcm
                 self.fail(too_long(self._longest_s))
             elif isinstance(frame, DecoderProblem):

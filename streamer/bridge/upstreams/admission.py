@@ -153,9 +153,9 @@ class Admission:
         # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
         room = self._bound(sum(each.room for each in pools), self._models.default.room)
-        left = min(most, room) - self._in_use
-        free = max(0, min(left, pool.free))
-        if not free and left > 0:
+        available = min(most, room) - self._in_use
+        free = max(0, min(available, pool.free))
+        if not free and available > 0:
             raise Refused("full", f"All sessions of the model {name!r} are taken; try again when one has ended.")
         if not free:
             raise Refused("full", f"{_all_taken(most)}; try again when one has ended.")

@@ -51,8 +51,8 @@ class Patience:
         try:
             yield
         finally:
-            left = self._under_way_s - audio_s
-            self._under_way_s = left if left > 0.001 else 0.0  # sums of fractions are not exact
+            remaining = self._under_way_s - audio_s
+            self._under_way_s = remaining if remaining > 0.001 else 0.0  # sums of fractions are not exact
 
     def note(self, seconds: float, now: float, audio_s: float = 0.0) -> None:
         """Note the time of an answer to a request with this audio, inside its work() block."""

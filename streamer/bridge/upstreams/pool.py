@@ -107,7 +107,7 @@ class UpstreamPool:
     @property
     def whole(self) -> bool:
         """Whether an upstream is well, with all of its instances."""
-        return any(upstream.well and not upstream.limps for upstream in self._present)
+        return any(upstream.well and not upstream.has_dead_instances for upstream in self._present)
 
     @property
     def most(self) -> int:
@@ -133,7 +133,11 @@ class UpstreamPool:
     @property
     def ready_upstreams(self) -> set[Supervisor]:
         """The Tritons where every instance of the model passed a probe a moment ago."""
-        return {supervisor for supervisor, upstream in self._upstreams.items() if upstream.ready and not upstream.limps}
+        return {
+            supervisor
+            for supervisor, upstream in self._upstreams.items()
+            if upstream.ready and not upstream.has_dead_instances
+        }
 
     @property
     def held(self) -> dict[str, int]:

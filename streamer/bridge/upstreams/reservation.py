@@ -52,7 +52,7 @@ class Reservation:
     def leaving(self) -> bool:
         """Whether the stream must move to another slot as soon as it can, and there is one."""
         upstream = self._upstream
-        return upstream.sheds(self) or (upstream.retiring and self._choose(upstream) is not None)
+        return upstream.must_move(self) or (upstream.retiring and self._choose(upstream) is not None)
 
     async def begin(self, options: Mapping[str, Any]) -> list[ModelEvent]:
         """Start a sequence and return its first events. Raise LinkError if that fails.
@@ -75,7 +75,7 @@ class Reservation:
         # Closing a link ends its sequences. To the caller this must look like a lost connection, not like a mistake.
         if not link.alive:
             raise ConnectionLost("the link was closed")
-        if upstream.overstays(self):
+        if upstream.is_overdue(self):
             raise ConnectionLost("its instance is being removed")
         sent_at, patience, audio_s = time.monotonic(), upstream.patience, len(audio) / BYTES_PER_S
         opening = self._states.now is not SlotState.ACCEPTED and not (audio or flush or end)

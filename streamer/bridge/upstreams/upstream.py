@@ -42,7 +42,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
 # Sessions wait for a lost upstream, but only for a while. So at first it is tried more often.
 EAGER_S, EAGER_PAUSE_S = 30.0, 2.0
 # If an instance is dead while others have sessions, mending waits for this time, because it ends their sequences.
-LIMP_LIMIT_S = 300.0
+DEAD_LIMIT_S = 300.0
 # The time for the model to end sequences whose last answer nobody awaits.
 ENDING_S = 0.5
 
@@ -83,7 +83,7 @@ class Upstream:
         self._health = States("health", Health.AWAY, TRANSITIONS, triton=name, model=model)
         self._link: Link | None = None
         self._open_model: OpenModel | None = None  # since the last opening
-        self._opening = OpeningFailures()
+        self._opening_failures = OpeningFailures()
         self._holders = Places()
         self.openings = Openings()  # of sequences
         self._doubts = Doubts()
@@ -120,14 +120,14 @@ class Upstream:
         return self.well and self._open_model is not None and self._open_model.probe.ready
 
     @property
-    def limps(self) -> bool:
+    def has_dead_instances(self) -> bool:
         """Whether some instances of its model are dead, so that it has only the slots of the others."""
         return self._open_model is not None and bool(self._open_model.instances.dead)
 
     @property
     def must_choose(self) -> bool:
         """Whether a new sequence must avoid some instances, because they are dead or will be removed."""
-        return self.limps or (self._open_model is not None and self._open_model.instances.any_leaving)
+        return self.has_dead_instances or (self._open_model is not None and self._open_model.instances.any_leaving)
 
     def avoids(self, instance: str) -> bool:
         """Return whether new sequences should avoid an instance, because it will be removed."""
@@ -158,11 +158,11 @@ class Upstream:
         """Note the instance of the sequence in a slot."""
         self._holders.note_instance(holder, instance)
 
-    def sheds(self, holder: object) -> bool:
+    def must_move(self, holder: object) -> bool:
         """Return whether the holder's sequence must move, because its instance goes and others here have room."""
         return self.well and self._leaves_at(holder) is not None and self.in_use <= self.most
 
-    def overstays(self, holder: object) -> bool:
+    def is_overdue(self, holder: object) -> bool:
         """Return whether the holder's sequence is still at an instance that it should have left."""
         until = self._leaves_at(holder)
         return until is not None and time.monotonic() > until
@@ -271,7 +271,7 @@ class Upstream:
             trial, started = Probe(link, size.probes), time.monotonic()
             if not await trial.probe(probe.FIRST_ANSWER_LIMIT_S):
                 assert trial.failure is not None
-                if self._opening.need_reload(trial.failure, started, time.monotonic()):
+                if self._opening_failures.need_reload(trial.failure, started, time.monotonic()):
                     self._worsen(Health.BROKEN)
                 raise TritonError(f"the model {self.model} does not answer: {trial.failure}")
             if self.retiring:
@@ -281,7 +281,7 @@ class Upstream:
             await link.close(CLOSE_LIMIT_S)
             raise
         self._link, self._open_model = link, OpenModel(address, trial, size.instances, size.slots)
-        self._opening = OpeningFailures()
+        self._opening_failures = OpeningFailures()
         audio_s = probe.AUDIO_S * size.probes
         with self.patience.work(audio_s, started):
             self.patience.note(time.monotonic() - started, time.monotonic(), audio_s)
@@ -336,7 +336,7 @@ class Upstream:
                     await asyncio.wait_for(self._doubts.raised.wait(), probe.EVERY_S)
                 if not self.well:
                     break
-                if self._doubts.raised.is_set() and not self.limps and self._doubts.again():
+                if self._doubts.raised.is_set() and not self.has_dead_instances and self._doubts.again():
                     self._worsen(Health.ILL)
                     break
                 if not await self._probe_passes() or self._should_mend_instances():
@@ -388,14 +388,14 @@ class Upstream:
         return False
 
     def _should_mend_instances(self) -> bool:
-        """Return whether to mend dead instances now: if there are no sessions, or after LIMP_LIMIT_S."""
+        """Return whether to mend dead instances now: if there are no sessions, or after DEAD_LIMIT_S."""
         open_model, now = self._open_model, time.monotonic()
-        if open_model is None or not self.limps:
+        if open_model is None or not self.has_dead_instances:
             return False
         if open_model.instances.dead_since is None:
             open_model.instances.dead_since = now
             log.warning("instance dead", triton=self.name, model=self.model, instance=min(open_model.instances.dead))
-        if self._holders and now - open_model.instances.dead_since <= LIMP_LIMIT_S:
+        if self._holders and now - open_model.instances.dead_since <= DEAD_LIMIT_S:
             return False
         self._worsen(Health.BROKEN)
         return True

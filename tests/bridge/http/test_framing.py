@@ -135,15 +135,15 @@ def test_what_is_left_of_a_body() -> None:
     framing = Framing()
     framing.feed(POST + b"Expect: 100-continue\r\nContent-Length: 7\r\n\r\n")
     framing.next()
-    assert (framing.left, framing.awaits_consent, framing.whole) == (7, True, False)
+    assert (framing.remaining, framing.awaits_consent, framing.whole) == (7, True, False)
     assert framing.consent() == b"HTTP/1.1 100 Continue\r\n\r\n"
     framing.feed(b"abc")
     assert framing.next() == b"abc"
-    assert (framing.left, framing.awaits_consent) == (4, False)
+    assert (framing.remaining, framing.awaits_consent) == (4, False)
     framing = Framing()
     framing.feed(CHUNKED)
     framing.next()
-    assert framing.left is None
+    assert framing.remaining is None
 
 
 def test_head() -> None:
