@@ -124,8 +124,8 @@ class SessionDriver:
                 try:
                     frame = await connection.receive()
                 except ConnectionEnded:
-                    mine = self._connection is connection
-                    if not (mine and connection.unintelligible and session.disregard()):
+                    current = self._connection is connection
+                    if not (current and connection.unintelligible and session.disregard()):
                         raise
                     connection.ignore_rest()
                     self._signal()

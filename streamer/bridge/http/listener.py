@@ -51,7 +51,7 @@ class Listener:
         self._terms = terms
         self._certificate = certificate
         self._on_accept_failure = on_accept_failure
-        self._announcing = header_proxies or Proxies()
+        self._header_proxies = header_proxies or Proxies()
         self._sockets: list[socket.socket] = []
         self._pauses: set[asyncio.TimerHandle] = set()
         self._logged_at: dict[str, float] = {}
@@ -141,7 +141,7 @@ class Listener:
     async def _serve(self, client: socket.socket, connection: Connection) -> None:
         assert self._loop is not None
         deadline = self._loop.time() + self._terms.head_limit_s
-        if self._announcing.trusts(connection.peer) and not await self._read_proxy_header(client, connection):
+        if self._header_proxies.trusts(connection.peer) and not await self._read_proxy_header(client, connection):
             return
         settings: dict[str, Any] = {}
         if self._certificate is not None:
