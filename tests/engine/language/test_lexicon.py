@@ -20,21 +20,21 @@ def spoken(seed: int, words: int = 300) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def child(lexicon: Lexicon, here: int, unit: int) -> int:
-    """The child of a node by this unit, or NO_NODE."""
-    found = int(lexicon.base[here]) + unit
-    return found if int(lexicon.parent[found]) == here else NO_NODE
+    """Return the child of a node by this unit, or NO_NODE."""
+    place = int(lexicon.base[here]) + unit
+    return place if int(lexicon.parent[place]) == here else NO_NODE
 
 
 def node(lexicon: Lexicon, units: tuple[int, ...]) -> int:
     """Return the node that these units lead to."""
-    found = torch.tensor(ROOT)
+    place = ROOT
     for unit in units:
-        found = child(lexicon, found, unit)
-    return found
+        place = child(lexicon, place, unit)
+    return place
 
 
 def ending(lexicon: Lexicon, here: int) -> list[int]:
-    """The words that end at a node, in their order."""
+    """Return the words that end at a node, in their order."""
     words: list[int] = lexicon.words[lexicon.first[here] : lexicon.first[here + 1]].tolist()
     return words
 
@@ -73,7 +73,7 @@ def test_the_likeliest_word_ahead_is_known() -> None:
         -2.0,
         -1.0,
     ]
-    assert lexicon.ending(node(lexicon, (2, 5))) == [4, 3]
+    assert ending(lexicon, node(lexicon, (2, 5))) == [4, 3]
 
 
 def test_a_file_keeps_everything(tmp_path: Path) -> None:
