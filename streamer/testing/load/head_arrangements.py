@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.testing.load.message_cost import SAMPLES
 from streamer.triton import MODEL
 from streamer.triton.link import Link, LinkError
 from streamer.triton.model_config import CONFIG, config_text, configured, model_config
@@ -24,6 +23,7 @@ FUSED, ROUTER, DIRECT, SCRIPTED = MODEL, "asr_heads", "asr_direct", "asr_scripte
 ARRANGEMENTS = (FUSED, ROUTER, DIRECT, SCRIPTED)
 NAMES = {FUSED: "fused", ROUTER: "router", DIRECT: "direct", SCRIPTED: "scripted"}
 HEADS = ("activity_head", "transcript_head")
+SAMPLES = 5120  # 320 ms
 PATIENCE_S = 20.0  # for an answer; a scripted model may hang
 START_S = 180.0  # of a Triton with so many processes on a busy machine
 _SCRIPT = """
