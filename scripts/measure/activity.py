@@ -7,9 +7,6 @@ noise is that which scripts/train/train_activity.py does not use, the synthetic 
 is dev with pauses of 1.2 to 5 s. FOLDER may have recordings of further sounds, with a folder for each kind. Recordings
 shorter than 2 s are played one after another with the rhythm of typing. The delay of a start is measured in pieces of a
 quarter of a step, as the bridge sends the audio while nobody speaks.
-
-With --silero FOLDER, silero-vad is measured on the same sounds instead, in its own windows of 32 ms. Install it with
-`pip install --no-deps --target FOLDER silero-vad==6.2.3`.
 """
 
 from __future__ import annotations
@@ -27,14 +24,12 @@ from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.measured_audio import CONDITIONS, STREAM_SECONDS, sounds
 from streamer.training.activity.measurement import (
     MeasuredDetector,
-    OurDetector,
     opening_table,
     openings,
     start_table,
     starts,
 )
 from streamer.training.activity.speech_events import ActivityModel
-from streamer.training.comparison.silero import Silero, SileroError
 from streamer.training.data.corpus import Corpus, CorpusError
 
 
@@ -46,7 +41,6 @@ def main() -> int:
     parser.add_argument("--sounds", type=Path, help="folder of recorded sounds, with a folder for each kind")
     parser.add_argument("--minutes", type=float, default=9.0, help="minutes for each kind of sound and speech")
     parser.add_argument("--step-ms", type=int, choices=ActivityModel.step_ms, default=320)
-    parser.add_argument("--silero", type=Path, metavar="FOLDER", help="measure the silero-vad in this folder instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -55,15 +49,14 @@ def main() -> int:
         if head is None:
             raise BundleError(f"{options.bundle} has no activity.pt: run scripts/train/train_activity.py first")
         head.eval().requires_grad_(False)
-        ours = OurDetector(head, options.step_ms)
-        detector: MeasuredDetector = Silero(options.silero) if options.silero else ours
+        detector = MeasuredDetector(head, options.step_ms)
         noise, speech = Corpus(options.work, "noise"), AlignedSpeech.read(options.work, "dev")
         streams = max(1, round(options.minutes * 60 / STREAM_SECONDS))
         quiet = [openings(detector, kind, sound) for kind, sound in sounds(noise, options.sounds, streams)]
         print(opening_table(quiet), flush=True)
         spoken = [starts(detector, speech, noise, condition, streams) for condition in CONDITIONS]
         print(start_table(spoken))
-    except (BundleError, CorpusError, OSError, SileroError) as error:
+    except (BundleError, CorpusError, OSError) as error:
         print(f"measure_activity: {error}", file=sys.stderr)
         return 1
     if options.json:

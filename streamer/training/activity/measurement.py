@@ -1,14 +1,12 @@
 """Measures the detection of activity: false starts on other sounds, and speech events compared with the alignment.
 
-The recogniser runs without words, so that only the events of activity are measured. Another detector can be measured on
-the same sounds.
+The recogniser runs without words, so that only the events of activity are measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -36,7 +34,7 @@ class Openings:
     minutes: float
     openings: int
     an_hour: float
-    heard_percent: float | None  # pieces of 5 s in which words would be shown if any were found
+    heard_percent: float  # pieces of 5 s in which words would be shown if the recogniser found any
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Starts:
     condition: str
     starts: int
     missed_starts_percent: float
-    unheard_percent: float | None  # no part was similar enough to speech for its words to be shown
+    unheard_percent: float  # no part was similar enough to speech for its words to be shown
     open_before_percent: float  # activity had already begun: noise, breath, or a missed end before
     delay_ms_median: float
     delay_ms_p90: float
@@ -58,45 +56,34 @@ class Starts:
     false_starts_an_hour: float
 
 
-class OurDetector:
+class MeasuredDetector:
     """An activity network, in a recogniser with steps of this length."""
 
     def __init__(self, head: ActivityNetwork, step_ms: int) -> None:
         self._head, self._step_ms = head, step_ms
 
     def events(self, recordings: Sequence[Samples]) -> list[list[SpeechEvent]]:
-        """The speech events of these recordings."""
+        """Return the speech events of each recording."""
         return speech_events(self._head, recordings, self._step_ms)
 
-    def told(self, recording: Samples) -> list[float] | None:
-        """The probability of speech in each frame."""
-        found: list[float] = self._head(_energies(recording))[0, :, 0].exp().tolist()
-        return found
-
-
-class MeasuredDetector(Protocol):
-    """What is measured."""
-
-    def events(self, recordings: Sequence[Samples]) -> list[list[SpeechEvent]]:
-        """The speech events of these recordings."""
-
-    def told(self, recording: Samples) -> list[float] | None:
-        """The probability of speech in each frame; None if it decides nothing about words."""
+    def probabilities(self, recording: Samples) -> list[float]:
+        """Return the probability of speech in each frame."""
+        return list[float](self._head(_energies(recording))[0, :, 0].exp().tolist())
 
 
 def openings(detector: MeasuredDetector, kind: str, recordings: Sequence[Samples]) -> Openings:
     """Count how often sounds other than speech cause a start of speech."""
-    found = sum(event.state == "start" for events in detector.events(recordings) for event in events)
+    false_starts = sum(event.state == "start" for events in detector.events(recordings) for event in events)
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
     size = PIECE_SECONDS * SAMPLE_RATE
     pieces = [recording[start : start + size] for recording in recordings for start in range(0, len(recording), size)]
-    heard = [heard_in(told) for told in map(detector.told, pieces) if told is not None]
-    percent = round(100 * sum(heard) / len(pieces), 1) if heard else None
-    return Openings(kind, round(minutes, 1), found, round(60 * found / minutes, 1), percent)
+    audible = sum(words_shown(detector.probabilities(piece)) for piece in pieces)
+    percent = round(100 * audible / len(pieces), 1)
+    return Openings(kind, round(minutes, 1), false_starts, round(60 * false_starts / minutes, 1), percent)
 
 
-def heard_in(probabilities: Sequence[float]) -> bool:
-    """Whether words found there would be shown."""
+def words_shown(probabilities: Sequence[float]) -> bool:
+    """Return whether the recogniser would show words that it found in these frames."""
     track = ActivityTracker(ActivityRule())
     track.read(probabilities)
     return track.opened
@@ -106,20 +93,17 @@ def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, con
     """Compare speech events with the alignment, under a condition."""
     rng = np.random.default_rng(MEASURING_SEED)
     background = BackgroundSounds(noise, MEASURING_SEED, 4, CLIP_SECONDS * SAMPLE_RATE, measuring=True)
-    recordings, truths = zip(
-        *(conversation(rng, speech, background, condition) for _ in range(streams)), strict=True
-    )  # fmt: skip
-    number, missed, before, open_behind, false = 0, 0, 0, 0, 0
-    unheard: list[bool] = []
+    conversations = [conversation(rng, speech, background, condition) for _ in range(streams)]
+    recordings, truths = zip(*conversations, strict=True)
+    number = missed = unheard = before = open_behind = false = 0
     delays, errors, end_errors = [], [], []
     for recording, events, truth in zip(recordings, detector.events(recordings), truths, strict=True):
-        told = detector.told(recording)
+        probabilities = detector.probabilities(recording)
         opened = list(zip(events[::2], events[1::2], strict=True))  # the end of the audio is an end of speech, too
         false += sum(all(end.at_ms < a or start.at_ms > b for a, b in truth) for start, end in opened)
         for start, end in truth:
             number += 1
-            if told is not None:
-                unheard.append(not heard_in(told[start // 40 : end // 40 + 5]))
+            unheard += not words_shown(probabilities[start // 40 : end // 40 + 5])
             over = [pair for pair in opened if pair[0].at_ms <= end and pair[1].at_ms >= start]
             if not over:
                 missed += 1
@@ -136,13 +120,20 @@ def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, con
     hours = sum(map(len, recordings)) / SAMPLE_RATE / 3600
     delay, error = np.array(delays or [np.nan]), np.array(errors or [np.nan])
     return Starts(
-        condition, number, round(100 * missed / number, 1),
-        round(100 * sum(unheard) / number, 1) if unheard else None,
-        round(100 * before / number, 1),
-        float(np.median(delay)), float(np.percentile(delay, 90)),
-        float(np.median(error)), float(np.percentile(error, 10)), float(np.percentile(error, 90)),
-        round(100 * open_behind / number, 1), float(np.median(end_errors or [np.nan])), round(false / hours, 1),
-    )  # fmt: skip
+        condition=condition,
+        starts=number,
+        missed_starts_percent=round(100 * missed / number, 1),
+        unheard_percent=round(100 * unheard / number, 1),
+        open_before_percent=round(100 * before / number, 1),
+        delay_ms_median=float(np.median(delay)),
+        delay_ms_p90=float(np.percentile(delay, 90)),
+        error_ms_median=float(np.median(error)),
+        error_ms_p10=float(np.percentile(error, 10)),
+        error_ms_p90=float(np.percentile(error, 90)),
+        open_behind_percent=round(100 * open_behind / number, 1),
+        end_error_ms_median=float(np.median(end_errors or [np.nan])),
+        false_starts_an_hour=round(false / hours, 1),
+    )
 
 
 def _energies(samples: Samples) -> Tensor:
@@ -158,7 +149,7 @@ def opening_table(rows: Sequence[Openings]) -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row.kind} | {row.minutes:.0f} | {row.openings} | {row.an_hour:.1f} | {_percent(row.heard_percent)} |"
+        f"| {row.kind} | {row.minutes:.0f} | {row.openings} | {row.an_hour:.1f} | {row.heard_percent:.1f} % |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"
@@ -172,7 +163,7 @@ def start_table(rows: Sequence[Starts]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row.condition} | {row.starts} | {row.missed_starts_percent:.1f} % | {_percent(row.unheard_percent)} "
+        f"| {row.condition} | {row.starts} | {row.missed_starts_percent:.1f} % | {row.unheard_percent:.1f} % "
         f"| {row.open_before_percent:.1f} % "
         f"| {row.delay_ms_median:.0f} / {row.delay_ms_p90:.0f} ms "
         f"| {row.error_ms_median:+.0f} ({row.error_ms_p10:+.0f} to {row.error_ms_p90:+.0f}) ms "
@@ -180,7 +171,3 @@ def start_table(rows: Sequence[Starts]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} %"

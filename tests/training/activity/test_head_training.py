@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from streamer.training.activity.head_training import train
-from streamer.training.activity.measurement import OurDetector, openings
+from streamer.training.activity.measurement import MeasuredDetector, openings
 from streamer.training.activity.speech_events import speech_events
 from tests.training.activity.prepared_tones import example_source
 
@@ -18,7 +18,7 @@ def test_a_head_learns_and_is_measured(work: Path) -> None:
     torch.set_num_threads(1)
     head = train(example_source(work), 0.01, 2, 4e-3, 1, print).requires_grad_(False)
     assert head.mean.any()
-    quiet = openings(OurDetector(head, 320), "zeros", [np.zeros(16000 * 6, np.int16)] * 2)
+    quiet = openings(MeasuredDetector(head, 320), "zeros", [np.zeros(16000 * 6, np.int16)] * 2)
     assert quiet.minutes == 0.2
     events = speech_events(head, [np.zeros(16000, np.int16)], 320)
     assert len(events) == 1
