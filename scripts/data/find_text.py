@@ -45,9 +45,12 @@ def main() -> int:
     parser.add_argument("--name", default="clips", help="name of the prepared set and corpora (default: clips)")
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
     parser.add_argument(
-        "--surer-than", type=float, default=Thresholds.heard, metavar="SUM",
+        "--surer-than",
+        type=float,
+        default=Thresholds.heard,
+        metavar="SUM",
         help=f"least sureness of recognised words that become a text (default: {Thresholds.heard})",
-    )  # fmt: skip
+    )
     parser.add_argument("--beam", type=int, default=96, help="beam size of the search (default: 96)")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()

@@ -48,8 +48,12 @@ def main() -> None:
         theirs = cost_of_reference(options.folder, speech, number)
         cells = (
             f"{number}",
-            *(f"{1000 * ours.whole:.0f}", f"{1000 * ours.bridge:.1f}", f"{ours.memory / 1e6:.0f}"),
-            *(f"{1000 * theirs.whole:.0f}", f"{theirs.memory / 1e6:.0f}", f"{ours.whole / theirs.whole:.2f}"),
+            f"{1000 * ours.whole:.0f}",
+            f"{1000 * ours.bridge:.1f}",
+            f"{ours.memory / 1e6:.0f}",
+            f"{1000 * theirs.whole:.0f}",
+            f"{theirs.memory / 1e6:.0f}",
+            f"{ours.whole / theirs.whole:.2f}",
         )
         print("| " + " | ".join(cells) + " |", flush=True)
 
@@ -62,9 +66,12 @@ def compare_engine(folder: Path, speech: Speech, streams: Sequence[int], rounds:
         found = cost_of_engine(folder, speech, number, rounds)
         cells = (
             f"{number}",
-            *(f"{1000 * found.engine:.0f}", f"{found.engine_steps}"),
-            *(f"{1000 * found.reference:.0f}", f"{found.reference_steps}"),
-            *(f"{found.ratio:.2f}", f"{found.step_ratio:.2f}"),
+            f"{1000 * found.engine:.0f}",
+            f"{found.engine_steps}",
+            f"{1000 * found.reference:.0f}",
+            f"{found.reference_steps}",
+            f"{found.ratio:.2f}",
+            f"{found.step_ratio:.2f}",
         )
         print("| " + " | ".join(cells) + " |", flush=True)
 

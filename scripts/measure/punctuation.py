@@ -128,8 +128,10 @@ def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]
     times = np.array([delay.ms for delay in delays])
     median, slow = np.percentile(times, [50, 90])
     words = np.mean([delay.words for delay in delays])
-    print(f"\ndelay of settled words: {words:.1f} words, {times.mean():.0f} ms on average, "
-          f"median {median:.0f}, 90 % {slow:.0f} ms")  # fmt: skip
+    print(
+        f"\ndelay of settled words: {words:.1f} words, {times.mean():.0f} ms on average, "
+        f"median {median:.0f}, 90 % {slow:.0f} ms"
+    )
 
 
 def print_costs(model: PunctuationModel, heard: HeardRecordings, seconds: float) -> None:

@@ -25,9 +25,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path, help="the bundle or file to write")
     parser.add_argument(
-        "models", type=_with_share, nargs="+", metavar="MODEL:SHARE",
+        "models",
+        type=_with_share,
+        nargs="+",
+        metavar="MODEL:SHARE",
         help="bundles of acoustic models, or files of neural language models",
-    )  # fmt: skip
+    )
     options = parser.parse_args()
     paths, shares = zip(*options.models, strict=True)
     try:

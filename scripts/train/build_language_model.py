@@ -32,9 +32,11 @@ def main() -> int:
     parser.add_argument("--vocabulary", type=int, default=Recipe.vocabulary, help="the most words")
     parser.add_argument("--megabytes", type=float, default=Recipe.megabytes, help="the largest size of the file")
     parser.add_argument(
-        "--same-words", type=Path, metavar="FILE",
+        "--same-words",
+        type=Path,
+        metavar="FILE",
         help="take the words of this language model, so that its lexicon and its neural model still fit",
-    )  # fmt: skip
+    )
     parser.add_argument("--without-share-alike", action="store_true", help="leave out texts under share-alike licences")
     options = parser.parse_args()
     try:

@@ -64,9 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     new = parser.add_argument_group("a run")
     new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")
     new.add_argument(
-        "--grow", type=int, nargs=2, metavar=("TIMES", "NUMBERS"),
+        "--grow",
+        type=int,
+        nargs=2,
+        metavar=("TIMES", "NUMBERS"),
         help="make the model of --start larger: so many times its blocks, and feed-forward networks of so many numbers",
-    )  # fmt: skip
+    )
     new.add_argument("--size", choices=SIZES, default="small")
     new.add_argument("--seed", type=int, default=1)
     new.add_argument("--processes", type=int, help="number of processes (default: one per core; one on a GPU)")
@@ -84,9 +87,10 @@ def _parser() -> argparse.ArgumentParser:
         "--fall", type=float, default=Schedule.fall, help="share of the plan in which the learning rate falls"
     )
     plan.add_argument(
-        "--aligned-steps", type=int,
+        "--aligned-steps",
+        type=int,
         help="steps that learn labels of aligned frames, before CTC (default: 200; none with --start)",
-    )  # fmt: skip
+    )
     plan.add_argument(
         "--crf-from", type=int, metavar="STEP", help="the phones' head learns with CTC-CRF from this step on"
     )
@@ -98,25 +102,40 @@ def _parser() -> argparse.ArgumentParser:
         "--conditions", choices=CONDITIONS, default=Run.conditions, help="how strongly the audio is changed"
     )
     plan.add_argument(
-        "--usual-last", type=float, default=Schedule.usual_last, metavar="SHARE",
+        "--usual-last",
+        type=float,
+        default=Schedule.usual_last,
+        metavar="SHARE",
         help="share of the plan, at its end, with usual conditions",
-    )  # fmt: skip
+    )
     plan.add_argument(
-        "--dropout", type=float, default=Run.dropout, metavar="SHARE",
+        "--dropout",
+        type=float,
+        default=Run.dropout,
+        metavar="SHARE",
         help="the share of the numbers that parts of the encoder leave out, against learning by heart (0.1)",
-    )  # fmt: skip
+    )
     plan.add_argument(
-        "--repeat", type=_repeated, nargs="+", default=[], metavar="CORPUS=TIMES",
+        "--repeat",
+        type=_repeated,
+        nargs="+",
+        default=[],
+        metavar="CORPUS=TIMES",
         help="how often an epoch has the recordings of a corpus (default: once)",
-    )  # fmt: skip
+    )
     plan.add_argument(
-        "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
+        "--consistency",
+        type=float,
+        default=Schedule.consistency,
+        metavar="WEIGHT",
         help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
-    )  # fmt: skip
+    )
     plan.add_argument(
-        "--teacher", type=Path, metavar="BUNDLE",
+        "--teacher",
+        type=Path,
+        metavar="BUNDLE",
         help="a model to learn from, beside the transcripts; it may be RUN/averaged of a run that goes on meanwhile",
-    )  # fmt: skip
+    )
     plan.add_argument("--taught", type=float, default=Run.taught, metavar="WEIGHT", help="the weight of that")
     crf = parser.add_argument_group("CTC-CRF")
     crf.add_argument(
@@ -124,9 +143,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="order of the phone n-gram")
     crf.add_argument(
-        "--phone-text", type=Path, nargs="+", default=[], metavar="FILE",
+        "--phone-text",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
         help="written text whose phones are counted too, a paragraph a line (default: only the transcripts)",
-    )  # fmt: skip
+    )
     crf.add_argument("--free-boundary", action="store_true", help="leave the boundary after words out of the n-gram")
     crf.add_argument(
         "--crf-middle", action="store_true", help="the head in the middle of the encoder also learns with CTC-CRF"

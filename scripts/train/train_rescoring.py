@@ -42,22 +42,36 @@ def main() -> int:
     parser.add_argument("--vector", type=int, help=f"numbers for each word ({vector})")
     parser.add_argument("--memory", type=int, help=f"numbers that it remembers ({memory})")
     parser.add_argument(
-        "--dropout", type=float, default=NeuralRecipe.dropout, help="share of the numbers left out at random",
-    )  # fmt: skip
+        "--dropout",
+        type=float,
+        default=NeuralRecipe.dropout,
+        help="share of the numbers left out at random",
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=NeuralRecipe.seed)
     parser.add_argument(
-        "--start", type=Path, metavar="FILE",
+        "--start",
+        type=Path,
+        metavar="FILE",
         help="go on with the training of this model, at half rate; or make it larger first, if larger sizes are given",
-    )  # fmt: skip
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
         recipe = NeuralRecipe(
-            options.archives, options.dev, options.train, options.minutes, options.batches,
-            options.words, options.vector, options.memory, options.seed, options.dropout, options.start,
+            options.archives,
+            options.dev,
+            options.train,
+            options.minutes,
+            options.batches,
+            options.words,
+            options.vector,
+            options.memory,
+            options.seed,
+            options.dropout,
+            options.start,
             options.device,
-        )  # fmt: skip
+        )
         output = options.output or options.bundle / NEURAL_FILE
         train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))
     except (CorpusError, ModelFileError, OSError, ValueError) as error:

@@ -115,6 +115,9 @@ class ExactTranscript(TranscriptModel):
         frames = ExactFrames()
         acoustics = WithoutDetector(cast("FrameHeads", frames))
         return Recogniser(
-            frames, searches(instance.slots), slots=instance.slots, acoustics=acoustics,
+            frames,
+            searches(instance.slots),
+            slots=instance.slots,
+            acoustics=acoustics,
             idle_limit_s=instance.idle_limit_s,
-        )  # fmt: skip
+        )

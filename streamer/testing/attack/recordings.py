@@ -29,9 +29,22 @@ FORM: Final = f"Content-Type: multipart/form-data; boundary={BOUNDARY}"
 NO_FORM: Final = "X: y"
 # Formats that libsndfile or ffmpeg read: what comes behind these beginnings is random.
 _BEGINNINGS: Final = (
-    *(b"RIFF\xff\xff\xff\xffWAVE", b"RF64\xff\xff\xff\xffWAVE", b"fLaC", b"OggS", b"ID3\x04\0\0\x7f\x7f\x7f\x7f"),
-    *(b"FORM\0\0\0\0AIFF", b".snd", b"caff", b"\x1aE\xdf\xa3", b"\0\0\0\x20ftypisom", b"FLV\x01", b"#!AMR\n"),
-    *(b"\xff\xfb\x90\x64", b"\xff\xf1\x50\x80", b"#EXTM3U\n/etc/passwd\n", b"ffconcat version 1.0\nfile /etc/passwd\n"),
+    b"RIFF\xff\xff\xff\xffWAVE",
+    b"RF64\xff\xff\xff\xffWAVE",
+    b"fLaC",
+    b"OggS",
+    b"ID3\x04\0\0\x7f\x7f\x7f\x7f",
+    b"FORM\0\0\0\0AIFF",
+    b".snd",
+    b"caff",
+    b"\x1aE\xdf\xa3",
+    b"\0\0\0\x20ftypisom",
+    b"FLV\x01",
+    b"#!AMR\n",
+    b"\xff\xfb\x90\x64",
+    b"\xff\xf1\x50\x80",
+    b"#EXTM3U\n/etc/passwd\n",
+    b"ffconcat version 1.0\nfile /etc/passwd\n",
 )
 
 

@@ -34,10 +34,17 @@ class Trainer:
     """Trains an acoustic model until its planned time is over, in any number of pieces."""
 
     def __init__(
-        self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
-        precision: torch.dtype, processes: ProcessGroup | None = None, losses: HeadLosses | None = None,
+        self,
+        model: AcousticModel,
+        batches: Batches,
+        augmentation: Augmentation,
+        schedule: Schedule,
+        seed: int,
+        precision: torch.dtype,
+        processes: ProcessGroup | None = None,
+        losses: HeadLosses | None = None,
         teacher: Teacher | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.processes = processes or ProcessGroup()
         self.model = model.train()
         self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -82,8 +89,15 @@ class Trainer:
                 figures = self._learn(batch)
                 self.step += 1
                 self.position += 1
-                note({**figures, "step": self.step, "epoch": self.epoch, "hours": self.audio_seconds / 3600,
-                      "minutes": self.trained_seconds / 60})  # fmt: skip
+                note(
+                    {
+                        **figures,
+                        "step": self.step,
+                        "epoch": self.epoch,
+                        "hours": self.audio_seconds / 3600,
+                        "minutes": self.trained_seconds / 60,
+                    }
+                )
                 # Everything that determines the schedule and the end must be the same for all processes.
                 told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
                 self.processes.add_up([told])

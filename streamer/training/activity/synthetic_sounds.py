@@ -136,8 +136,13 @@ def hum(rng: Generator, samples: int) -> Audio:
 
 
 KINDS: dict[str, Callable[[Generator, int], Audio]] = {
-    "music": music, "singing": singing, "keyboard": keyboard, "knocks": knocks, "signals": signals, "hum": hum,
-}  # fmt: skip
+    "music": music,
+    "singing": singing,
+    "keyboard": keyboard,
+    "knocks": knocks,
+    "signals": signals,
+    "hum": hum,
+}
 
 
 def reverberated(rng: Generator, audio: Audio, seconds: float) -> Audio:

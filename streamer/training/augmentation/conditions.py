@@ -26,11 +26,26 @@ class Conditions:
 CONDITIONS = {
     "usual": Conditions(),
     "hard": Conditions(
-        room=0.2, line=0.16, noise=0.45, synthetic_rooms=0.7, telephones=0.5,
-        widest_band=18, stretches=4, longest_share=0.08, longest_stretch=48,
+        room=0.2,
+        line=0.16,
+        noise=0.45,
+        synthetic_rooms=0.7,
+        telephones=0.5,
+        widest_band=18,
+        stretches=4,
+        longest_share=0.08,
+        longest_stretch=48,
     ),
     "varied": Conditions(
-        room=0.4, line=0.12, noise=0.4, synthetic_rooms=0.5, telephones=0.4, voices=0.6,
-        widest_band=18, stretches=4, longest_share=0.08, longest_stretch=48,
+        room=0.4,
+        line=0.12,
+        noise=0.4,
+        synthetic_rooms=0.5,
+        telephones=0.4,
+        voices=0.6,
+        widest_band=18,
+        stretches=4,
+        longest_share=0.08,
+        longest_stretch=48,
     ),
-}  # fmt: skip
+}

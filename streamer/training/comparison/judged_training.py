@@ -68,11 +68,14 @@ class Judge:
             tell(f"search tuned: {described(options)}")
         return [
             JudgedUtterance(
-                one.utterance.name, one.utterance.corpus, one.utterance.speaker,
-                units.errors(one.words, found), len(one.words),
+                one.utterance.name,
+                one.utterance.corpus,
+                one.utterance.speaker,
+                units.errors(one.words, found),
+                len(one.words),
             )
             for one, found in zip(judged_on, words(judged_on, options), strict=True)
-        ]  # fmt: skip
+        ]
 
 
 def write_judged(folder: Path, judged: Sequence[JudgedUtterance]) -> None:

@@ -28,10 +28,17 @@ class TrainingSetting:
     def run(self, work: Path, folder: Path, start: Path, steps: int, seed: int, processes: int | None) -> Run:
         """Return the run with this setting."""
         return Run(
-            work, folder, replace(self.schedule, steps=steps), seed=seed, batch_seconds=self.batch_seconds,
-            start=start, processes=processes, phone_model=self.phone_model, conditions=self.conditions,
+            work,
+            folder,
+            replace(self.schedule, steps=steps),
+            seed=seed,
+            batch_seconds=self.batch_seconds,
+            start=start,
+            processes=processes,
+            phone_model=self.phone_model,
+            conditions=self.conditions,
             dropout=self.dropout,
-        )  # fmt: skip
+        )
 
 
 def _crf(**changes: float) -> Schedule:

@@ -48,7 +48,7 @@ def degradations(noise: Corpus, rooms: Corpus) -> dict[str, Degradation]:
         "far": lambda audio, rng: with_noise(in_room(audio, rng) / 8, rng, recordings, 15),
         "quiet": lambda audio, _: audio * 10 ** (-40 / 20),
         "clipped": lambda audio, _: clipped(audio),
-    }  # fmt: skip
+    }
 
 
 def degrade(utterances: Sequence[Utterance], degradation: Degradation, folder: Path, name: str, seed: int) -> Path:

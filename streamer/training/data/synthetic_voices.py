@@ -29,9 +29,23 @@ PATIENCE_S = 60
 _ACCENTS = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-us-nyc", "en-029")
 # Variants that are clear enough: scripts/data/align_speech.py finds the words in at least half of the cases.
 _THROATS = (
-    "+f1", "+f2", "+f3", "+f4", "+f5", "+m1", "+m2", "+m5", "+m6", "+m8", "+klatt", "+klatt2", "+klatt3", "+klatt4",
-    "+john", "+steph",
-)  # fmt: skip
+    "+f1",
+    "+f2",
+    "+f3",
+    "+f4",
+    "+f5",
+    "+m1",
+    "+m2",
+    "+m5",
+    "+m6",
+    "+m8",
+    "+klatt",
+    "+klatt2",
+    "+klatt3",
+    "+klatt4",
+    "+john",
+    "+steph",
+)
 # awb_time says only times of day. kal is kal16 at 8 kHz.
 _FLITE = ("slt", "rms", "awb", "kal16")
 # RHVoice's evgeniy-eng and lyubov are only for non-commercial use.

@@ -76,12 +76,17 @@ class _Trained(nn.Module):
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """The weights as `KeywordNetwork` uses them."""
         layers: dict[str, nn.Linear | nn.Conv1d] = {
-            "projection": self.projection, "first": self.first, "second": self.second, "output": self.output,
-        }  # fmt: skip
+            "projection": self.projection,
+            "first": self.first,
+            "second": self.second,
+            "output": self.output,
+        }
         found = {name: _array(layer.weight).reshape(len(layer.weight), -1).T for name, layer in layers.items()}
-        return found | {f"{name}_bias": _array(layer.bias) for name, layer in layers.items()} | {
-            "score": _array(self.score)
-        }  # fmt: skip
+        return (
+            found
+            | {f"{name}_bias": _array(layer.bias) for name, layer in layers.items()}
+            | {"score": _array(self.score)}
+        )
 
 
 def train(

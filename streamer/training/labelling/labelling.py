@@ -41,9 +41,14 @@ class Sources:
 
 
 def label(
-    recordings: Path, work: Path, name: str, output: Path, sources: Sources, limits: Thresholds,
+    recordings: Path,
+    work: Path,
+    name: str,
+    output: Path,
+    sources: Sources,
+    limits: Thresholds,
     tell: Callable[[str], None],
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """Label a set that was prepared from a folder. Utterances with a label are written as a folder of given speech."""
     avoided = {" ".join(reference.words) for reference in read_transcripts(sources.dev)}
     known = KnownSentences(read_sentences(sources.sentences, avoided))

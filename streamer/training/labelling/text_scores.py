@@ -29,8 +29,12 @@ class TextScores:
         frames = len(emissions)
         losses = torch.nn.functional.ctc_loss(
             emissions.float().unsqueeze(1).expand(-1, len(texts), -1),
-            targets, torch.full((len(texts),), frames), lengths, blank=BLANK, reduction="none",
-        )  # fmt: skip
+            targets,
+            torch.full((len(texts),), frames),
+            lengths,
+            blank=BLANK,
+            reduction="none",
+        )
         return [-loss / frames for loss in losses.tolist()]
 
     def units(self, text: str) -> list[int]:

@@ -56,9 +56,13 @@ class BackOffModel:
     def keeping(self, bigrams: npt.NDArray[np.bool_], trigrams: npt.NDArray[np.bool_]) -> BackOffModel:
         """Return the model with only these n-grams."""
         return BackOffModel(
-            self.words, self.unigrams, self.bigrams[bigrams], self.bigram[bigrams],
-            self.trigrams[trigrams], self.trigram[trigrams],
-        )  # fmt: skip
+            self.words,
+            self.unigrams,
+            self.bigrams[bigrams],
+            self.bigram[bigrams],
+            self.trigrams[trigrams],
+            self.trigram[trigrams],
+        )
 
     def arpa(self) -> Iterator[str]:
         """Yield the lines of the model in the ARPA format, which other tools read."""

@@ -43,9 +43,16 @@ def estimate(counts: Counts, vocabulary: int) -> KneserNey:
     contexts, numbers = np.unique(counts.trigrams >> BITS, return_inverse=True)
     trigram_terms, totals, context_gammas = _discounted(counts.trigram_counts, numbers, len(contexts))
     return KneserNey(
-        unigrams, counts.bigrams, bigram_terms, bigram_gammas,
-        counts.trigrams, trigram_terms, contexts, context_gammas, totals,
-    )  # fmt: skip
+        unigrams,
+        counts.bigrams,
+        bigram_terms,
+        bigram_gammas,
+        counts.trigrams,
+        trigram_terms,
+        contexts,
+        context_gammas,
+        totals,
+    )
 
 
 def _suffixes(trigrams: Keys) -> Keys:

@@ -13,23 +13,61 @@ UNKNOWN = "<unk>"
 
 # Abbreviations and their words. A full stop after one of these does not end a sentence.
 _ABBREVIATIONS = {
-    "mr": "mister", "mrs": "missus", "dr": "doctor", "prof": "professor", "capt": "captain", "col": "colonel",
-    "gen": "general", "lt": "lieutenant", "sgt": "sergeant", "rev": "reverend", "hon": "honourable", "vs": "versus",
-    "esq": "esquire", "messrs": "messieurs", "etc": "et cetera", "jr": "junior", "sr": "senior", "st": "saint",
-    "mt": "mount", "ms": "ms",
-}  # fmt: skip
+    "mr": "mister",
+    "mrs": "missus",
+    "dr": "doctor",
+    "prof": "professor",
+    "capt": "captain",
+    "col": "colonel",
+    "gen": "general",
+    "lt": "lieutenant",
+    "sgt": "sergeant",
+    "rev": "reverend",
+    "hon": "honourable",
+    "vs": "versus",
+    "esq": "esquire",
+    "messrs": "messieurs",
+    "etc": "et cetera",
+    "jr": "junior",
+    "sr": "senior",
+    "st": "saint",
+    "mt": "mount",
+    "ms": "ms",
+}
 _SIGNS = {"&": "and", "%": "percent", "+": "plus", "°": "degrees"}
 _MONEY = {"$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros")}
 _ELIDED = frozenset({"em", "tis", "twas", "til", "cause", "twere", "twould", "twill", "bout", "round", "cos"})
 # Typographic signs, as the plain ones that they stand for.
 _LETTERS = str.maketrans(
     {
-        "\u2019": "'", "\u2018": "'", "`": "'", "\u00b4": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"',
-        "\u2014": " - ", "\u2013": " - ", "\u2026": " ... ", "\u00ad": "",
-        "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "ß": "ss", "ł": "l", "Ł": "L", "đ": "d",
-        "_": "", "*": " ", "=": " ", "|": " ", "~": " ",
+        "\u2019": "'",
+        "\u2018": "'",
+        "`": "'",
+        "\u00b4": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u201e": '"',
+        "\u2014": " - ",
+        "\u2013": " - ",
+        "\u2026": " ... ",
+        "\u00ad": "",
+        "æ": "ae",
+        "Æ": "Ae",
+        "œ": "oe",
+        "Œ": "Oe",
+        "ø": "o",
+        "Ø": "O",
+        "ß": "ss",
+        "ł": "l",
+        "Ł": "L",
+        "đ": "d",
+        "_": "",
+        "*": " ",
+        "=": " ",
+        "|": " ",
+        "~": " ",
     }
-)  # fmt: skip
+)
 
 _DOTTED = re.compile(r"\b(" + "|".join(_ABBREVIATIONS) + r")\.", re.IGNORECASE)
 _INITIALS = re.compile(r"\b((?:[A-Za-z]\.){2,}|[A-HJ-Z]\.(?= [A-Z]))")

@@ -31,9 +31,13 @@ class BeamAlternatives:
     """Finds alternatives with the lexicon, the language model and the tuned weights of a bundle."""
 
     def __init__(
-        self, lexicon: Lexicon, language: LanguageModel, options: BeamOptions, pronunciations: Pronunciations,
+        self,
+        lexicon: Lexicon,
+        language: LanguageModel,
+        options: BeamOptions,
+        pronunciations: Pronunciations,
         number: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`number`: the most alternatives of a row."""
         self._search = BeamSearch(lexicon, language, units.PHONE_UNITS, MOST_ROWS, options)
         self._pronunciations = pronunciations

@@ -85,9 +85,12 @@ class ModelAligner:
 
 
 def heard(
-    utterance: Utterance, words: list[list[Phones]], graph: PronunciationGraph, path: list[int] | None,
+    utterance: Utterance,
+    words: list[list[Phones]],
+    graph: PronunciationGraph,
+    path: list[int] | None,
     emissions: Tensor,
-) -> Alignment:  # fmt: skip
+) -> Alignment:
     """Return a path as an alignment. If there is no path: the first pronunciations, without times."""
     texts = utterance.text.split()
     if path is None:

@@ -67,7 +67,7 @@ def fit(
     """A model fitted on pieces of `heard`. `words` are those that its numbers stand for; `vocabulary` get own rows.
 
     `habits` are those of the vocabulary (word_habits.py).
-    """  # fmt: skip
+    """
     torch.manual_seed(settings.seed)
     rows = WordRows(vocabulary, settings.affix_rows)
     table = torch.tensor([rows.of(word) for word in words] + [(0,) * (1 + AFFIXES)] * 2)  # the last two: NOTHING, END
@@ -91,8 +91,10 @@ def fit(
         optimizer.step()
         step, loss_sum = step + 1, loss_sum + loss.item()
         if step % 50 == 0:
-            tell(f"{progress:4.0%} step {step}, {step * settings.rows * settings.places / 1e6:.2f} M places, "
-                 f"loss {loss_sum / 50:.4f}")  # fmt: skip
+            tell(
+                f"{progress:4.0%} step {step}, {step * settings.rows * settings.places / 1e6:.2f} M places, "
+                f"loss {loss_sum / 50:.4f}"
+            )
             loss_sum = 0.0
     _balance(vectors, network, table, heard, settings)
     return PunctuationModel.build(vocabulary, vectors.table.weight.detach(), network)

@@ -15,8 +15,15 @@ from streamer.training.data.corpus import CorpusError
 from streamer.training.data.replaced_file import replacing
 
 PARTS = (
-    *(MODEL_FILE, WEIGHTS_FILE, ACTIVITY_FILE, LANGUAGE_FILE, LEXICON_FILE, LETTERS_FILE),
-    *(NEURAL_FILE, SEARCH_FILE, CALIBRATION_FILE),
+    MODEL_FILE,
+    WEIGHTS_FILE,
+    ACTIVITY_FILE,
+    LANGUAGE_FILE,
+    LEXICON_FILE,
+    LETTERS_FILE,
+    NEURAL_FILE,
+    SEARCH_FILE,
+    CALIBRATION_FILE,
 )
 
 

@@ -67,9 +67,12 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         return ("--half", "second", *alignment, "--compare", setting, *others)
 
     marks = ReleaseStep(
-        "marks", "marks and capitals", script("measure/punctuation", "--text", f"{places.text}", *speech),
-        (*EVERYTHING, PUNCTUATION_FILE), 6,
-    )  # fmt: skip
+        "marks",
+        "marks and capitals",
+        script("measure/punctuation", "--text", f"{places.text}", *speech),
+        (*EVERYTHING, PUNCTUATION_FILE),
+        6,
+    )
     degraded = places.folder / "degraded"
     return [
         ReleaseStep("search", "weights of the search", script("train/tune_search", *kept), WORDS, 8),
@@ -92,17 +95,22 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 3),
         *(
             ReleaseStep(
-                name, f"ends of turns, steps of {step_ms} ms",
-                script("measure/turns", *speech, "--step-ms", step_ms), (*EVERYTHING, PUNCTUATION_FILE), 6,
+                name,
+                f"ends of turns, steps of {step_ms} ms",
+                script("measure/turns", *speech, "--step-ms", step_ms),
+                (*EVERYTHING, PUNCTUATION_FILE),
+                6,
             )
             for name, step_ms in (("turns", "320"), ("turns-160", "160"))
         ),
         ReleaseStep("activity", "speech events", script("measure/activity", *speech), (ACTIVITY_FILE,), 10),
         *([marks] if places.text else []),
         ReleaseStep(
-            "degrading", "recordings made worse",
+            "degrading",
+            "recordings made worse",
             script("data/degrade_speech", dev, "--work", f"{places.work}", "--to", f"{degraded}", "--limit", DEGRADED),
-            (), 2,
+            (),
+            2,
         ),
         ReleaseStep(
             "as-they-are", "the same as they are", evaluate("as-they-are", dev, "--limit", DEGRADED), EVERYTHING, 1
@@ -113,11 +121,17 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ),
         ReleaseStep("samples", "samples", evaluate("samples", "audio_samples/samples.tsv"), EVERYTHING, 0.3),
         ReleaseStep(
-            "documents", "tables of card and documents",
-            script("train/weights_changed", "--to", f"{places.folder}", "--documents"), EVERYTHING, 0.1,
+            "documents",
+            "tables of card and documents",
+            script("train/weights_changed", "--to", f"{places.folder}", "--documents"),
+            EVERYTHING,
+            0.1,
         ),
         ReleaseStep(
-            "words", "tests that expect words, the tour among them",
-            (sys.executable, "-m", "pytest", "-q", *EXPECTING_WORDS), EVERYTHING, 6,
+            "words",
+            "tests that expect words, the tour among them",
+            (sys.executable, "-m", "pytest", "-q", *EXPECTING_WORDS),
+            EVERYTHING,
+            6,
         ),
-    ]  # fmt: skip
+    ]

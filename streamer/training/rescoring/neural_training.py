@@ -161,9 +161,13 @@ def expect_as_often_as_said(model: NeuralModel, chances: Tensor) -> None:
 
 
 def steps(
-    model: NeuralModel, batches: Iterator[Tensor], loss_of: SampledLoss | WholeLoss, rate: float, seconds: float,
+    model: NeuralModel,
+    batches: Iterator[Tensor],
+    loss_of: SampledLoss | WholeLoss,
+    rate: float,
+    seconds: float,
     number_of_batches: int = 0,
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """Train for so long, or on so many batches. Says now and then how far it is."""
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
     started, told, words, recent = time.monotonic(), 0.0, 0, torch.zeros(())

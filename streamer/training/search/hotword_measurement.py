@@ -52,9 +52,11 @@ class Language:
         """Load the language model and the lexicon of a bundle."""
         model = LanguageModel.load(bundle / LANGUAGE_FILE)
         return cls(
-            Lexicon.load(bundle / LEXICON_FILE), model, LetterToSound.load(bundle / LETTERS_FILE),
+            Lexicon.load(bundle / LEXICON_FILE),
+            model,
+            LetterToSound.load(bundle / LETTERS_FILE),
             load_rescorer(bundle, model),
-        )  # fmt: skip
+        )
 
     def rare(self, spoken: Sequence[EmittedUtterance], most: float) -> tuple[set[str], list[str]]:
         """Return the rare words of the references, and the same with some rare words of the language model."""
@@ -120,9 +122,14 @@ def recognised(
 ) -> list[list[str]]:
     """Recognise every utterance with its hotwords, this many utterances at a time."""
     search = BeamSearch(
-        language.lexicon, language.model, units.PHONE_UNITS, STREAMS, options, letters=language.letters,
+        language.lexicon,
+        language.model,
+        units.PHONE_UNITS,
+        STREAMS,
+        options,
+        letters=language.letters,
         rescorer=language.rescorer,
-    )  # fmt: skip
+    )
     found: dict[int, list[str]] = {}
     waiting = sorted(range(len(spoken)), key=lambda number: -len(spoken[number].emissions))[::-1]
     running: dict[int, tuple[int, list[Tensor]]] = {}

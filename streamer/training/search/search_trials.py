@@ -52,9 +52,13 @@ def whole_steps(emissions: Tensor) -> Tensor:
 
 
 def run_beam(
-    spoken: Sequence[EmittedUtterance], lexicon: Lexicon, language: LanguageModel, options: BeamOptions, streams: int,
+    spoken: Sequence[EmittedUtterance],
+    lexicon: Lexicon,
+    language: LanguageModel,
+    options: BeamOptions,
+    streams: int,
     rescorer: Rescorer | None = None,
-) -> Trial:  # fmt: skip
+) -> Trial:
     """Run our search with this many streams at a time. When an utterance ends, the next one gets its place."""
     search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options, rescorer=rescorer)
     hypotheses, frames, cpu_seconds = run_search(search, spoken, streams, lambda slot: search.finish([slot])[0].words)

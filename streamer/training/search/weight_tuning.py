@@ -23,9 +23,11 @@ RESCORING = {
 
 
 def tune(
-    judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callable[[str], None],
+    judge: Callable[[BeamOptions], float],
+    start: BeamOptions,
+    tell: Callable[[str], None],
     tuned: Mapping[str, tuple[float, float]] = TUNED,
-) -> BeamOptions:  # fmt: skip
+) -> BeamOptions:
     """Return the options with the fewest errors. Tries each weight up and down, and reports every improvement."""
     best, fewest = start, judge(start)
     steps = {name: first for name, (first, _) in tuned.items()}

@@ -107,7 +107,8 @@ class CtcTraining:
         )
         embed = self._module("subsampling").Conv2dSubsampling(MELS, WIDTHS[0], dropout=dropout)
         self.network = self._module("model").AsrModel(
-            *(embed, encoder),
+            embed,
+            encoder,
             encoder_dim=max(WIDTHS),
             vocab_size=len(tokens),
             use_transducer=False,

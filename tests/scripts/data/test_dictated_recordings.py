@@ -15,8 +15,9 @@ def test_a_collection_is_prepared(tmp_path: Path) -> None:
     folder, more = make_collection(tmp_path / "clone"), tmp_path / "more"
     done = run_here(SCRIPT, folder, "--train", more)
     assert (done.returncode, done.stdout.splitlines()) == (
-        0, [f"{folder / 'dictated.tsv'}: 3 recordings", f"{more}: 2 recordings, 0.00 h"],
-    )  # fmt: skip
+        0,
+        [f"{folder / 'dictated.tsv'}: 3 recordings", f"{more}: 2 recordings, 0.00 h"],
+    )
 
 
 def test_another_folder_is_one_sentence(tmp_path: Path) -> None:

@@ -19,9 +19,15 @@ from streamer.testing.graphs.exact_transducers import make_conformer_folder, mak
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
 MODELS = [
-    *(make_ctc_folder, make_transducer_folder),
-    *(make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder),
-    *(make_nemo_ctc_folder, partial(make_nemo_folder, chunk=8), make_nemotron_folder),
+    make_ctc_folder,
+    make_transducer_folder,
+    make_zipformer_folder,
+    make_lstm_folder,
+    make_conformer_folder,
+    make_t_one_folder,
+    make_nemo_ctc_folder,
+    partial(make_nemo_folder, chunk=8),
+    make_nemotron_folder,
 ]
 
 

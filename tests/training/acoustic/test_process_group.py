@@ -48,10 +48,11 @@ def members(size: int, rendezvous: Path) -> list[dict[str, Any]]:
     started = [
         subprocess.Popen(
             [sys.executable, "-c", MEMBER, str(rank), str(size), str(rendezvous)],
-            cwd=ROOT, stdout=subprocess.PIPE,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
         )
         for rank in range(size)
-    ]  # fmt: skip
+    ]
     return [json.loads(process.communicate(timeout=100)[0]) for process in started]
 
 

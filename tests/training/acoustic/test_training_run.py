@@ -34,9 +34,16 @@ def make_run(work: Path, start: Path, schedule: Schedule, **others: Any) -> Run:
     lines = [json.dumps(vars(aligned(name))) for name in names]
     heard_path(work, "train").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Run(
-        work, start.parent / "run", schedule, start=start, processes=1, batch_seconds=4.0,
-        phone_model=PhoneModel(free_boundary=True, middle=True), conditions="hard", **others,
-    )  # fmt: skip
+        work,
+        start.parent / "run",
+        schedule,
+        start=start,
+        processes=1,
+        batch_seconds=4.0,
+        phone_model=PhoneModel(free_boundary=True, middle=True),
+        conditions="hard",
+        **others,
+    )
 
 
 def first_line(run: Path) -> dict[str, float]:

@@ -21,10 +21,17 @@ from streamer.training.data.corpus import Corpus, Utterance, write_corpus
 CPU = torch.device("cpu")
 # Not narrower: in bfloat16 oneDNN never returns from a depthwise convolution of 16 channels over 51 frames.
 ENCODER = EncoderConfig(
-    outputs=(CtcHead("phones", 2, len(units.PHONE_UNITS)), CtcHead("characters", 2, len(units.CHARACTERS)),
-             CtcHead("phones_middle", 1, len(units.PHONE_UNITS))),
-    stem=8, width=32, layers=2, heads=2, feedforward=16,
-)  # fmt: skip
+    outputs=(
+        CtcHead("phones", 2, len(units.PHONE_UNITS)),
+        CtcHead("characters", 2, len(units.CHARACTERS)),
+        CtcHead("phones_middle", 1, len(units.PHONE_UNITS)),
+    ),
+    stem=8,
+    width=32,
+    layers=2,
+    heads=2,
+    feedforward=16,
+)
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
 
 

@@ -61,9 +61,17 @@ def test_a_voice_is_given_the_names_of_letters() -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(0, "zero"), (13, "thirteen"), (40, "forty"), (91, "ninety one"), (100, "one hundred"),
-     (612, "six hundred twelve"), (1000, "one thousand"), (20_305, "twenty thousand three hundred five")],
-)  # fmt: skip
+    [
+        (0, "zero"),
+        (13, "thirteen"),
+        (40, "forty"),
+        (91, "ninety one"),
+        (100, "one hundred"),
+        (612, "six hundred twelve"),
+        (1000, "one thousand"),
+        (20_305, "twenty thousand three hundred five"),
+    ],
+)
 def test_numbers_in_words(number: int, words: str) -> None:
     """Numbers in words have no hyphens, as in transcripts."""
     assert cardinal(number) == words

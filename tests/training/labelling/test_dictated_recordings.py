@@ -38,8 +38,9 @@ def test_the_others_are_given_speech(tmp_path: Path) -> None:
     write_training(tmp_path, trained_on, tmp_path / "more")
     rows = read_manifest(tmp_path / "more" / "train.tsv")
     assert [(row.member, row.speaker, row.seconds) for row in rows] == [
-        ("Names-r2.wav", "r2", 1.0), ("Numbers-r2.wav", "r2", 5.0),
-    ]  # fmt: skip
+        ("Names-r2.wav", "r2", 1.0),
+        ("Numbers-r2.wav", "r2", 5.0),
+    ]
     assert rows[0].text == "A L"
 
 

@@ -21,8 +21,10 @@ TRIPLES = np.array(list(itertools.product(range(len(WORDS)), repeat=3)), dtype=n
 def random_text(seed: int, number: int = 120) -> Ids:
     """Return marked sentences of made-up words, some of which are much likelier than others."""
     rng = np.random.default_rng(seed)
-    lines = [rng.choice([0, 3, 4, 5, 6, 7, 8], size=rng.integers(1, 7), p=[0.02, 0.4, 0.2, 0.15, 0.1, 0.1, 0.03])
-             for _ in range(number)]  # fmt: skip
+    lines = [
+        rng.choice([0, 3, 4, 5, 6, 7, 8], size=rng.integers(1, 7), p=[0.02, 0.4, 0.2, 0.15, 0.1, 0.1, 0.03])
+        for _ in range(number)
+    ]
     raw = np.concatenate([[*line, SENTENCE_END] for line in lines]).astype(np.int32)
     return with_sentence_marks(raw, np.arange(len(WORDS), dtype=np.int32))
 

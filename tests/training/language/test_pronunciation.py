@@ -35,10 +35,14 @@ def test_a_known_word_has_all_that_the_dictionary_says(pronunciations: Pronuncia
 @pytest.mark.parametrize(
     ("word", "ending"),
     [
-        ("cat's", ["T", "S"]), ("dogs", ["G", "Z"]), ("horse's", ["S", "IH", "Z"]), ("dogs'", ["G", "Z"]),
-        ("dog'll", ["G", "AH", "L"]), ("blorg's", ["G", "Z"]),
+        ("cat's", ["T", "S"]),
+        ("dogs", ["G", "Z"]),
+        ("horse's", ["S", "IH", "Z"]),
+        ("dogs'", ["G", "Z"]),
+        ("dog'll", ["G", "AH", "L"]),
+        ("blorg's", ["G", "Z"]),
     ],
-)  # fmt: skip
+)
 def test_an_ending_sounds_as_its_stem_wants(pronunciations: Pronunciations, word: str, ending: list[str]) -> None:
     """An ending is voiceless, voiced or a syllable, depending on the stem; also after a guessed stem."""
     (phones,) = pronunciations.variants(word)

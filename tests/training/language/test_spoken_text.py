@@ -21,7 +21,7 @@ from streamer.training.language.spoken_text import sentences
         ("Yes! No? Perhaps... He went.", ["yes", "no", "perhaps", "he went"]),
         ("--- ***", []),
     ],
-)  # fmt: skip
+)
 def test_text_becomes_what_a_reader_says(written: str, spoken: list[str]) -> None:
     """Signs, numbers and abbreviations become words, and sentences end at the right places."""
     assert [" ".join(words) for words in sentences(written)] == spoken

@@ -18,18 +18,28 @@ def make_texts(folder: Path) -> Path:
     def lines(number: int) -> str:
         return "\n".join(f"The {rng.choice(names)} {rng.choice(verbs)} the {rng.choice(names)}." for _ in range(number))
 
-    archive(folder / "old.tar.xz", {
-        "SOURCE.md": "zebra", "novels/A_1900.txt": lines(60).replace("\n", "\n\n"),
-        "sgd_dialogue.txt": "A shared zebu.\n" + lines(20),
-    })  # fmt: skip
+    archive(
+        folder / "old.tar.xz",
+        {
+            "SOURCE.md": "zebra",
+            "novels/A_1900.txt": lines(60).replace("\n", "\n\n"),
+            "sgd_dialogue.txt": "A shared zebu.\n" + lines(20),
+        },
+    )
     leak = "They walked for seven long days through the quiet old forest of home.\nStay with me."
     archive(folder / "new.tar.xz", {"tatoeba.txt": lines(80) + "\n" + leak, "more.txt": "A new thing."})
     manifest(folder / "train.tsv", [("a", "THE CAT LIKES THE ROAD"), ("b", "A QUOKKA")])
-    manifest(folder / "dev.tsv", [
-        ("a", "THE DOG SEES THE MAN"), ("b", "STAY WITH ME"),
-        ("a", "THE BOY LIKES A UNICORN"), ("b", "THE DAY FINDS THE ROAD"),
-        ("a", "THE MAN SEES THE DAY"), ("b", "HE WALKED FOR SEVEN LONG DAYS THROUGH THE QUIET OLD WOOD"),
-    ])  # fmt: skip
+    manifest(
+        folder / "dev.tsv",
+        [
+            ("a", "THE DOG SEES THE MAN"),
+            ("b", "STAY WITH ME"),
+            ("a", "THE BOY LIKES A UNICORN"),
+            ("b", "THE DAY FINDS THE ROAD"),
+            ("a", "THE MAN SEES THE DAY"),
+            ("b", "HE WALKED FOR SEVEN LONG DAYS THROUGH THE QUIET OLD WOOD"),
+        ],
+    )
     return folder
 
 

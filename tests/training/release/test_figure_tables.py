@@ -43,7 +43,16 @@ none, none said       | 328 |    0 |     - |    0 |  0.00 |  22.0
 
 MARK_KINDS = "comma | full stop | question mark | capital"
 TEXTS = (
-    *("dialogue", "encyclopaedia", "examples", "fiction", "novels", "prompts", "readings", "speeches", "talk", "web"),
+    "dialogue",
+    "encyclopaedia",
+    "examples",
+    "fiction",
+    "novels",
+    "prompts",
+    "readings",
+    "speeches",
+    "talk",
+    "web",
 )
 WAYS = ("", ", pauses unknown", ", pauses alone", ", no mark within a segment")
 MARKS = "\n\n".join(

@@ -112,9 +112,11 @@ def test_a_model_for_other_words_is_not_trained_on(tmp_path: Path) -> None:
     NeuralModel(8, 4, 5, "others").save(other)
     with pytest.raises(ValueError, match="trained for other words"):
         train(
-            NeuralRecipe([texts / "old.tar.xz"], texts / "dev.tsv", start=other), language,
-            tmp_path / "rescoring.safetensors", print,
-        )  # fmt: skip
+            NeuralRecipe([texts / "old.tar.xz"], texts / "dev.tsv", start=other),
+            language,
+            tmp_path / "rescoring.safetensors",
+            print,
+        )
 
 
 def test_missing_text_is_named(tmp_path: Path) -> None:
@@ -123,7 +125,9 @@ def test_missing_text_is_named(tmp_path: Path) -> None:
     build(Recipe([texts / "old.tar.xz"], texts / "dev.tsv"), tmp_path / "language.safetensors", None, lambda line: None)
     with pytest.raises(CorpusError, match=r"none\.tar\.xz is missing"):
         train(
-            NeuralRecipe([texts / "none.tar.xz"], texts / "dev.tsv"), tmp_path / "language.safetensors",
-            tmp_path / "rescoring.safetensors", print,
-        )  # fmt: skip
+            NeuralRecipe([texts / "none.tar.xz"], texts / "dev.tsv"),
+            tmp_path / "language.safetensors",
+            tmp_path / "rescoring.safetensors",
+            print,
+        )
     assert not (tmp_path / "rescoring.safetensors").exists()

@@ -31,8 +31,12 @@ WAYS = {"cat": "K AE T", "dog": "D AO G", "bird": "B ER D"}
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS}
 ENCODER = EncoderConfig(
     outputs=tuple(CtcHead(name, 1, len(found)) for name, found in NAMES.items()),
-    stem=8, width=16, layers=1, heads=2, feedforward=16,
-)  # fmt: skip
+    stem=8,
+    width=16,
+    layers=1,
+    heads=2,
+    feedforward=16,
+)
 FRAME_MS = 40
 STEP_MS = 320
 # How much later than they are spoken words are emitted here.

@@ -26,8 +26,31 @@ FINALIZE: Final = text({"type": "Finalize"})
 STATUSES: Final = (101, 400, 401, 403, 429, 431, 503)
 _NAMES: Final = tuple(option.name for option in OPTIONS)
 _VALUES: Final = (
-    *("true", "false", "", "en", "de", "nova-3", "0", "1", "-1", "9" * 400, "1e308", "NaN", "inf", "16000", "25", "\0"),
-    *(*ENCODINGS, *CONTAINED, *REFUSED_ENCODINGS, "\u202e", "a:b:c", ":5", "word:1e9", "null", "[object Object]"),
+    "true",
+    "false",
+    "",
+    "en",
+    "de",
+    "nova-3",
+    "0",
+    "1",
+    "-1",
+    "9" * 400,
+    "1e308",
+    "NaN",
+    "inf",
+    "16000",
+    "25",
+    "\0",
+    *ENCODINGS,
+    *CONTAINED,
+    *REFUSED_ENCODINGS,
+    "\u202e",
+    "a:b:c",
+    ":5",
+    "word:1e9",
+    "null",
+    "[object Object]",
 )
 _FIELDS: Final = ("keyterms", "features", "channel", "type", "thresholds")
 _WORDS: Final = "these words are mine"

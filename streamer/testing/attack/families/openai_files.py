@@ -16,12 +16,41 @@ from streamer.wire.openai_upload import FORMATS, PATH, TRANSLATIONS
 
 FAMILY: Final = "openai files"
 _FIELDS: Final = (
-    *("model", "language", "prompt", "response_format", "temperature", "stream", "timestamp_granularities[]"),
-    *("include[]", "keywords[]", "languages[]", "chunking_strategy", "chunking_strategy[type]", "file", ""),
+    "model",
+    "language",
+    "prompt",
+    "response_format",
+    "temperature",
+    "stream",
+    "timestamp_granularities[]",
+    "include[]",
+    "keywords[]",
+    "languages[]",
+    "chunking_strategy",
+    "chunking_strategy[type]",
+    "file",
+    "",
 )
 _VALUES: Final = (
-    *(*FORMATS, "diarized_json", "true", "false", "word", "segment", "en", "de", "auto", "whisper-1", "logprobs"),
-    *("9" * 5000, "1e308", "NaN", "\0", "\u202e", "[" * 5000, "a" * 5000, ""),
+    *FORMATS,
+    "diarized_json",
+    "true",
+    "false",
+    "word",
+    "segment",
+    "en",
+    "de",
+    "auto",
+    "whisper-1",
+    "logprobs",
+    "9" * 5000,
+    "1e308",
+    "NaN",
+    "\0",
+    "\u202e",
+    "[" * 5000,
+    "a" * 5000,
+    "",
 )
 
 
