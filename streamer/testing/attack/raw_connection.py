@@ -113,7 +113,7 @@ class RawConnection:
         return b""
 
     async def over(self, within_s: float) -> bool:
-        """Whether anything arrives within these seconds; the end of the connection counts too."""
+        """Return whether anything arrives within these seconds; the end of the connection counts too."""
         try:
             await asyncio.wait_for(self._reader.read(1), within_s)
         except asyncio.TimeoutError:
@@ -188,7 +188,7 @@ class RawConnection:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def cut_within(self, limit_s: float, data: bytes) -> bool:
-        """Whether the connection ends within these seconds. The data is sent repeatedly to find out."""
+        """Return whether the connection ends within these seconds. The data is sent repeatedly to find out."""
         until = asyncio.get_running_loop().time() + limit_s
         while not self._writer.transport.is_closing():
             if asyncio.get_running_loop().time() > until:

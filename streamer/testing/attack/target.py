@@ -38,7 +38,7 @@ class Target:
         self.disturbed.append((now, now + seconds))
 
     def was_disturbed(self, since: float, until: float) -> bool:
-        """Whether a fault was noted between these times."""
+        """Return whether a fault was noted between these times."""
         return any(began <= until and since <= over for began, over in self.disturbed)
 
     async def connect(self, *, tls: bool = False) -> RawConnection:

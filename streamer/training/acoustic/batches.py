@@ -50,7 +50,7 @@ class Batch:
     seconds: float
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on a device."""
+        """Return the same batch on a device."""
         return Batch(
             self.samples.to(device),
             self.lengths.to(device),
@@ -83,10 +83,10 @@ class Batches:
             utterance for utterance in self._usable(corpus) for _ in range(recipe.repeated.get(utterance.corpus, 1))
         ]
         self._synthetic = self._usable(synthetic) if synthetic else []
-        self._made = {utterance.name for utterance in self._synthetic}
+        self._synthetic_names = {utterance.name for utterance in self._synthetic}
         # All audio is copied once to the device of the model.
         self._audio = _on(device, corpus)
-        self._made_audio = _on(device, synthetic) if synthetic else self._audio
+        self._synthetic_audio = _on(device, synthetic) if synthetic else self._audio
 
     def epoch(self, number: int, longest: float, synthetic: float = 0.0) -> list[list[Utterance]]:
         """Return the batches of an epoch: all utterances up to `longest` seconds, grouped by similar length.
@@ -128,8 +128,8 @@ class Batches:
         return Batch(
             samples,
             lengths,
-            {head: torch.tensor([unit for row in found for unit in row]) for head, found in targets.items()},
-            {head: torch.tensor([len(row) for row in found]) for head, found in targets.items()},
+            {head: torch.tensor([unit for row in sequences for unit in row]) for head, sequences in targets.items()},
+            {head: torch.tensor([len(row) for row in sequences]) for head, sequences in targets.items()},
             torch.from_numpy(np.stack([row.labels(frames, speed) for row in rows])),
             texts,
             sum(spans) / SAMPLE_RATE,
@@ -187,7 +187,7 @@ class Batches:
         covered: list[tuple[int, int]] = []
         powers: list[Tensor] = []
         for part in plan.parts:
-            audio = self._made_audio if part.utterance.name in self._made else self._audio
+            audio = self._synthetic_audio if part.utterance.name in self._synthetic_names else self._audio
             piece = audio[part.utterance.start + part.first : part.utterance.start + part.utterance.samples]
             scaled = piece.float() / 32768.0
             row[part.offset : part.offset + len(scaled)] = scaled

@@ -39,5 +39,5 @@ def disagreement(emissions: Tensor, lengths: Tensor) -> Tensor:
     return 0.5 * (both * inside).sum()
 
 
-def _divergence(wanted: Tensor, found: Tensor) -> Tensor:
-    return (wanted.exp() * (wanted - found)).sum(-1)
+def _divergence(target: Tensor, output: Tensor) -> Tensor:
+    return (target.exp() * (target - output)).sum(-1)

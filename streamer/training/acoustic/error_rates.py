@@ -31,9 +31,9 @@ class Errors:
     def add(self, utterance: Utterance, alignment: Alignment, phones: list[int], letters: list[int]) -> None:
         """Add one utterance: its phones without boundaries, its characters, its words."""
         boundary = units.PHONE_NUMBER[units.BOUNDARY]
-        wanted = [unit for unit in units.phones(alignment) if unit != boundary]
-        self.phones += len(wanted)
-        self.phone_errors += units.errors(wanted, [unit for unit in phones if unit != boundary])
+        reference = [unit for unit in units.phones(alignment) if unit != boundary]
+        self.phones += len(reference)
+        self.phone_errors += units.errors(reference, [unit for unit in phones if unit != boundary])
         text = "".join(units.CHARACTERS[unit] for unit in letters)
         self.letters += len(utterance.text)
         self.letter_errors += units.errors(utterance.text, text)
@@ -59,13 +59,13 @@ def evaluate(
         samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
         lengths = torch.tensor([(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances])
         left = model.description.encoder.left_frames
-        found = model(samples.to(model.device), lengths.to(model.device), step_ms // FRAME_MS, left)
-        best = {head: found[head].argmax(-1).tolist() for head in ("phones", "characters")}
+        emissions = model(samples.to(model.device), lengths.to(model.device), step_ms // FRAME_MS, left)
+        best = {head: emissions[head].argmax(-1).tolist() for head in ("phones", "characters")}
         for row, (utterance, length) in enumerate(zip(utterances, lengths.tolist(), strict=True)):
             phones, letters = (units.collapse(best[head][row][:length]) for head in ("phones", "characters"))
             for name in (utterance.corpus, "all"):
                 errors[name].add(utterance, alignments[utterance.name], phones, letters)
-    return {name: found.rates() for name, found in errors.items()}
+    return {name: sums.rates() for name, sums in errors.items()}
 
 
 def report(rates: dict[str, dict[str, float]]) -> str:

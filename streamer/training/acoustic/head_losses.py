@@ -36,9 +36,9 @@ class BatchLosses:
 
 
 class HeadLosses:
-    """Computes the frame-wise, CTC and CTC-CRF losses, and what is added to them.
+    """Computes the losses of each head: frame-wise, CTC and CTC-CRF.
 
-    That is the consistency loss, the expected number of wrong words, and the distance from a teacher.
+    The schedule may add the consistency loss, the expected number of wrong words, and the distance from a teacher.
     """
 
     def __init__(
@@ -54,46 +54,48 @@ class HeadLosses:
         self._crf_heads = crf_heads
         self._alternatives = alternatives
 
-    def __call__(self, found: Emissions, batch: Batch, step: int, lesson: Lesson | None = None) -> BatchLosses:
-        """Return all losses of this step. `lesson` is what a teacher has to say about the batch."""
+    def __call__(self, emissions: Emissions, batch: Batch, step: int, lesson: Lesson | None = None) -> BatchLosses:
+        """Return all losses of this step. `lesson` has a teacher's probabilities for the batch."""
         result = BatchLosses({}, {})
         for head, weight in HEAD_WEIGHTS.items():
             kind = head.removesuffix("_middle")
             frames = self._schedule.frame_share(step) if kind == "phones" else 0.0
             if frames < 1:
                 denominator = self._schedule.denominator_share(step) if head in self._crf_heads else 0.0
-                result.losses[head] = weight * (1 - frames) * self._sequence(head, found, batch, denominator, result)
+                result.losses[head] = (
+                    weight * (1 - frames) * self._sequence(head, emissions, batch, denominator, result)
+                )
             if frames > 0:
                 labelled = functional.nll_loss(
-                    found[head].flatten(0, 1), batch.labels.flatten(), ignore_index=UNLABELLED
+                    emissions[head].flatten(0, 1), batch.labels.flatten(), ignore_index=UNLABELLED
                 )
                 result.losses[f"{head}_frames"] = weight * frames * labelled
             if self._schedule.consistency:
-                apart = disagreement(found[head], batch.lengths) / batch.target_lengths[kind].sum()
+                apart = disagreement(emissions[head], batch.lengths) / batch.target_lengths[kind].sum()
                 result.losses[f"{head}_apart"] = weight * self._schedule.consistency * apart
         if self._alternatives and self._schedule.counts_errors(step):
-            wrong = expected_errors(found["phones"], batch.lengths, batch.texts, self._alternatives)
+            wrong = expected_errors(emissions["phones"], batch.lengths, batch.texts, self._alternatives)
             share = wrong / sum(len(text.split()) for text in batch.texts)
             result.figures["words_wrong"] = share.detach()
             result.losses["words"] = HEAD_WEIGHTS["phones"] * self._schedule.errors_weight * share
         if lesson:
-            apart = distance(lesson.emissions, found[TAUGHT_HEAD], batch.lengths)
+            apart = distance(lesson.emissions, emissions[TAUGHT_HEAD], batch.lengths)
             share = lesson.weight / batch.target_lengths[TAUGHT_HEAD].sum()
             result.losses["taught"] = HEAD_WEIGHTS[TAUGHT_HEAD] * share * apart
         return result
 
     def _sequence(
-        self, head: str, found: Emissions, batch: Batch, denominator_share: float, result: BatchLosses
+        self, head: str, emissions: Emissions, batch: Batch, denominator_share: float, result: BatchLosses
     ) -> Tensor:
         """Return the loss of whole sequences, divided by the number of units in the targets."""
         kind = head.removesuffix("_middle")
         targets, lengths = batch.targets[kind], batch.target_lengths[kind]
         if self._ngram is None or not denominator_share:
             total = functional.ctc_loss(
-                found[head].transpose(0, 1), targets, batch.lengths, lengths, reduction="sum", zero_infinity=True
+                emissions[head].transpose(0, 1), targets, batch.lengths, lengths, reduction="sum", zero_infinity=True
             )
             return total / lengths.sum()
-        sequence = sequence_losses(found[head], batch.lengths, targets, lengths, self._ngram)
+        sequence = sequence_losses(emissions[head], batch.lengths, targets, lengths, self._ngram)
         # These figures do not contain the shares of the schedule, so runs can be compared by them.
         result.figures[f"{head}_ctc"] = sequence.ctc.detach() / lengths.sum()
         result.figures[f"{head}_crf"] = (sequence.ctc + sequence.denominator + sequence.prior).detach() / lengths.sum()

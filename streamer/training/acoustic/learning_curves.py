@@ -19,8 +19,8 @@ def draw(run: Path) -> None:
     figure = Figure(figsize=(9, 7))
     losses, rate = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     for name in sorted({name for row in rows for name in row} - NOT_LOSSES):
-        found = [row for row in rows if name in row]
-        losses.plot([row["step"] for row in found], [row[name] for row in found], label=name)
+        points = [row for row in rows if name in row]
+        losses.plot([row["step"] for row in points], [row[name] for row in points], label=name)
     rate.plot([row["step"] for row in rows], [row["rate"] for row in rows])
     losses.set_ylabel("loss (weighted)")
     losses.legend()

@@ -59,8 +59,8 @@ class ProcessGroup:
         padded = part.new_zeros(max(lengths), *part.shape[1:])
         padded[: len(part)] = part
         parts = [torch.empty_like(padded) for _ in lengths]
-        distributed.all_gather([found.view(torch.uint8) for found in parts], padded.view(torch.uint8))
-        return torch.cat([found[:length] for found, length in zip(parts, lengths, strict=True)])
+        distributed.all_gather([block.view(torch.uint8) for block in parts], padded.view(torch.uint8))
+        return torch.cat([block[:length] for block, length in zip(parts, lengths, strict=True)])
 
     def leave(self) -> None:
         """Leave the group."""

@@ -73,11 +73,11 @@ class Schedule:
         return (1 - self.ctc_share) * min(risen, 1.0)
 
     def is_usual(self, progress: float) -> bool:
-        """Whether the part of the plan with usual conditions has begun."""
+        """Return whether the part of the plan with usual conditions has begun."""
         return progress >= 1 - self.usual_last
 
     def counts_errors(self, step: int) -> bool:
-        """Whether the expected number of wrong words counts in this step."""
+        """Return whether the expected number of wrong words counts in this step."""
         return self.errors_from is not None and step >= self.errors_from
 
 

@@ -99,9 +99,9 @@ class Trainer:
                     }
                 )
                 # Everything that determines the schedule and the end must be the same for all processes.
-                told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
-                self.processes.add_up([told])
-                elapsed, seconds, stops = told.tolist()
+                sums = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
+                self.processes.add_up([sums])
+                elapsed, seconds, stops = sums.tolist()
                 self.trained_seconds += elapsed / self.processes.size
                 self.audio_seconds += seconds
                 if stops or self.progress >= 1 or self.trained_seconds >= end:
@@ -170,8 +170,8 @@ class Trainer:
             mel = self._augmentation.mel(mel, batch.lengths, generator)
         device = self.model.device.type
         with torch.autocast(device, self._precision, enabled=self._precision != torch.float32):
-            found = self.model.encoder(mel, batch.lengths, chunk, left)
-        losses = self._losses(found, batch, self.step, lesson)
+            emissions = self.model.encoder(mel, batch.lengths, chunk, left)
+        losses = self._losses(emissions, batch, self.step, lesson)
         loss = losses.total
         (loss / self.processes.size).backward()
         self.processes.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])

@@ -81,18 +81,18 @@ class Run:
     work: Path  # prepared and aligned speech
     folder: Path
     schedule: Schedule
-    minutes: float = 1e6  # of this piece
+    minutes: float = 1e6  # the longest time of this call of `train`
     size: str = "small"
     seed: int = 1
     batch_seconds: float = Recipe.seconds
     start: Path | None = None  # a bundle, for a new run
-    growth: Growth | None = None  # of the model of that bundle
+    growth: Growth | None = None  # makes the model of that bundle larger
     teacher: Path | None = None  # the bundle of a model to learn from, beside the transcripts
-    taught: float = 0.7  # the weight of that
+    taught: float = 0.7  # the weight of the distance from the teacher
     device: str = "cpu"
-    processes: int | None = None  # one a core; one on a GPU
+    processes: int | None = None  # by default one for each core, and one on a GPU
     phone_model: PhoneModel = PhoneModel()
-    conditions: str = "usual"  # how hard the audio is made
+    conditions: str = "usual"  # how strongly the audio is changed: a name in CONDITIONS
     dropout: float = 0.0
     repeated: Mapping[str, int] = field(default_factory=dict)  # how often an epoch has the recordings of a corpus
     keep_every: int | None = None  # steps after which the averaged weights are kept for good
@@ -189,7 +189,8 @@ def describe(size: str) -> ModelDescription:
     names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
     layers = shape["layers"]
     outputs = tuple(
-        CtcHead(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
+        CtcHead(head, layers // 2 if head.endswith("_middle") else layers, len(unit_names))
+        for head, unit_names in names.items()
     )
     return ModelDescription("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
 
@@ -203,7 +204,7 @@ def averaged_model(run: Path) -> AcousticModel:
 
 
 def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
-    # It stops when the first process stops, and fails when that one has ended.
+    """Train as another process of the run. It stops when the first one stops, and fails when that one has ended."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -216,7 +217,7 @@ def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
 
 @contextmanager
 def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
-    """Hold these signals back meanwhile, also in the processes that are started."""
+    """Hold these signals back in this context, also in the processes that are started in it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -225,8 +226,8 @@ def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
-    """Log every few steps, save the run every few minutes, and keep averaged weights as often as asked for."""
-    noted: dict[str, list[float]] = {}
+    """Log every few steps, save the run every few minutes, and keep averaged weights every `keep_every` steps."""
+    sums: dict[str, float] = {}
     saved = time.monotonic()
 
     def note(figures: dict[str, float]) -> None:
@@ -250,7 +251,7 @@ def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callab
 
 
 def _save(trainer: Trainer, folder: Path) -> None:
-    """Write the checkpoint, the averaged weights, which other runs can learn from meanwhile, and the curves."""
+    """Write the checkpoint, the averaged weights, from which other runs can learn, and the curves."""
     trainer.save(_checkpoint_path(folder))
     trainer.averaged().save(folder / "averaged")
     draw(folder)

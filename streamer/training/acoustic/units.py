@@ -36,14 +36,14 @@ def collapse(best: Iterable[int]) -> list[int]:
     return [unit for unit, _ in groupby(best) if unit != BLANK]
 
 
-def errors(reference: Sequence[object], found: Sequence[object]) -> int:
+def errors(reference: Sequence[object], hypothesis: Sequence[object]) -> int:
     """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other."""
-    row = list(range(len(found) + 1))
-    for number, wanted in enumerate(reference, start=1):
+    row = list(range(len(hypothesis) + 1))
+    for number, expected in enumerate(reference, start=1):
         diagonal, row[0] = row[0], number
-        for index, got in enumerate(found, start=1):
+        for index, actual in enumerate(hypothesis, start=1):
             diagonal, row[index] = (
                 row[index],
-                min(row[index] + 1, row[index - 1] + 1, diagonal + (wanted != got)),
+                min(row[index] + 1, row[index - 1] + 1, diagonal + (expected != actual)),
             )
     return row[-1]

@@ -41,9 +41,9 @@ def speech_spans(alignment: Alignment) -> list[tuple[int, int]]:
 
 
 def _aligned(corpus: Corpus, alignments: Mapping[str, Alignment]) -> list[tuple[Utterance, list[tuple[int, int]]]]:
-    found = []
+    usable = []
     for utterance in corpus.utterances:
         alignment = alignments.get(utterance.name)
         if alignment and alignment.aligned and alignment.phones:
-            found.append((utterance, speech_spans(alignment)))
-    return found
+            usable.append((utterance, speech_spans(alignment)))
+    return usable

@@ -44,7 +44,7 @@ class BackgroundSounds:
 
 
 def held_out(name: str) -> bool:
-    """Whether a recording of noise is only for measuring. This is the same for all pieces of one source."""
+    """Return whether a recording of noise is only for measuring. This is the same for all pieces of one source."""
     source = re.sub(r"(-[A-Z]-\d+|-\d+)?\.\w+$", "", name)
     return hashlib.sha256(source.encode()).digest()[0] % HELD_OUT == 0
 

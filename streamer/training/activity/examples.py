@@ -58,7 +58,7 @@ class ExampleSource:
             mixed = _telephoned(rng, mixed)
         elif line < 0.27:
             mixed = banded(mixed, rng.uniform(20, 300), rng.uniform(3200, 7000))
-        return Example(_heard(rng, mixed), speaking.reshape(-1, FRAME).mean(axis=1, dtype=np.float32))
+        return Example(_at_random_level(rng, mixed), speaking.reshape(-1, FRAME).mean(axis=1, dtype=np.float32))
 
     def _speak(self, rng: Generator, spoken: Audio, speaking: NDArray[np.bool_]) -> None:
         samples = len(spoken)
@@ -89,7 +89,7 @@ def _telephoned(rng: Generator, mixed: Audio) -> Audio:
     return torch.fft.irfft(line, n=len(mixed)).numpy()
 
 
-def _heard(rng: Generator, mixed: Audio) -> Samples:
+def _at_random_level(rng: Generator, mixed: Audio) -> Samples:
     """Return the audio at a random level, from far too quiet to full scale, with a faint hiss, silence or a gate."""
     decibels = rng.uniform(-26, 0) if rng.random() < 0.65 else rng.uniform(-54, -20)
     mixed = mixed * (10 ** (decibels / 20) / max(float(np.abs(mixed).max()), 1e-3))

@@ -31,7 +31,7 @@ def train(
     """Train a head, a new one or `start`, for minutes of processor time. The learning rate falls to zero at the end."""
     torch.manual_seed(seed)
     rng, features = np.random.default_rng(seed), LogMel()
-    head = start or _begun(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
+    head = start or _new_head(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
     optimiser = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=0.01)
     step, begun, recent = 0, time.process_time(), 0.0
     while (progress := (time.process_time() - begun) / (60 * minutes)) < 1:
@@ -50,7 +50,7 @@ def train(
     return head.eval()
 
 
-def _begun(features: LogMel, examples: list[Example]) -> ActivityNetwork:
+def _new_head(features: LogMel, examples: list[Example]) -> ActivityNetwork:
     """Return a new head, which normalises by the mean and deviation of these examples."""
     energies, _ = _batch(features, examples)
     head = ActivityNetwork()
@@ -68,7 +68,7 @@ def _batch(features: LogMel, examples: list[Example]) -> tuple[Tensor, Tensor]:
     return energies, functional.pad(speech, (DELAY_FRAMES, 0))[:, : speech.shape[1]]
 
 
-def _loss(found: Tensor, speech: Tensor) -> Tensor:
-    said = found.squeeze(2)
-    silent = torch.log(-torch.expm1(said.clamp(max=-1e-6)))
-    return -(speech * said + (1 - speech) * silent).mean()
+def _loss(log_probabilities: Tensor, speech: Tensor) -> Tensor:
+    speaking = log_probabilities.squeeze(2)
+    silent = torch.log(-torch.expm1(speaking.clamp(max=-1e-6)))
+    return -(speech * speaking + (1 - speech) * silent).mean()

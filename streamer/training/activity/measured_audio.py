@@ -74,12 +74,12 @@ def sounds(noise: Corpus, folder: Path | None, streams: int) -> Iterator[tuple[s
         yield f"{kind}, synthetic", _streams(rng, clips, streams)
     for kind_folder in sorted(path for path in folder.iterdir() if path.is_dir()) if folder else ():
         clips = [read_audio(path).astype(np.float32) for path in sorted(kind_folder.iterdir())]
-        yield f"{kind_folder.name}, recorded", _streams(rng, _strung(rng, clips, streams), streams)
+        yield f"{kind_folder.name}, recorded", _streams(rng, _long_clips(rng, clips, streams), streams)
 
 
 def _streams(rng: Generator, clips: Sequence[Audio], streams: int) -> list[Samples]:
     """Return clips end to end, each at a random level."""
-    size, found, number = STREAM_SECONDS * SAMPLE_RATE, [], 0
+    size, recordings, number = STREAM_SECONDS * SAMPLE_RATE, [], 0
     order = rng.permutation(len(clips))
     for _ in range(streams):
         joined: list[Audio] = []
@@ -91,11 +91,12 @@ def _streams(rng: Generator, clips: Sequence[Audio], streams: int) -> list[Sampl
             level = 10 ** (LEVELS_DB[number % len(LEVELS_DB)] / 20)
             joined.append(clip * np.float32(level / max(float(np.abs(clip).max()), 1e-6)))
             number += 1
-        found.append(quantised(np.concatenate(joined)[:size]))
-    return found
+        recordings.append(quantised(np.concatenate(joined)[:size]))
+    return recordings
 
 
-def _strung(rng: Generator, clips: Sequence[Audio], streams: int) -> list[Audio]:
+def _long_clips(rng: Generator, clips: Sequence[Audio], streams: int) -> list[Audio]:
+    """Return the clips longer than 2 s. If there are none, play the clips one after another in the rhythm of typing."""
     if max(map(len, clips)) > 2 * SAMPLE_RATE:
         return [clip for clip in clips if len(clip) > 2 * SAMPLE_RATE]
     typed = []

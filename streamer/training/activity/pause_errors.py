@@ -56,7 +56,7 @@ def measure(
     options: StreamOptions,
     rng: np.random.Generator,
 ) -> str:
-    """Recognise all of them alone and joined. Returns the table."""
+    """Recognise the utterances alone and joined, and return the table."""
     pauses = np.exp(rng.uniform(np.log(PAUSES_MS[0]), np.log(PAUSES_MS[1]), len(chosen))).astype(int)
     groups = [range(start, min(start + TOGETHER, len(chosen))) for start in range(0, len(chosen), TOGETHER)]
     joined = [
@@ -67,8 +67,8 @@ def measure(
     alone, _ = transcribe(recogniser, [corpus.samples(utterance) for utterance in chosen], options)
     together, cuts = transcribe(recogniser, joined, options)
     by_pause, all_alone, all_joined = {bound: Edges() for bound in BOUNDS_MS}, 0, 0
-    for group, found in zip(groups, together, strict=True):
-        errors = errors_by_word([word for i in group for word in words[i]], found)
+    for group, hypothesis in zip(groups, together, strict=True):
+        errors = errors_by_word([word for i in group for word in words[i]], hypothesis)
         all_joined += sum(errors)
         begin = 0
         for i in group:
@@ -105,7 +105,7 @@ def transcribe(
     recogniser: Recogniser, recordings: Sequence[Samples], options: StreamOptions
 ) -> tuple[list[list[str]], int]:
     """Return the words of each recording, and the number of cuts in all of them."""
-    found: list[list[str]] = [[] for _ in recordings]
+    texts: list[list[str]] = [[] for _ in recordings]
     cuts = 0
     for start in range(0, len(recordings), TOGETHER):
         streams = range(start, min(start + TOGETHER, len(recordings)))
@@ -122,25 +122,25 @@ def transcribe(
                 for event in answer:
                     cuts += isinstance(event, Cut)
                     if isinstance(event, Final):
-                        found[chunks[index].stream] += event.text.split()
-    return found, cuts
+                        texts[chunks[index].stream] += event.text.split()
+    return texts, cuts
 
 
-def errors_by_word(reference: Sequence[str], found: Sequence[str]) -> list[int]:
+def errors_by_word(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
     """Return the errors of the best alignment: insertions before the first word, then each word's errors.
 
     The errors of a word include the insertions after it.
     """
-    rows, columns = len(reference) + 1, len(found) + 1
+    rows, columns = len(reference) + 1, len(hypothesis) + 1
     cost = np.zeros((rows, columns), dtype=int)
     cost[:, 0], cost[0, :] = np.arange(rows), np.arange(columns)
     for i in range(1, rows):
         for j in range(1, columns):
-            wrong = reference[i - 1] != found[j - 1]
+            wrong = reference[i - 1] != hypothesis[j - 1]
             cost[i, j] = min(cost[i - 1, j - 1] + wrong, cost[i - 1, j] + 1, cost[i, j - 1] + 1)
     errors, i, j = [0] * rows, rows - 1, columns - 1
     while i or j:
-        differs = i > 0 and j > 0 and reference[i - 1] != found[j - 1]
+        differs = i > 0 and j > 0 and reference[i - 1] != hypothesis[j - 1]
         if i and j and cost[i, j] == cost[i - 1, j - 1] + differs:
             errors[i] += differs
             i, j = i - 1, j - 1

@@ -84,7 +84,7 @@ class NoWords:
 
 @dataclass(frozen=True)
 class SpeechEvent:
-    """A speech event, and how much audio had been heard when it came."""
+    """A speech event, and how much audio the recogniser had got when it came."""
 
     state: str
     at_ms: int
@@ -100,8 +100,8 @@ def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms:
     recogniser = Recogniser(model, {"lexicon": NoWords()}, slots=slots, detector=detector, idle_limit_s=1e9)
     for stream in range(len(recordings)):
         recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))
-    found: list[list[SpeechEvent]] = [[] for _ in recordings]
-    # In pieces, as the bridge sends the audio while nobody speaks.
+    events: list[list[SpeechEvent]] = [[] for _ in recordings]
+    # The audio comes in pieces, as the bridge sends it while nobody speaks.
     size = piece_samples(step_ms * SAMPLE_RATE // 1000, ActivityModel.frame_samples)
     for start in range(0, max(map(len, recordings)), size):
         chunks = [
@@ -114,7 +114,7 @@ def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms:
                 raise answer
             chunk = chunks[index]
             heard = (start + len(chunk.samples)) * 1000 // SAMPLE_RATE
-            found[chunk.stream] += [
+            events[chunk.stream] += [
                 SpeechEvent(event.state, event.at_ms, heard) for event in answer if isinstance(event, Speech)
             ]
-    return found
+    return events

@@ -23,7 +23,7 @@ def music(rng: Generator, samples: int) -> Audio:
     """Make a few bars of music: some of chords, arpeggios, bass, melody and drums, each with its own timbre."""
     beat = int(60 / rng.uniform(60, 170) * SAMPLE_RATE)
     scale, root = SCALES[rng.integers(len(SCALES))], rng.uniform(40, 58)
-    # In a fixed order: that of a set differs from process to process.
+    # The order is fixed: that of a set differs from process to process.
     parts = [name for name in ("chords", "arpeggio", "bass", "melody", "drums") if rng.random() < 0.5] or ["chords"]
     timbres = {name: _timbre(rng) for name in parts}
     mixed = np.zeros(samples + SAMPLE_RATE, np.float32)
@@ -213,7 +213,7 @@ def _struck(rng: Generator, tones: NDArray[np.float64], decay: float, sharp: flo
 
 
 def _harmonics(phase: NDArray[np.float64], heights: NDArray[np.float64]) -> Audio:
-    # sin(k x) is computed from the two before it, because a call for each harmonic would take most of the time.
+    # sin(k x) is computed from the two harmonics before it, because calls of sin would take most of the time.
     phase = phase.astype(np.float32)
     before, current, twice = np.zeros_like(phase), np.sin(phase), 2 * np.cos(phase)
     total = heights[0] * current

@@ -60,19 +60,19 @@ class Augmentation:
 
     def _in_rooms(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Return these rows in recorded and synthetic rooms."""
-        made_up = torch.rand(len(rows), generator=generator) < self.conditions.synthetic_rooms
+        is_synthetic = torch.rand(len(rows), generator=generator) < self.conditions.synthetic_rooms
         chosen = torch.randint(len(self._rooms), (len(rows),), generator=generator)
-        made = synthetic_rooms(len(rows), generator, self._device)
-        recorded = functional.pad(self._rooms[chosen.to(self._device)], (0, made.shape[1] - self._rooms.shape[1]))
-        responses = torch.where(made_up.to(self._device).unsqueeze(1), made, recorded)
+        synthetic = synthetic_rooms(len(rows), generator, self._device)
+        recorded = functional.pad(self._rooms[chosen.to(self._device)], (0, synthetic.shape[1] - self._rooms.shape[1]))
+        responses = torch.where(is_synthetic.to(self._device).unsqueeze(1), synthetic, recorded)
         # Without this padding, the last echo would wrap around to the beginning.
-        size = _transformed(rows.shape[1] + responses.shape[1])
+        size = _fast_length(rows.shape[1] + responses.shape[1])
         spectra = torch.fft.rfft(rows, n=size) * torch.fft.rfft(responses, n=size)
         return torch.fft.irfft(spectra, n=size)[:, : rows.shape[1]]
 
     def _through_lines(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Return these rows through telephones, and lines that transmit only a band."""
-        size = _transformed(rows.shape[1])
+        size = _fast_length(rows.shape[1])
         spectra = torch.fft.rfft(rows, n=size)
         telephone = torch.rand(len(rows), 1, generator=generator) < self.conditions.telephones
         spectra = torch.where(telephone.to(self._device), telephoned(spectra), narrowed(spectra, generator))
@@ -96,8 +96,8 @@ class Augmentation:
         return (10 ** (decibels / 20)).to(self._device) / rows.abs().amax(1, keepdim=True).clamp(min=1e-3)
 
 
-def _transformed(samples: int) -> int:
-    """Return a length that is transformed fast, and holds so many samples."""
+def _fast_length(samples: int) -> int:
+    """Return a length of at least this many samples whose Fourier transform is fast."""
     return 1 << (samples - 1).bit_length()
 
 

@@ -12,9 +12,9 @@ class Conditions:
     room: float = 0.08
     line: float = 0.12
     noise: float = 0.35
-    synthetic_rooms: float = 0.0  # of the rooms: synthetic ones, because there are few recordings
-    telephones: float = 0.0  # of the lines: 8 kHz and 8 bit
-    voices: float = 0.0  # another length of the vocal tract
+    synthetic_rooms: float = 0.0  # the share of synthetic rooms, because there are few recordings
+    telephones: float = 0.0  # the share of telephone lines: 8 kHz and 8 bits
+    voices: float = 0.0  # the chance of another length of the vocal tract
     widest_voice: float = 0.12  # the most by which it is longer or shorter
     bands: int = 2
     widest_band: int = 12  # mels

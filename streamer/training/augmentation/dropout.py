@@ -20,5 +20,5 @@ def add_dropout(encoder: Encoder, share: float) -> None:
             module.register_forward_hook(partial(_dropped, share))
 
 
-def _dropped(share: float, module: nn.Module, _: object, found: Tensor) -> Tensor:
-    return functional.dropout(found, share, module.training)
+def _dropped(share: float, module: nn.Module, _: object, output: Tensor) -> Tensor:
+    return functional.dropout(output, share, module.training)

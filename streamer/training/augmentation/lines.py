@@ -25,16 +25,16 @@ def telephoned(spectrum: Tensor) -> Tensor:
     # The lower half of a spectrum is that of the same row at half the rate.
     lowest, highest = torch.tensor([300.0, 3400.0], device=spectrum.device)
     line = torch.fft.irfft(_band(spectrum, lowest, highest)[..., : half + 1]) / 2
-    heard = torch.zeros_like(spectrum)
-    heard[..., : half + 1] = torch.fft.rfft(companded(line)) * 2
-    return heard
+    received = torch.zeros_like(spectrum)
+    received[..., : half + 1] = torch.fft.rfft(companded(line)) * 2
+    return received
 
 
 def companded(samples: Tensor) -> Tensor:
     """Return the audio after 8-bit mu-law, with 127 levels on each side of zero."""
     loudness = torch.log1p(MU * samples.abs().clamp(max=1)) / math.log(1 + MU)
-    kept = (loudness * LEVELS).round() / LEVELS
-    return samples.sign() * ((1 + MU) ** kept - 1) / MU
+    level = (loudness * LEVELS).round() / LEVELS
+    return samples.sign() * ((1 + MU) ** level - 1) / MU
 
 
 def _band(spectrum: Tensor, lower: Tensor, upper: Tensor) -> Tensor:

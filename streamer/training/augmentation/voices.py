@@ -12,13 +12,13 @@ KNEE_HZ = 4800.0
 
 
 def with_other_voices(mel: Tensor, factors: Tensor) -> Tensor:
-    """Return features [rows, hops, mels] as of speakers whose resonances are higher by these factors, one a row."""
+    """Return features [rows, hops, mels] of voices whose resonances are higher by these factors, one for each row."""
     centres = mel_centres(mel.shape[2]).float().to(mel.device)
-    found = _moved(centres, factors.unsqueeze(1)).contiguous()
-    # Between which two features a moved one lies, and how near to the upper one.
-    upper = torch.searchsorted(centres, found).clamp(1, len(centres) - 1)
-    share = ((found - centres[upper - 1]) / (centres[upper] - centres[upper - 1])).clamp(0, 1)
-    weights = torch.zeros(*found.shape, len(centres), device=mel.device)
+    positions = _moved(centres, factors.unsqueeze(1)).contiguous()
+    # A moved feature lies between `upper` and the one below. `share` says how near it is to `upper`.
+    upper = torch.searchsorted(centres, positions).clamp(1, len(centres) - 1)
+    share = ((positions - centres[upper - 1]) / (centres[upper] - centres[upper - 1])).clamp(0, 1)
+    weights = torch.zeros(*positions.shape, len(centres), device=mel.device)
     weights.scatter_(2, (upper - 1).unsqueeze(2), (1 - share).unsqueeze(2))
     weights.scatter_add_(2, upper.unsqueeze(2), share.unsqueeze(2))
     return mel @ weights.transpose(1, 2)

@@ -17,11 +17,11 @@ from streamer.training.data.replaced_file import replacing
 from streamer.training.language.text_sources import members, paragraphs
 
 FOLDER = "books"
-"""In the archive. It makes the books a source of their own (`text_sources.py`)."""
+"""The folder in the archive. It makes the books a source of their own (`text_sources.py`)."""
 
 SOURCE_FILE = "SOURCE.md"
 _TESTED = ("dev-", "test-")  # parts of LibriSpeech that recognisers are measured on
-_SHORTEST = 40  # characters of a paragraph that is looked for elsewhere: shorter ones say nothing
+_SHORTEST = 40  # characters: shorter paragraphs stand in many books by chance
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class HeldOutBooks:
                 if fields[5].isdigit():
                     numbers.add(int(fields[5]))
         if not numbers:
-            raise CorpusError(f"{path} is no list of chapters: no line of it tells a book of a test set")
+            raise CorpusError(f"{path} is no list of chapters: no line of it names a book of a test set")
         return cls(frozenset(numbers), frozenset(title for title in titles if title))
 
     def __contains__(self, book: Book) -> bool:
@@ -59,20 +59,20 @@ def read_books(folder: Path) -> list[Book]:
     """Read every text file below a folder that is a book in English prose, each book once."""
     if not folder.is_dir():
         raise CorpusError(f"{folder} is not a folder of books")
-    found: dict[int, Book] = {}
+    books: dict[int, Book] = {}
     for path in sorted(folder.rglob("*.txt")):
         book = Book.read(path.read_text(encoding="utf-8", errors="replace"))
         if book and book.english_prose:
-            found.setdefault(book.number, book)
-    if not found:
+            books.setdefault(book.number, book)
+    if not books:
         raise CorpusError(f"{folder} has no book of Project Gutenberg in English prose")
-    return list(found.values())
+    return list(books.values())
 
 
 def known_paragraphs(archives: Iterable[Path]) -> set[bytes]:
-    """Return the marks of all paragraphs of running text in these archives."""
+    """Return the hashes of all paragraphs of running text in these archives."""
     return {
-        _mark(paragraph)
+        _hash(paragraph)
         for archive in archives
         for name, content in members(archive)
         for paragraph in paragraphs(name, content)
@@ -80,14 +80,14 @@ def known_paragraphs(archives: Iterable[Path]) -> set[bytes]:
 
 
 def choose(books: list[Book], held_out: HeldOutBooks, known: set[bytes], words: int, seed: int = 1) -> Iterator[Book]:
-    """Yield books in random order, until they have so many words.
+    """Yield books in random order, until they have this many words.
 
-    What is in a book that is held out is left out of all others too: a collection may have it. `known` gets all that
-    is chosen.
+    A paragraph of a held-out book is left out of all other books too, because a collection may contain it. `known` has
+    the hashes of paragraphs to leave out. The hashes of the chosen paragraphs are added to it.
     """
     for book in books:
         if book in held_out:
-            known.update(map(_mark, book.paragraphs))
+            known.update(map(_hash, book.paragraphs))
     others = [book for book in books if book not in held_out]
     random.Random(seed).shuffle(others)
     left = words
@@ -96,10 +96,10 @@ def choose(books: list[Book], held_out: HeldOutBooks, known: set[bytes], words: 
             return
         fresh = []
         for paragraph in book.paragraphs:
-            mark = _mark(paragraph)
-            if len(paragraph) < _SHORTEST or mark not in known:
+            digest = _hash(paragraph)
+            if len(paragraph) < _SHORTEST or digest not in known:
                 fresh.append(paragraph)
-                known.add(mark)
+                known.add(digest)
         left -= sum(len(paragraph.split()) for paragraph in fresh)
         if fresh:
             yield replace(book, paragraphs=tuple(fresh))
@@ -130,5 +130,5 @@ def _plain(title: str) -> str:
     return " ".join(words[1:] if words[:1] in (["the"], ["a"], ["an"]) else words)
 
 
-def _mark(paragraph: str) -> bytes:
+def _hash(paragraph: str) -> bytes:
     return hashlib.blake2b("".join(re.findall("[a-z]+", paragraph.casefold())).encode(), digest_size=8).digest()

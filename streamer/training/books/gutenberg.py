@@ -13,7 +13,7 @@ _END = re.compile(
 )
 _NUMBER = re.compile(r"\[\s*E(?:Book|Text)\s*#\s*(\d+)\s*\]", re.IGNORECASE)
 _FIELD = "^{}:[ \t]*(.*)$"
-_HEADER = 6000  # characters in which the fields stand
+_HEADER = 6000  # the fields stand in this many first characters
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n\s*(?=[a-z])")
 _BLOCKS = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 _ABOUT_THE_FILE = re.compile(r"gutenberg|proofread|produced by|transcriber|e-?text|scanned", re.IGNORECASE)
@@ -24,7 +24,7 @@ FULL_LINE = 55
 
 @dataclass(frozen=True)
 class Book:
-    """A book: the number that the project has given to it, and what is in it."""
+    """A book: its number in Project Gutenberg, the fields of its header, and its paragraphs."""
 
     number: int
     title: str
@@ -35,12 +35,12 @@ class Book:
 
     @property
     def english_prose(self) -> bool:
-        """Whether it is in English, and no verse or play."""
+        """Whether the book is in English, and neither verse nor a play."""
         return self.language.casefold() == "english" and self.line >= FULL_LINE
 
     @classmethod
     def read(cls, text: str) -> Book | None:
-        """Return the book in a file, or nothing if the file does not tell which book it is and where it begins."""
+        """Return the book in a file; None if the file lacks the number of the book or the mark of its beginning."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         begin, number = _BEGIN.search(text), _NUMBER.search(text[:_HEADER])
         if not begin or not number:
@@ -59,8 +59,8 @@ class Book:
 
 
 def _field(name: str, text: str) -> str:
-    found = re.search(_FIELD.format(name), text[:_HEADER], re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(_FIELD.format(name), text[:_HEADER], re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 def _paragraphs(body: str) -> list[str]:

@@ -71,10 +71,10 @@ class Judge:
                 one.utterance.name,
                 one.utterance.corpus,
                 one.utterance.speaker,
-                units.errors(one.words, found),
+                units.errors(one.words, hypothesis),
                 len(one.words),
             )
-            for one, found in zip(judged_on, words(judged_on, options), strict=True)
+            for one, hypothesis in zip(judged_on, words(judged_on, options), strict=True)
         ]
 
 
@@ -92,13 +92,13 @@ def read_judged(folder: Path) -> list[JudgedUtterance] | None:
     return [JudgedUtterance(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def comparison(found: Mapping[tuple[str, int], Sequence[JudgedUtterance]], baseline: str) -> str:
+def comparison(results: Mapping[tuple[str, int], Sequence[JudgedUtterance]], baseline: str) -> str:
     """Return a table: the word error rate of each setting, and its change against the baseline.
 
     The change is computed on the seeds that both have, and on the same utterances.
     """
     by_setting: dict[str, dict[int, Sequence[JudgedUtterance]]] = defaultdict(dict)
-    for (setting, seed), judged in found.items():
+    for (setting, seed), judged in results.items():
         by_setting[setting][seed] = judged
     lines = [f"{'setting':16s} {'seeds':6s} words wrong %   against {baseline} on the same seeds, in % of its errors"]
     for setting, runs in by_setting.items():

@@ -39,7 +39,7 @@ def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance
     """Return the word error rates of both, by corpus and in total. Below zero, the service makes fewer errors."""
     rows = []
     for their, our in zip(corpus_rates(theirs), corpus_rates(ours), strict=True):
-        found = relative(_of(their, theirs), _of(our, ours))
+        change = relative(_of(their, theirs), _of(our, ours))
         rows.append(
             [
                 our.name,
@@ -47,7 +47,7 @@ def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance
                 str(our.errors.words),
                 rate_text(their.wer),
                 rate_text(our.wer),
-                rate_text(found),
+                rate_text(change),
             ]
         )
     return table(["corpus", "utterances", "words", "PocketSphinx %", "service %", "service's errors, relative %"], rows)
@@ -81,19 +81,19 @@ def _open() -> None:
 def _hear(utterance: Utterance, cache: Path | None) -> Heard:
     audio = utterance.samples().astype("<i2").tobytes()
     key = hashlib.sha256(f"pocketsphinx {version('pocketsphinx')}\n".encode() + audio).hexdigest()
-    kept = cache / f"{key}.json" if cache else None
-    if kept and kept.is_file():
-        return Heard(**json.loads(kept.read_text(encoding="utf-8")))
+    file = cache / f"{key}.json" if cache else None
+    if file and file.is_file():
+        return Heard(**json.loads(file.read_text(encoding="utf-8")))
     began = time.process_time()
     _decoder.start_utt()
     # PocketSphinx gets the whole recording at once. So it knows the mean of all features, which is best for it.
     _decoder.process_raw(audio, full_utt=True)
     _decoder.end_utt()
     cpu_s = time.process_time() - began
-    found = _decoder.hyp()
-    heard = Heard(found.hypstr if found else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
-    if kept:
-        with replacing(kept, "w") as stream:
+    hypothesis = _decoder.hyp()
+    heard = Heard(hypothesis.hypstr if hypothesis else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
+    if file:
+        with replacing(file, "w") as stream:
             json.dump(asdict(heard), stream)
     return heard
 
@@ -104,5 +104,5 @@ def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtt
 
 def _relative(sums: Counts) -> Counts:
     # If PocketSphinx makes no error, half an error is assumed, because a ratio to zero does not exist.
-    found: Counts = sums[:, 1] / np.maximum(sums[:, 0], 0.5) - 1
-    return found
+    ratios: Counts = sums[:, 1] / np.maximum(sums[:, 0], 0.5) - 1
+    return ratios

@@ -54,15 +54,15 @@ def read_targets(folder: Path, name: str) -> dict[str, Alignment]:
 def write_resumed(path: Path, find: Callable[[set[str]], Iterable[Alignment]]) -> None:
     """Write alignments line by line, and continue after an interrupted run, or where the set has grown since.
 
-    `find` gets the names of the utterances that were aligned before, and yields the other ones.
+    `find` gets the names of the utterances that were aligned before, and yields the alignments of the others.
     """
     partial = path.with_name(path.name + ".partial")
     if path.exists() and not partial.exists():
         shutil.copyfile(path, partial)
     done = set(_finished(partial))
     with partial.open("a", encoding="utf-8") as stream:
-        for found in find(done):
-            stream.write(json.dumps(vars(found)) + "\n")
+        for alignment in find(done):
+            stream.write(json.dumps(vars(alignment)) + "\n")
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(path)
@@ -70,8 +70,8 @@ def write_resumed(path: Path, find: Callable[[set[str]], Iterable[Alignment]]) -
 
 def _read(path: Path) -> dict[str, Alignment]:
     with path.open(encoding="utf-8") as stream:
-        found = (Alignment(**json.loads(line)) for line in stream)
-        return {alignment.name: alignment for alignment in found}
+        alignments = (Alignment(**json.loads(line)) for line in stream)
+        return {alignment.name: alignment for alignment in alignments}
 
 
 def _finished(partial: Path) -> Iterator[str]:

@@ -93,8 +93,8 @@ def reverberated(audio: Audio, rng: np.random.Generator, responses: Sequence[Aud
     """Return the audio as heard across a room, at the same level as before."""
     response = responses[rng.integers(len(responses))]
     size = len(audio) + len(response)
-    heard = np.fft.irfft(np.fft.rfft(audio, size) * np.fft.rfft(response, size), size)[: len(audio)]
-    as_loud: Audio = heard * (speech_level(audio) / max(speech_level(heard), 1e-9))
+    echoing = np.fft.irfft(np.fft.rfft(audio, size) * np.fft.rfft(response, size), size)[: len(audio)]
+    as_loud: Audio = echoing * (speech_level(audio) / max(speech_level(echoing), 1e-9))
     return as_loud
 
 
@@ -106,8 +106,8 @@ def telephoned(audio: Audio) -> Audio:
     spectrum[(hertz < TELEPHONE_BAND[0]) | (hertz > TELEPHONE_BAND[1])] = 0
     line = np.clip(np.fft.irfft(spectrum, len(narrow)), -1, 1)
     compressed = np.rint(np.sign(line) * np.log1p(255 * np.abs(line)) / np.log(256) * 127) / 127
-    heard = np.sign(compressed) * (256 ** np.abs(compressed) - 1) / 255
-    wide = soxr.resample(heard, TELEPHONE_RATE, SAMPLE_RATE)[: len(audio)]
+    expanded = np.sign(compressed) * (256 ** np.abs(compressed) - 1) / 255
+    wide = soxr.resample(expanded, TELEPHONE_RATE, SAMPLE_RATE)[: len(audio)]
     whole: Audio = np.pad(wide, (0, len(audio) - len(wide)))
     return whole
 

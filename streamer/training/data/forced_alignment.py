@@ -26,9 +26,9 @@ def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) ->
         tell(f"{name}: {len(done)} aligned before, {len(waiting)} to do")
         aligned = 0
         with Workers(processes, _open, work, name) as workers:
-            for number, found in enumerate(workers.map(_align, waiting, chunk=CHUNK), start=1):
-                aligned += found.aligned
-                yield found
+            for number, alignment in enumerate(workers.map(_align, waiting, chunk=CHUNK), start=1):
+                aligned += alignment.aligned
+                yield alignment
                 if number % 1000 == 0:
                     tell(f"{name}: {number} of {len(waiting)}, {number - aligned} not aligned")
         tell(f"{name}: {aligned} of {len(waiting)} aligned")
@@ -37,27 +37,27 @@ def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) ->
 
 
 class Aligner:
-    """PocketSphinx. Words that its dictionary lacks are added to it."""
+    """Aligns with PocketSphinx. Words that its dictionary lacks are added to it."""
 
     def __init__(self) -> None:
         # The second pass fails if the best path through the lattice gives a phone less time than its states need.
         self._decoder = pocketsphinx.Decoder(lm=None, bestpath=False, loglevel="FATAL")
         self._pronunciations = Pronunciations.load()
-        self._known: dict[str, Phones] = {}
+        self._phones_by_word: dict[str, Phones] = {}
 
     def align(self, utterance: Utterance, audio: bytes) -> Alignment:
         """Return the times of the words and phones of one utterance."""
         words = utterance.text.split()
         phones = [self._pronounced(word) for word in words]
-        for word, found in zip(words, phones, strict=True):
-            if found and self._decoder.lookup_word(word) is None:
-                self._decoder.add_word(word, " ".join(found))
+        for word, word_phones in zip(words, phones, strict=True):
+            if word_phones and self._decoder.lookup_word(word) is None:
+                self._decoder.add_word(word, " ".join(word_phones))
         try:
             times = self._times(utterance.text, audio)
         except RuntimeError:  # the aligner raises this if the text does not fit the audio
             times = None
         if times is None or [word for word, _, _ in times[0]] != words:
-            unplaced = [(phone, 0, 0, number) for number, found in enumerate(phones) for phone in found]
+            unplaced = [(phone, 0, 0, number) for number, word_phones in enumerate(phones) for phone in word_phones]
             return Alignment(utterance.name, False, 0.0, [(word, 0, 0) for word in words], unplaced)
         return Alignment(utterance.name, True, times[2], times[0], times[1])
 
@@ -90,11 +90,11 @@ class Aligner:
 
     def _pronounced(self, word: str) -> Phones:
         """Return the aligner's own pronunciation of a word if it has one, or else the first one that we know."""
-        if word not in self._known:
-            found = self._decoder.lookup_word(word)
-            own = tuple(phone for phone in (found or "").split() if phone in PHONES)
-            self._known[word] = own or next(iter(self._pronunciations.variants(word)), ())
-        return self._known[word]
+        if word not in self._phones_by_word:
+            entry = self._decoder.lookup_word(word)
+            own = tuple(phone for phone in (entry or "").split() if phone in PHONES)
+            self._phones_by_word[word] = own or next(iter(self._pronunciations.variants(word)), ())
+        return self._phones_by_word[word]
 
 
 _worker: tuple[Corpus, Aligner]

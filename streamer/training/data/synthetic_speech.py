@@ -22,16 +22,16 @@ SAID_AT_ONCE = 256
 
 def synthesise(work: Path, hours: float, engines: Sequence[str], seed: int, processes: int) -> list[Utterance]:
     """Write the set `synthetic` beside the prepared train and dev."""
-    heard = {word for utterance in Corpus(work, "train").utterances for word in utterance.text.split()}
+    train_words = {word for utterance in Corpus(work, "train").utterances for word in utterance.text.split()}
     rare = [
         word
         for word in sorted(cmu_dictionary())
-        if word not in heard and "'" not in word and len(word) >= SHORTEST_RARE_WORD
+        if word not in train_words and "'" not in word and len(word) >= SHORTEST_RARE_WORD
     ]
-    judged_by = {utterance.text for utterance in Corpus(work, "dev").utterances}
-    planned = planned_speech(rare, judged_by, engines, random.Random(seed))
+    dev_texts = {utterance.text for utterance in Corpus(work, "dev").utterances}
+    planned = planned_speech(rare, dev_texts, engines, random.Random(seed))
     with Workers(processes) as workers:
-        return write_corpus(work, "synthetic", _said(workers, planned, hours * 3600))
+        return write_corpus(work, "synthetic", _speech(workers, planned, hours * 3600))
 
 
 def planned_speech(
@@ -44,15 +44,15 @@ def planned_speech(
             yield draw_voice(next(turns), rng), prompt
 
 
-def _said(
+def _speech(
     workers: Workers, planned: Iterator[tuple[Voice, str]], seconds: float
 ) -> Iterator[tuple[Utterance, Samples]]:
     """Return the speech of the beginning of the plan, with this many seconds."""
     number = 0
     while seconds > 0:
         voices, texts = zip(*itertools.islice(planned, min(SAID_AT_ONCE, 1 + int(seconds / 2))), strict=True)
-        said = workers.map(Voice.say, voices, map(spoken, texts), chunk=8)
-        for voice, text, samples in zip(voices, texts, said, strict=True):
+        recordings = workers.map(Voice.say, voices, map(spoken, texts), chunk=8)
+        for voice, text, samples in zip(voices, texts, recordings, strict=True):
             if seconds > 0:
                 name = f"synthetic/{voice.engine}-{number:06d}"
                 corpus = f"synthetic_{voice.engine}"

@@ -70,12 +70,17 @@ class Voice:
 
     def say(self, text: str) -> Samples:
         """Say the text with this voice. The result is always the same."""
-        command, given = _command(self, text)
+        command, standard_input = _command(self, text)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "said.wav"
             try:
                 subprocess.run(
-                    [*command, str(path)], input=given, text=True, capture_output=True, check=True, timeout=PATIENCE_S
+                    [*command, str(path)],
+                    input=standard_input,
+                    text=True,
+                    capture_output=True,
+                    check=True,
+                    timeout=PATIENCE_S,
                 )
                 audio, rate = soundfile.read(io.BytesIO(path.read_bytes()), dtype="float32", always_2d=True)
             except (OSError, subprocess.SubprocessError, soundfile.SoundFileError) as error:

@@ -20,7 +20,7 @@ RATE, WARM_UP = 2e-3, 50
 ROWS = 128  # of a batch
 NOISE = 0.3  # added to frames
 DECAY = 0.3
-SMOOTHING = 0.02  # nothing is quite certain: otherwise all thresholds would be next to 1
+SMOOTHING = 0.02  # labels are not quite 0 or 1; otherwise all thresholds would be next to 1
 # Before the training, the score of the phones alone decides.
 FIRST_WEIGHT, FIRST_BIAS = 0.5, 2.0
 
@@ -31,7 +31,7 @@ def untrained(
     phones: nn.Linear,
     material: Sequence[Spoken],
 ) -> KeywordNetwork:
-    """A network that knows only the phones. `phones` is the layer of the acoustic model that tells them in frames."""
+    """Return a network that knows only the phones. `phones` is the layer of the acoustic model that finds them."""
     weights = {
         "silence": np.median(np.stack([each.frames[0] for each in material]), axis=0),
         "phones": _array(phones.weight).T,
@@ -62,28 +62,28 @@ class _Trained(nn.Module):
         nn.init.constant_(self.output.bias, FIRST_BIAS)
 
     def forward(self, frames: Tensor, words: Tensor, scores: Tensor) -> Tensor:
-        """The logit of one word for each window."""
+        """Return the logit of one word for each window."""
         shares = functional.softmax(frames @ self.phones + self.phones_bias, -1)
         if self.training:
             frames = frames + NOISE * torch.randn_like(frames)
             shares = functional.dropout(shares, 0.1)
-        seen = torch.cat([shares, self.projection(frames)], -1).transpose(1, 2)
-        hidden = functional.relu(self.second(functional.relu(self.first(seen)))).transpose(1, 2).flatten(1)
+        inputs = torch.cat([shares, self.projection(frames)], -1).transpose(1, 2)
+        hidden = functional.relu(self.second(functional.relu(self.first(inputs)))).transpose(1, 2).flatten(1)
         logits = self.output(functional.dropout(hidden, 0.3, self.training))
-        found: Tensor = logits.gather(1, words[:, None])[:, 0] + self.score[words] * scores
-        return found
+        chosen: Tensor = logits.gather(1, words[:, None])[:, 0] + self.score[words] * scores
+        return chosen
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
-        """The weights as `KeywordNetwork` uses them."""
+        """Return the weights as `KeywordNetwork` uses them."""
         layers: dict[str, nn.Linear | nn.Conv1d] = {
             "projection": self.projection,
             "first": self.first,
             "second": self.second,
             "output": self.output,
         }
-        found = {name: _array(layer.weight).reshape(len(layer.weight), -1).T for name, layer in layers.items()}
+        matrices = {name: _array(layer.weight).reshape(len(layer.weight), -1).T for name, layer in layers.items()}
         return (
-            found
+            matrices
             | {f"{name}_bias": _array(layer.bias) for name, layer in layers.items()}
             | {"score": _array(self.score)}
         )
@@ -92,25 +92,25 @@ class _Trained(nn.Module):
 def train(
     network: KeywordNetwork, material: Sequence[Spoken], steps: int, seed: int, tell: Callable[[str], None]
 ) -> KeywordNetwork:
-    """Train for this many steps. The thresholds are still to be chosen."""
+    """Train for this many steps. `with_thresholds` must choose the thresholds afterwards."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    found = candidates(network, material)
-    tell(f"{len(found.words)} places that sound like keywords; {int(found.right.sum())} of them are")
+    places = candidates(network, material)
+    tell(f"{len(places.words)} places that sound like keywords; {int(places.right.sum())} of them are")
     trained = _Trained(network)
     optimiser = torch.optim.AdamW(trained.parameters(), lr=RATE, weight_decay=DECAY)
-    drawn = _balanced(found)
+    chances = _balanced(places)
     recent = 0.0
-    for step in range(1, steps + 1 if len(drawn) else 0):
-        rows = rng.choice(len(drawn), ROWS, p=drawn)
+    for step in range(1, steps + 1 if len(chances) else 0):
+        rows = rng.choice(len(chances), ROWS, p=chances)
         for group in optimiser.param_groups:
             group["lr"] = RATE * min(1.0, step / WARM_UP) * (1 - step / (steps + 1))
         logits = trained(
-            torch.from_numpy(found.windows[rows].astype(np.float32)),
-            torch.from_numpy(found.words[rows]),
-            torch.from_numpy(found.scores[rows]),
+            torch.from_numpy(places.windows[rows].astype(np.float32)),
+            torch.from_numpy(places.words[rows]),
+            torch.from_numpy(places.scores[rows]),
         )
-        right = torch.from_numpy(found.right[rows].astype(np.float32))
+        right = torch.from_numpy(places.right[rows].astype(np.float32))
         loss = functional.binary_cross_entropy_with_logits(logits, right * (1 - 2 * SMOOTHING) + SMOOTHING)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -121,11 +121,11 @@ def train(
     return replace(network, weights={**network.weights, **trained.weights()})
 
 
-def _balanced(found: Candidates) -> NDArray[np.float64]:
-    """How often each candidate is drawn: those of a rare word, right or wrong, more often than their share."""
-    if not len(found.words):
+def _balanced(places: Candidates) -> NDArray[np.float64]:
+    """Return the chance of each candidate. Those of rare words, right or wrong, are drawn more often than others."""
+    if not len(places.words):
         return np.zeros(0)
-    kinds = 2 * found.words + found.right
+    kinds = 2 * places.words + places.right
     drawn = 1 / np.sqrt(np.bincount(kinds)[kinds])
     return np.asarray(drawn / drawn.sum())
 

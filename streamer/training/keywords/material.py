@@ -1,4 +1,4 @@
-"""The frames of the encoder for aligned speech, with the keywords that are said in it."""
+"""The frames of the encoder for aligned speech, with the keywords in it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, padded
 from streamer.training.data.corpus import Corpus, CorpusError, Utterance
 
-LONGEST_S = 25.0  # of an utterance
+LONGEST_S = 25.0  # longer utterances are not used
 BATCH_SECONDS = 60
-STEP_MS = 320  # of a session that does not ask for another one
+STEP_MS = 320  # the default of a session
 
 
 @dataclass(frozen=True)
@@ -52,35 +52,37 @@ class AlignedWords:
         if not path.is_file():
             raise CorpusError(f"{path} is missing: run scripts/data/align_speech.py first")
         with path.open(encoding="utf-8") as lines:
-            found = map(json.loads, lines)
+            entries = map(json.loads, lines)
             self.words: Mapping[str, list[tuple[str, int, int]]] = {
-                line["name"]: [tuple(word) for word in line["words"]] for line in found if line.get("aligned")
+                line["name"]: [tuple(word) for word in line["words"]] for line in entries if line.get("aligned")
             }
 
     def utterances(self) -> list[Utterance]:
-        """Those that are aligned and not too long."""
+        """Return the utterances that are aligned and not too long."""
         return [each for each in self.corpus.utterances if each.name in self.words and each.seconds <= LONGEST_S]
 
     def chosen(self, keywords: Sequence[str], hours: float, seed: int) -> list[Utterance]:
-        """Utterances of this length together: half of it with keywords, the rare ones first; the rest are any."""
+        """Return this many hours of utterances. Half of them have keywords, the rare ones first; the rest is random."""
         among = self.utterances()
         random.Random(seed).shuffle(among)
-        said = {each.name: {word for word, _, _ in self.words[each.name]} & set(keywords) for each in among}
-        number = Counter(word for words in said.values() for word in words)
-        rare_first = sorted(among, key=lambda each: min((number[word] for word in said[each.name]), default=10**9))
+        keywords_in = {each.name: {word for word, _, _ in self.words[each.name]} & set(keywords) for each in among}
+        number = Counter(word for words in keywords_in.values() for word in words)
+        rare_first = sorted(
+            among, key=lambda each: min((number[word] for word in keywords_in[each.name]), default=10**9)
+        )
         half = list(_until(rare_first, hours / 2))
-        taken = {each.name for each in half}
-        return half + list(_until((each for each in among if each.name not in taken), hours / 2))
+        chosen = {each.name for each in half}
+        return half + list(_until((each for each in among if each.name not in chosen), hours / 2))
 
     def halves(self) -> tuple[list[Utterance], list[Utterance]]:
-        """Every second utterance, and the others."""
+        """Return every second utterance, and the others."""
         ordered = sorted(self.utterances(), key=lambda each: each.name)
         return ordered[::2], ordered[1::2]
 
     def spoken(
         self, utterances: Sequence[Utterance], keywords: Sequence[str], model: AcousticModel
     ) -> Iterator[Spoken]:
-        """Encode utterances, those of similar length as one batch."""
+        """Encode utterances. Those of similar length are one batch."""
         chunk = STEP_MS // FRAME_MS
         for some in _batches(utterances):
             samples = torch.stack([padded(self.corpus, each, some[-1].samples) for each in some])
@@ -102,7 +104,7 @@ def encoded(
     model: AcousticModel,
     tell: Callable[[str], None],
 ) -> list[Spoken]:
-    """Encode utterances, and say how far that is."""
+    """Encode utterances, and report progress."""
     done: list[Spoken] = []
     for number, spoken in enumerate(words.spoken(utterances, keywords, model), start=1):
         done.append(spoken)

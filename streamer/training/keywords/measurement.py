@@ -16,24 +16,24 @@ from streamer.training.acoustic.evaluation_batches import FRAME_MS
 from streamer.training.keywords.candidates import Candidates, candidates
 from streamer.training.keywords.material import Spoken
 
-# So far from its aligned end a word may be told: of hesitant speakers, PocketSphinx is seconds wrong about some words.
+# A report may be this far from the aligned end of its word: PocketSphinx is seconds wrong about some hesitant speakers.
 NEAR_MS = 4000
 # Logits: probabilities near 1 must differ, too.
 THRESHOLDS = 1 / (1 + np.exp(-np.arange(-4.0, 10.0, 0.25)))
 # How many misses of a word one false alarm in an hour may cost, from strict to generous.
 EXCHANGES = np.geomspace(30, 0.005, 80)
 AT_ONCE = 2048  # windows
-# A threshold counts with the false alarms of one that is so many steps lower: the few of an hour say little.
+# The few false alarms of an hour say little. So a threshold counts with those of one that is this many steps lower.
 MARGIN = 2
 
 
 @dataclass(frozen=True)
 class KeywordErrors:
-    """What a spotter told of some speech."""
+    """The keywords in some speech, those that a spotter reported, and its false alarms."""
 
     hours: float
     said: Counter[str]
-    told: Counter[str]  # of those that were said
+    told: Counter[str]  # how many of `said` the spotter reported
     false: Counter[str]
 
     @property
@@ -43,7 +43,7 @@ class KeywordErrors:
 
     @property
     def missed(self) -> float:
-        """The share of the words said that were not told."""
+        """The share of the spoken keywords that were not reported."""
         return 1 - sum(self.told.values()) / max(1, sum(self.said.values()))
 
     def __add__(self, other: KeywordErrors) -> KeywordErrors:
@@ -53,24 +53,24 @@ class KeywordErrors:
 
 
 def errors(network: KeywordNetwork, material: Sequence[Spoken]) -> KeywordErrors:
-    """Let a spotter listen to this speech."""
+    """Return the errors of a spotter on this speech."""
     said, told, false = Counter[str](), Counter[str](), Counter[str]()
     spotter = KeywordSpotter(network, slots=1)
     for spoken in material:
         size = len(spoken.frames)
         passage = Passage(step=size, steps=1, received=size * FRAME_MS * 16)
         frames = spoken.frames.astype(np.float32)
-        [found] = spotter.listen([Frames(1, passage, frames, start=True, end=True)])
+        [reports] = spotter.listen([Frames(1, passage, frames, start=True, end=True)])
         ends = _ends(network, spoken)
         said.update(network.words[keyword.word] for keyword in spoken.keywords)
-        for keyword in found:
+        for keyword in reports:
             word = network.words.index(keyword.word)
             (told if _take(ends, word, keyword.at_ms // FRAME_MS - 1) else false)[keyword.word] += 1
     return KeywordErrors(sum(each.hours for each in material), said, told, false)
 
 
 def with_thresholds(network: KeywordNetwork, material: Sequence[Spoken], most_false: float) -> KeywordNetwork:
-    """The network with the thresholds that miss least and give so many false alarms an hour, of all words together."""
+    """Return the network with the thresholds that miss least, with at most this many false alarms an hour in total."""
     hours = sum(each.hours for each in material)
     told, false = _by_threshold(network, material)
     said = np.bincount([each.word for spoken in material for each in spoken.keywords], minlength=len(network.words))
@@ -87,43 +87,43 @@ def with_thresholds(network: KeywordNetwork, material: Sequence[Spoken], most_fa
 
 
 def _by_threshold(network: KeywordNetwork, material: Sequence[Spoken]) -> tuple[Floats, Floats]:
-    """How many words are told, and how many false alarms there are: [thresholds, words]."""
-    found = candidates(network, material, kept=None)
-    probabilities = _judged(network, found)
+    """Return how many words are reported, and how many false alarms there are: [thresholds, words]."""
+    places = candidates(network, material, kept=None)
+    probabilities = _judged(network, places)
     counts = np.zeros((2, len(THRESHOLDS), len(network.words)), np.float32)
     for word in range(len(network.words)):
         for level, threshold in enumerate(THRESHOLDS):
             number, last, ends = -1, 0, [list[int]()]
-            for place in np.nonzero((found.words == word) & (probabilities >= threshold))[0]:
-                if found.number[place] != number:
-                    number, last = int(found.number[place]), -PAUSE_MS
+            for place in np.nonzero((places.words == word) & (probabilities >= threshold))[0]:
+                if places.number[place] != number:
+                    number, last = int(places.number[place]), -PAUSE_MS
                     ends = _ends(network, material[number])
-                if (found.frame[place] - last) * FRAME_MS >= PAUSE_MS:
-                    last = int(found.frame[place])
+                if (places.frame[place] - last) * FRAME_MS >= PAUSE_MS:
+                    last = int(places.frame[place])
                     counts[0 if _take(ends, word, last) else 1, level, word] += 1
     return counts[0], counts[1]
 
 
-def _judged(network: KeywordNetwork, found: Candidates) -> Floats:
-    """The probability of each candidate."""
-    probabilities = np.zeros(len(found.words), np.float32)
-    for start in range(0, len(found.words), AT_ONCE):
+def _judged(network: KeywordNetwork, places: Candidates) -> Floats:
+    """Return the probability of each candidate."""
+    probabilities = np.zeros(len(places.words), np.float32)
+    for start in range(0, len(places.words), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        words = found.words[part]
+        words = places.words[part]
         every = np.arange(len(words))
         scores = np.full((len(words), len(network.words)), IMPOSSIBLE, np.float32)
-        scores[every, words] = found.scores[part]
-        probabilities[part] = network.judged(found.windows[part].astype(np.float32), scores)[every, words]
+        scores[every, words] = places.scores[part]
+        probabilities[part] = network.judged(places.windows[part].astype(np.float32), scores)[every, words]
     return probabilities
 
 
 def _ends(network: KeywordNetwork, spoken: Spoken) -> list[list[int]]:
-    """The frames in which each word ends."""
+    """Return the frames in which each word ends."""
     return [[each.end for each in spoken.keywords if each.word == word] for word in range(len(network.words))]
 
 
 def _take(ends: list[list[int]], word: int, frame: int) -> bool:
-    """Whether the word ends near this frame. Each end counts once."""
+    """Return whether the word ends near this frame. Each end counts once, so it is removed."""
     near = min(ends[word], key=lambda end: abs(frame - end), default=None)
     if near is None or abs(frame - near) * FRAME_MS > NEAR_MS:
         return False

@@ -35,7 +35,7 @@ def keyword_repository(folder: Path, network: KeywordNetwork, head: str = HEAD, 
 
 
 def _head_config(name: str, width: int) -> str:
-    """What the activity head has, with other inputs and outputs."""
+    """Return the configuration of the activity head, with other inputs and outputs."""
     config = model_config(asr_repository() / "activity_head")
     config.name = name
     config.ClearField("parameters")
@@ -46,7 +46,7 @@ def _head_config(name: str, width: int) -> str:
 
 
 def _ensemble_config(name: str, head: str) -> str:
-    """The shipped ensemble with one more step, whose events go through the last one."""
+    """Return the shipped ensemble with one more step, whose events go to the last one."""
     config = model_config(asr_repository() / "asr_heads")
     config.name = name
     steps = config.ensemble_scheduling.step

@@ -1,6 +1,6 @@
 """Reads a collection of people who spell names and say telephone numbers: half of them to train on, half to evaluate.
 
-Its table tells what each of them was asked to dictate, as figures and as a name with capitals.
+The table of the collection has what each person was asked to dictate: a number in figures, or a name with capitals.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from streamer.training.labelling.labelled_folder import write_labelled
 
 TABLE = "metadata.csv"
 MANIFEST = "dictated.tsv"
-CORPUS = "dictated"  # of what is trained on
+CORPUS = "dictated"  # the corpus of the recordings to train on
 KINDS = {"Names": "spelled names", "Numbers": "telephone numbers"}
-"""The folders that are read. How the addresses in a third one were said is not known."""
+"""The folders that are read. A third one has addresses, but not the words in which they were said."""
 
 SHORTEST_S, LONGEST_S = 0.4, 2.5
-"""For each letter or digit. In less time a name was said as a word; longer recordings have more than the table says."""
+"""The time for each letter or digit. In less, a name was said as a word; in more, there is more than the table says."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def read_dictations(folder: Path) -> list[Dictation]:
         reader = csv.DictReader(table)
         if not {"Response_ID", "file_name", "Name", "Number"} <= set(reader.fieldnames or ()):
             raise CorpusError(f"{path} is another table: it has no columns Response_ID, file_name, Name and Number")
-        found = [
-            Dictation(row["file_name"], KINDS[kind], row["Response_ID"], _said(kind, row))
+        dictations = [
+            Dictation(row["file_name"], KINDS[kind], row["Response_ID"], _words(kind, row))
             for row in reader
             if (kind := Path(row["file_name"]).parent.name) in KINDS and (folder / row["file_name"]).is_file()
         ]
-    if not found:
+    if not dictations:
         raise CorpusError(f"{path} names no recording of a name or a number that is there")
-    return found
+    return dictations
 
 
 def divided(dictations: Sequence[Dictation]) -> tuple[list[Dictation], list[Dictation]]:
@@ -72,10 +72,10 @@ def divided(dictations: Sequence[Dictation]) -> tuple[list[Dictation], list[Dict
 
 
 def without_mistakes(folder: Path, dictations: Sequence[Dictation]) -> list[Dictation]:
-    """Leave out recordings in which the table cannot be right.
+    """Leave out recordings whose text in the table cannot be right.
 
-    They are too short or too long for what they should have, or the same as another one that should have something
-    else. No recogniser judges this, so what is evaluated does not depend on what can be recognised.
+    They are too short or too long for their text, or the same as another recording. No recogniser decides this, so the
+    evaluation does not depend on what can be recognised.
     """
     contents = {one.file: (folder / one.file).read_bytes() for one in dictations}
     number = Counter(contents.values())
@@ -113,7 +113,7 @@ def _seconds(content: bytes) -> float:
     return duration
 
 
-def _said(kind: str, row: dict[str, str]) -> str:
+def _words(kind: str, row: dict[str, str]) -> str:
     if kind == "Names":
         plain = unicodedata.normalize("NFKD", row["Name"]).lower()
         return " ".join(letter for letter in plain if letter in ascii_lowercase)

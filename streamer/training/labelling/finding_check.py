@@ -1,4 +1,4 @@
-"""How often the sentence that was read is found: measured on a prepared set whose texts are known."""
+"""Measures how often the sentence that was read is found, on a prepared set whose texts are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamer.training.search.emission_cache import read_emissions
 
 
 class Outcome(Enum):
-    """What was found for a recording."""
+    """The result of looking up a recording."""
 
     RIGHT = "found"
     ANOTHER = "another one taken"
@@ -26,7 +26,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class FindingRow:
-    """What was found for recordings whose sentence is among the known ones, or is not."""
+    """The results for recordings whose sentence is among the known ones, or is not."""
 
     known: bool
     outcomes: Counter[Outcome]

@@ -60,25 +60,25 @@ class KnownSentences:
     def __len__(self) -> int:
         return len(self._sentences)
 
-    def nearest(self, heard: Sequence[str], number: int) -> list[str]:
+    def nearest(self, words: Sequence[str], number: int) -> list[str]:
         """Return up to this many sentences that share words with the recognised ones, the nearest first."""
-        numbers = [self._numbers.get(word, -1) for word in heard]
+        numbers = [self._numbers.get(word, -1) for word in words]
         pairs = [one * len(self._numbers) + other for one, other in pairwise(numbers) if min(one, other) >= 0]
-        found = [
+        matches = [
             (matching, weight)
             for postings, keys in ((self._words, numbers), (self._pairs, pairs))
             for matching, weight in map(postings.find, dict.fromkeys(keys))
             if 0 < len(matching) <= self._most
         ]
-        if not found:
+        if not matches:
             return []
-        for matching, weight in found:
+        for matching, weight in matches:
             self._scores[matching] += weight
-        candidates = np.concatenate([matching for matching, _ in found])
+        candidates = np.concatenate([matching for matching, _ in matches])
         scores = self._scores[candidates] / self._sizes[candidates]
         self._scores[candidates] = 0
         # Every candidate is there at most once for each word and pair.
-        best = np.argsort(-scores, kind="stable")[: number * len(found)]
+        best = np.argsort(-scores, kind="stable")[: number * len(matches)]
         return [self._sentences[candidate] for candidate in dict.fromkeys(candidates[best].tolist())][:number]
 
 

@@ -1,4 +1,4 @@
-"""How often surely recognised words are right: measured on a prepared set whose texts are known."""
+"""Measures how often surely recognised words are right, on a prepared set whose texts are known."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def check_sureness(bundle: Path, work: Path, name: str, beam: int) -> list[Suren
     """Recognise a prepared set, and return the table of its surest utterances."""
     spoken = read_emissions(bundle, work, name, work, STEP_MS)
     scores = text_scores(bundle)
-    found = []
+    utterances = []
     for one, words in zip(spoken, hear(spoken, bundle, beam), strict=True):
         if words:
             texts = [word.text for word in words]
             (own,) = scores.score(one.emissions, [" ".join(texts)])
-            found.append(Heard(sureness(words, own), errors(one.words, texts), len(one.words)))
-    return list(sureness_rows(found))
+            utterances.append(Heard(sureness(words, own), errors(one.words, texts), len(one.words)))
+    return list(sureness_rows(utterances))
 
 
 def sureness_rows(heard: Sequence[Heard]) -> Iterator[SurenessRow]:
     """Return how many words are wrong among the surest utterances, for several shares of them."""
     surest = sorted(heard, key=lambda one: one.sureness, reverse=True)
     for share in SURE_SHARES if heard else ():
-        taken = surest[: max(round(share * len(surest)), 1)]
-        wrong, words = sum(one.wrong for one in taken), sum(one.words for one in taken)
-        yield SurenessRow(share, taken[-1].sureness, wrong / words)
+        part = surest[: max(round(share * len(surest)), 1)]
+        wrong, words = sum(one.wrong for one in part), sum(one.words for one in part)
+        yield SurenessRow(share, part[-1].sureness, wrong / words)

@@ -16,7 +16,7 @@ class TextScores:
 
     def __init__(self, pronunciations: Pronunciations) -> None:
         self._pronunciations = pronunciations
-        self._known: dict[str, list[int]] = {}
+        self._units_by_word: dict[str, list[int]] = {}
 
     def score(self, emissions: Tensor, texts: Sequence[str]) -> list[float]:
         """Return the log-likelihood of each text for emissions [frames, units], divided by the number of frames.
@@ -42,7 +42,7 @@ class TextScores:
         return [unit for word in text.split() for unit in self._pronounced(word)]
 
     def _pronounced(self, word: str) -> list[int]:
-        if word not in self._known:
+        if word not in self._units_by_word:
             phones = next(iter(self._pronunciations.variants(word)), ())
-            self._known[word] = [PHONE_NUMBER[phone] for phone in (*phones, BOUNDARY)]
-        return self._known[word]
+            self._units_by_word[word] = [PHONE_NUMBER[phone] for phone in (*phones, BOUNDARY)]
+        return self._units_by_word[word]

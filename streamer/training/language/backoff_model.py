@@ -41,7 +41,7 @@ class BackOffModel:
         )
 
     def pair_probabilities(self, first: Keys, second: Keys) -> Floats:
-        """P(second | first)."""
+        """Return P(second | first)."""
         backed_off = self.word_back_off[first] * self.unigrams[second]
         return look_up(self.bigrams, self.bigram, (first << BITS) | second, backed_off)
 

@@ -258,8 +258,8 @@ def _discounts(count: Numbers) -> Floats:
     if not times.all():
         return np.array([0, 0.5, 0.75, 0.9])  # too few words to tell
     ratio = times[0] / (times[0] + 2 * times[1])
-    found = 1 + np.arange(3) - (2 + np.arange(3)) * ratio * times[1:] / times[:-1]
-    return np.array([0, *found.clip(0.1, 2.9)])
+    discounts = 1 + np.arange(3) - (2 + np.arange(3)) * ratio * times[1:] / times[:-1]
+    return np.array([0, *discounts.clip(0.1, 2.9)])
 
 
 def _levels(values: Floats) -> tuple[npt.NDArray[np.uint8], list[float]]:

@@ -35,25 +35,25 @@ class HeldOutText:
 
     @property
     def known(self) -> Ids:
-        """Return 1 for each row whose word is in the vocabulary."""
+        """The rows whose word is in the vocabulary, as 1 for each."""
         return np.asarray(self.tokens[:, 2] != 0, dtype=np.int32)
 
-    def weigh(self, found: Floats) -> Floats:
+    def weigh(self, probabilities: Floats) -> Floats:
         """Return the weights of models, from their probabilities of all rows. Only the half for weights is used."""
         rows = (self.tuned & self.known).astype(bool)
         shares = np.bincount(self.corpus[rows], minlength=len(self.corpora))
-        return weigh(found[rows], 1 / shares[self.corpus[rows]])
+        return weigh(probabilities[rows], 1 / shares[self.corpus[rows]])
 
-    def perplexities(self, title: str, found: Floats) -> str:
+    def perplexities(self, title: str, probabilities: Floats) -> str:
         """Return a line with two perplexities of every corpus: of the half for evaluation, and of both halves."""
         parts = []
         for number, corpus in enumerate(self.corpora):
             rows = (self.corpus == number) & (self.known == 1)
-            other, every = perplexity(found[rows & (self.tuned == 0)]), perplexity(found[rows])
+            other, every = perplexity(probabilities[rows & (self.tuned == 0)]), perplexity(probabilities[rows])
             parts.append(f"{corpus} {other:.1f} ({every:.1f})")
         return f"perplexity, {title}, other half (all): {', '.join(parts)}"
 
 
-def perplexity(found: Floats) -> float:
+def perplexity(probabilities: Floats) -> float:
     """Return the inverse of the geometric mean of the probabilities; not a number if there are none."""
-    return float(np.exp(-np.log(found).mean())) if len(found) else float("nan")
+    return float(np.exp(-np.log(probabilities).mean())) if len(probabilities) else float("nan")

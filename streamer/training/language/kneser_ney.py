@@ -74,5 +74,5 @@ def discount(counts: Keys) -> Floats:
     if not (n1 and n2 and n3):
         return np.array([0.0, 0.5, 0.75, 0.75])  # too little text to tell
     y = n1 / (n1 + 2 * n2)
-    found = [0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
-    return np.clip(found, 0.0, [0.0, 0.95, 1.9, 2.9])
+    discounts = [0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
+    return np.clip(discounts, 0.0, [0.0, 0.95, 1.9, 2.9])

@@ -99,7 +99,7 @@ def find_vocabulary(texts: Texts, references: list[Reference], size: int) -> lis
     """Return the likeliest words of a mixture of the sources, with the weights that fit dev's half for tuning."""
     counts = [np.bincount(ids[ids >= 0], minlength=len(texts.words)) for ids in texts.sources.values()]
     counts.append(np.sum(counts, axis=0))
-    shares = np.stack([found / found.sum() for found in counts])
+    shares = np.stack([numbers / numbers.sum() for numbers in counts])
     dev = HeldOutText.number(references, texts.words)
     smoothed = shares[:, dev.tokens[:, 2]].T + 1e-8
     return choose_vocabulary(texts.words, dev.weigh(smoothed) @ shares, size)
@@ -112,9 +112,9 @@ def estimate(texts: Texts, vocabulary: list[str], dev: HeldOutText, tell: Callab
     marked = {name: with_sentence_marks(ids, renumbered) for name, ids in texts.sources.items()}
     marked[EVERYTHING] = np.concatenate(list(marked.values()))
     models = {name: kneser_ney.estimate(count(text), len(vocabulary)) for name, text in marked.items()}
-    found = np.stack([mixture.probabilities(model, dev.tokens) for model in models.values()], axis=1)
-    tell(dev.perplexities("all text as one", found[:, -1]))
-    weights = dev.weigh(found)
+    probabilities = np.stack([mixture.probabilities(model, dev.tokens) for model in models.values()], axis=1)
+    tell(dev.perplexities("all text as one", probabilities[:, -1]))
+    weights = dev.weigh(probabilities)
     used = {name: weight for name, weight in zip(models, weights, strict=True) if weight >= LEAST_WEIGHT}
     tell("weights: " + ", ".join(f"{name} {weight:.3f}" for name, weight in used.items()))
     mixed = [models[name] for name in used]

@@ -70,7 +70,7 @@ def pronounced(words: list[str], pronunciations: Pronunciations) -> Iterator[tup
 
 def trained(dictionary: Dictionary) -> LetterToSound:
     """Return the model of all words of a dictionary."""
-    return estimate(((word, phones) for word, found in dictionary.items() for phones in found), ORDER, LEAST_GAIN)
+    return estimate(((word, phones) for word, variants in dictionary.items() for phones in variants), ORDER, LEAST_GAIN)
 
 
 def divided(dictionary: Dictionary) -> tuple[Dictionary, Dictionary]:
@@ -86,11 +86,11 @@ def judgement(letters: LetterToSound, held_out: Dictionary) -> str:
     """Return how often a guess is none of the dictionary's pronunciations, and how far it is from the nearest one."""
     wrong = wrong_twice = edits = phones = 0
     began = time.process_time()
-    for word, wanted in held_out.items():
+    for word, variants in held_out.items():
         guesses = [tuple(guess) for guess in letters.pronounce(word, GUESSES)] or [()]
-        wrong += guesses[0] not in wanted
-        wrong_twice += not set(guesses) & set(wanted)
-        nearest, length = min((errors(variant, guesses[0]), len(variant)) for variant in wanted)
+        wrong += guesses[0] not in variants
+        wrong_twice += not set(guesses) & set(variants)
+        nearest, length = min((errors(variant, guesses[0]), len(variant)) for variant in variants)
         edits, phones = edits + nearest, phones + length
     milliseconds = 1000 * (time.process_time() - began) / len(held_out)
     return (

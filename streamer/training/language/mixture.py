@@ -24,11 +24,11 @@ def probabilities(model: KneserNey, tokens: Ids) -> Floats:
     return look_up(model.trigrams, model.trigram_terms, (context << BITS) | word, 0.0) + gammas * lower
 
 
-def weigh(found: Floats, importance: Floats) -> Floats:
+def weigh(probabilities: Floats, importance: Floats) -> Floats:
     """Return the weights of the columns with which the rows are most likely (found by EM). Rows count by importance."""
-    weights = np.full(found.shape[1], 1 / found.shape[1])
+    weights = np.full(probabilities.shape[1], 1 / probabilities.shape[1])
     for _ in range(ROUNDS):
-        shares = found * weights
+        shares = probabilities * weights
         shares /= shares.sum(axis=1, keepdims=True)
         weights = importance @ shares / importance.sum()
     return weights
@@ -56,11 +56,11 @@ def mix(models: Sequence[KneserNey], weights: Floats, words: list[str]) -> BackO
 
 def context_weights(models: Sequence[KneserNey], weights: Floats, bigrams: Keys) -> Floats:
     """Return how often each pair of words is a context in the weighted texts, as a share of all contexts."""
-    found = np.zeros(len(bigrams))
+    totals = np.zeros(len(bigrams))
     for model, weight in zip(models, weights, strict=True):
         shares = weight * model.context_counts / model.context_counts.sum()
-        found[np.searchsorted(bigrams, model.contexts)] += shares
-    return found
+        totals[np.searchsorted(bigrams, model.contexts)] += shares
+    return totals
 
 
 def _union(arrays: Sequence[Keys]) -> Keys:

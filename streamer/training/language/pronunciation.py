@@ -75,7 +75,7 @@ class Pronunciations:
 
     @classmethod
     def load(cls, bundle: Path | None = None) -> Pronunciations:
-        """Return those of CMUdict and of the letter-to-sound model in a bundle, by default in the shipped one."""
+        """Return pronunciations by CMUdict and by the letter-to-sound model of a bundle (default: the shipped one)."""
         folder = bundle or asr_repository() / "streaming_asr" / "1"
         return cls(cmu_dictionary(), LetterToSound.load(folder / LETTERS_FILE))
 
@@ -85,7 +85,7 @@ class Pronunciations:
         return list(known or (tuple(phones) for phones in self._letters.pronounce(word, guesses)))
 
     def knows(self, word: str) -> bool:
-        """Whether the dictionary has this word."""
+        """Return whether the dictionary has this word."""
         return word in self._dictionary
 
     def _inflected(self, word: str, guesses: int) -> list[Phones]:
@@ -102,9 +102,9 @@ class Pronunciations:
 
     def _respelled(self, word: str) -> Sequence[Phones]:
         for british, american in _AMERICAN:
-            found = self._dictionary.get(british.sub(american, word))
-            if found:
-                return found
+            variants = self._dictionary.get(british.sub(american, word))
+            if variants:
+                return variants
         return ()
 
 

@@ -98,7 +98,7 @@ def _written_words(core: str, knows_case: bool) -> tuple[tuple[str, Case | None]
 
 
 def _tells_case(text: str) -> bool:
-    """Whether some letters are capitals, and some are not."""
+    """Return whether some letters are capitals, and some are not."""
     capitals = sum(letter.isupper() for letter in text)
     letters = sum(letter.isalpha() for letter in text)
     first = next((letter for letter in text if letter.isalnum()), "")

@@ -36,7 +36,7 @@ class StepRunner:
                 self._run(step)
 
     def done(self, step: ReleaseStep) -> bool:
-        """Whether the result of the step belongs to the present files."""
+        """Return whether the result of the step belongs to the present files."""
         path = self._folder / f"{step.name}.done"
         return path.is_file() and path.read_text(encoding="utf-8") == self._mark(step)
 

@@ -244,7 +244,10 @@ def _type(said: str) -> object:
 
 
 def _is_certain(said: str) -> bool:
-    """Whether it is certain if this text is answered: results may answer it, or its depth may be at the limit."""
+    """Return whether it is certain that this text is answered, or that it is not.
+
+    Results may answer it, or its depth may be at the limit.
+    """
     return _type(said) != "Finalize" and not ("KeepAlive" in said and len(said) > 1000)
 
 
