@@ -13,13 +13,13 @@ class StoppedError(Exception):
 
 
 def stop_signals() -> Callable[[], bool]:
-    """Make these signals only request a stop. Returns a function that tells whether one has arrived."""
-    asked = False
+    """Make these signals only request a stop. Returns a function that says whether one has arrived."""
+    stopped = False
 
-    def ask(*_: object) -> None:
-        nonlocal asked
-        asked = True
+    def request_stop(*_: object) -> None:
+        nonlocal stopped
+        stopped = True
 
     for number in STOP_SIGNALS:
-        signal.signal(number, ask)
-    return lambda: asked
+        signal.signal(number, request_stop)
+    return lambda: stopped

@@ -1,4 +1,4 @@
-"""The average of models of one shape, for those that were trained from the same weights on: often better than each."""
+"""Averages models of one shape. The average of models with the same first weights is often better than each."""
 
 from __future__ import annotations
 

@@ -90,12 +90,12 @@ def sentences(paragraph: str) -> Iterator[list[str]]:
 
 
 def without_abbreviations(paragraph: str) -> str:
-    """The paragraph in plain letters and signs, without full stops that end no sentence."""
+    """Return the paragraph in plain letters and signs, without full stops that end no sentence."""
     plain = _plain(paragraph)
     plain = _DOTTED.sub(r"\1 ", plain)
     plain = _CLOCK.sub(r" \1 m", plain)
-    plain = _TELEPHONE.sub(lambda found: " ".join(found[0].replace("-", "")), plain)
-    return _INITIALS.sub(lambda found: found[0].replace(".", " ") + " ", plain)
+    plain = _TELEPHONE.sub(lambda match: " ".join(match[0].replace("-", "")), plain)
+    return _INITIALS.sub(lambda match: match[0].replace(".", " ") + " ", plain)
 
 
 def _plain(text: str) -> str:
@@ -107,7 +107,7 @@ def _plain(text: str) -> str:
 
 
 def spoken_tokens(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every word, number and sign of a plain text as it is written, with the words that are said for it."""
+    """Yield every word, number and sign of a plain text as it is written, with the words that are said for it."""
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind == "word":

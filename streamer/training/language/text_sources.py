@@ -40,7 +40,7 @@ SOURCES = {
 TRANSCRIPTS = "transcripts"
 DICTATED = "dictated"
 DICTATED_SHARE = 0.02  # of the words of all other text: nobody writes down how names and numbers are spelled
-FEWEST_TIMES = 5  # a word that is spelled stands so often in the other text
+FEWEST_TIMES = 5  # only words that occur this often in the other text are spelled
 FEWEST_SPELLED = 100  # with fewer words to spell, the same names would come again and again
 SHARE_ALIKE = (
     "wikipedia_*",
@@ -81,14 +81,14 @@ def read_transcripts(manifest: Path) -> list[Reference]:
         reader = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         if not {"corpus", "text"} <= set(reader.fieldnames or ()):
             raise CorpusError(f"{manifest} is not a manifest of speech: it has no columns 'corpus' and 'text'")
-        found = [Reference(row["corpus"], (row["text"] or "").lower().split()) for row in reader]
-    if not any(reference.words for reference in found):
+        references = [Reference(row["corpus"], (row["text"] or "").lower().split()) for row in reader]
+    if not any(reference.words for reference in references):
         raise CorpusError(f"{manifest} contains no text")
-    return found
+    return references
 
 
 def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference], share_alike: bool = True) -> Texts:
-    """Read everything, without the sentences that are also in dev; and make what people dictate, from its words."""
+    """Read all texts without the sentences of dev. The source `dictated` is made from the words of the others."""
     texts = Texts()
     numbers = {UNKNOWN: 0}
     leaks = LeakGuard(dev)
@@ -124,23 +124,23 @@ def _labelled(archives: Iterable[Path], train: Path | None, share_alike: bool) -
 
 
 def _dictated(words: list[str], texts: list[array[int]]) -> Iterator[list[str]]:
-    """Make sentences that people dictate, DICTATED_SHARE of the given texts. The same texts give the same sentences."""
+    """Make sentences that people dictate: DICTATED_SHARE of the texts. The same texts give the same sentences."""
     ids = np.concatenate([np.frombuffer(text, dtype=np.int32) for text in texts]) if texts else np.zeros(0, np.int32)
     times = np.bincount(ids[ids >= 0], minlength=len(words))
     spelled = [word for word, often in zip(words, times, strict=True) if often >= FEWEST_TIMES and word.isalpha()]
-    wanted = int(DICTATED_SHARE * np.count_nonzero(ids >= 0)) if len(spelled) >= FEWEST_SPELLED else 0
-    made = prompts(spelled, random.Random(1), DICTATION)
-    while wanted > 0:
-        sentence = transcript(next(made)).split()
-        wanted -= len(sentence)
+    missing = int(DICTATED_SHARE * np.count_nonzero(ids >= 0)) if len(spelled) >= FEWEST_SPELLED else 0
+    endless = prompts(spelled, random.Random(1), DICTATION)
+    while missing > 0:
+        sentence = transcript(next(endless)).split()
+        missing -= len(sentence)
         yield sentence
 
 
 def members(archive: Path) -> Iterator[tuple[str, str]]:
-    """Yield the text files of an archive: their names and what they have."""
+    """Yield the names and the contents of the text files in an archive."""
     if not archive.is_file():
         raise CorpusError(f"{archive} is missing: give a tar archive of text files")
-    found = False
+    has_files = False
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -148,15 +148,15 @@ def members(archive: Path) -> Iterator[tuple[str, str]]:
                     stream = tar.extractfile(member)
                     assert stream is not None  # a regular file has content
                     yield member.name.removeprefix("./"), stream.read().decode("utf-8", errors="replace")
-                    found = True
+                    has_files = True
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise CorpusError(f"{archive} is not a complete tar archive") from error
-    if not found:
+    if not has_files:
         raise CorpusError(f"{archive} contains no text files")
 
 
 def source_of(name: str) -> str:
-    """The source that a text file belongs to."""
+    """Return the source that a text file belongs to."""
     return next(source for source, patterns in SOURCES.items() if _matches(name, patterns))
 
 
@@ -183,7 +183,8 @@ class LeakGuard:
         self._stretches = {stretch for reference in dev for stretch in _stretches(reference.words)}
 
     def holds(self, sentence: list[str]) -> bool:
-        return tuple(sentence) in self._whole or any(found in self._stretches for found in _stretches(sentence))
+        """Return whether the sentence is one of these."""
+        return tuple(sentence) in self._whole or any(stretch in self._stretches for stretch in _stretches(sentence))
 
 
 def _stretches(words: list[str]) -> Iterator[tuple[str, ...]]:

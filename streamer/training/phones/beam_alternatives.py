@@ -1,4 +1,4 @@
-"""The alternatives that the service's own search finds for the rows of a training batch."""
+"""Finds alternatives for the rows of a training batch with the search of the service."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class BeamAlternatives:
         """Return the alternatives of each row, the likeliest first."""
         searched = min(len(emissions), MOST_ROWS)
         self._search.reset(range(searched))
-        filled = emissions[:searched].float().clone()
-        blank = filled.new_full(filled.shape[2:], NEVER)
+        padded = emissions[:searched].float().clone()
+        blank = padded.new_full(padded.shape[2:], NEVER)
         blank[units.BLANK] = SURE
         for row, length in enumerate(lengths[:searched]):
-            filled[row, length:] = blank
-        missing = -filled.shape[1] % STEP_FRAMES
-        filled = torch.cat((filled, blank.expand(searched, missing, -1)), 1)
-        for start in range(0, filled.shape[1], STEP_FRAMES):
+            padded[row, length:] = blank
+        missing = -padded.shape[1] % STEP_FRAMES
+        padded = torch.cat((padded, blank.expand(searched, missing, -1)), 1)
+        for start in range(0, padded.shape[1], STEP_FRAMES):
             rows = [row for row in range(searched) if start < lengths[row]]
-            self._search.advance(rows, {"phones": filled[rows, start : start + STEP_FRAMES]})
-        found = [self._alternatives(row) for row in range(searched)]
-        return found + [[] for _ in range(len(emissions) - searched)]
+            self._search.advance(rows, {"phones": padded[rows, start : start + STEP_FRAMES]})
+        alternatives = [self._alternatives(row) for row in range(searched)]
+        return alternatives + [[] for _ in range(len(emissions) - searched)]
 
     def _alternatives(self, row: int) -> list[Alternative]:
         ranked = ((tuple(word.text for word in words), score) for words, score in self._search.ranking(row))

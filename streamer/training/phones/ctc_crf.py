@@ -59,5 +59,5 @@ def log_weights(targets: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor
     ends = lengths.to(rows.device).unsqueeze(1)
     windows = rows.unfold(1, tables.order, 1).clone()  # [batch, places, order]
     windows[..., -1] = windows[..., -1].masked_fill(places == ends, tables.units)
-    found = tables.log_weights[windows.unbind(-1)]
-    return (found * (places <= ends)).sum(1)
+    weights = tables.log_weights[windows.unbind(-1)]
+    return (weights * (places <= ends)).sum(1)

@@ -99,8 +99,8 @@ class NgramTables:
 
 def log_denominator(emissions: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor:
     """Return ln Z of each row [batch] from log-potentials [batch, frames, units], with its gradient."""
-    found: Tensor = _LogDenominator.apply(emissions, lengths, tables)
-    return found
+    total: Tensor = _LogDenominator.apply(emissions, lengths, tables)
+    return total
 
 
 class _LogDenominator(torch.autograd.Function):
@@ -163,7 +163,7 @@ class _Forward:
 def _occupations(forward: _Forward, tables: NgramTables) -> Tensor:
     """Return the expected number of times that a path has each unit in each frame: [batch, frames, units]."""
     frames, groups, batch, units = forward.said.shape
-    found = forward.said.new_empty(frames, units, batch)
+    occupations = forward.said.new_empty(frames, units, batch)
     again = tables.again.unsqueeze(1)
     end = tables.end.unsqueeze(1)
     later_said = end.expand(groups, batch, units)
@@ -179,12 +179,12 @@ def _occupations(forward: _Forward, tables: NgramTables) -> Tensor:
             ends = (forward.lengths == time + 1).view(1, -1, 1)
             later_rest = torch.where(ends, end, torch.addcmul(either, repeated, again))
             later_said = torch.where(ends, end, either.add_(said))
-        found[time] = tables.by_newest(forward.said[time] * later_said).sum((0, 3))
-        found[time, 0] = (forward.rest[time] * later_rest).sum((0, 2))
+        occupations[time] = tables.by_newest(forward.said[time] * later_said).sum((0, 3))
+        occupations[time, 0] = (forward.rest[time] * later_rest).sum((0, 2))
         # The numbers of a frame add up to 1. Dividing by the same factor keeps the backward sums near 1.
-        scale = found[time].sum(0).clamp(min=_LEAST)
-        found[time].div_(scale)
+        scale = occupations[time].sum(0).clamp(min=_LEAST)
+        occupations[time].div_(scale)
         later_said = later_said / scale.view(1, -1, 1)
         later_rest = later_rest / scale.view(1, -1, 1)
-    inside = torch.arange(frames, device=found.device).unsqueeze(1) < forward.lengths
-    return (found * inside.unsqueeze(1)).permute(2, 0, 1).contiguous()
+    inside = torch.arange(frames, device=occupations.device).unsqueeze(1) < forward.lengths
+    return (occupations * inside.unsqueeze(1)).permute(2, 0, 1).contiguous()

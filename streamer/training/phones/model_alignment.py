@@ -36,17 +36,17 @@ def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[s
     corpus, target = Corpus(work, name), heard_path(work, name)
 
     def find(done: set[str]) -> Iterator[Alignment]:
-        left = ([utterance for utterance in batch if utterance.name not in done] for batch in batches(corpus))
-        waiting = [batch for batch in left if batch]
+        unaligned = ([utterance for utterance in batch if utterance.name not in done] for batch in batches(corpus))
+        waiting = [batch for batch in unaligned if batch]
         total, aligned = sum(map(len, waiting)), 0
         tell(f"{name}: {len(done)} heard before, {total} to do")
         number = 0
         with Workers(processes, _open, work, name, bundle) as workers:
             for batch in workers.map(_align, waiting):
-                for found in batch:
-                    aligned += found.aligned
+                for alignment in batch:
+                    aligned += alignment.aligned
                     number += 1
-                    yield found
+                    yield alignment
                     if number % 1000 == 0:
                         tell(f"{name}: {number} of {total}, {number - aligned} do not fit")
         tell(f"{name}: {aligned} of {total} heard")
@@ -56,7 +56,7 @@ def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[s
 
 @dataclass
 class ModelAligner:
-    """A model that finds out which pronunciations were said."""
+    """Finds the spoken pronunciations with a model."""
 
     model: AcousticModel
     pronunciations: Pronunciations

@@ -29,12 +29,11 @@ _LEAST = 1e-30
 class PhoneNgram:
     """An n-gram. `weights` [units] * (order - 1) + [units + 1] has a weight for every unit, and for the end.
 
-    The first axes are the context, from the oldest to the newest unit. The weights are probabilities. A `free` unit is
-    an exception: it always has the weight 1, and is no part of a context.
+    The first axes are the context, from the oldest to the newest unit. The weights are probabilities. A free unit is an
+    exception: it always has the weight 1, and is no part of a context.
     """
 
     weights: Tensor
-    free: int | None = None
 
     @property
     def order(self) -> int:
@@ -51,11 +50,6 @@ class PhoneNgram:
         rows = torch.tensor(_windows(sequence, self.order, self.units))
         return float(self.weights[rows.unbind(1)].clamp(min=_LEAST).log().sum())
 
-    def perplexity(self, sequences: Sequence[Sequence[int]]) -> float:
-        """Return the average number of units to be expected at each place. Places of free units do not count."""
-        places = sum(1 + sum(unit != self.free for unit in sequence) for sequence in sequences)
-        return math.exp(-sum(self.log_weight(sequence) for sequence in sequences) / places)
-
 
 def estimate(sequences: Sequence[Sequence[int]], units: int, order: int, free: int | None = None) -> PhoneNgram:
     """Return the n-gram of these sequences of units, which are numbers from 1. `free`: a unit that costs nothing."""
@@ -65,7 +59,7 @@ def estimate(sequences: Sequence[Sequence[int]], units: int, order: int, free: i
         return PhoneNgram(_kneser_ney(_counts(sequences, units, order)))
     without = [[unit for unit in sequence if unit != free] for sequence in sequences]
     shorter = [_kneser_ney(_counts(without, units, length)) for length in range(1, order + 1)]
-    return PhoneNgram(_with_free(shorter, units, free), free)
+    return PhoneNgram(_with_free(shorter, units, free))
 
 
 def _counts(sequences: Sequence[Sequence[int]], units: int, order: int) -> Tensor:
@@ -96,15 +90,15 @@ def _kneser_ney(counts: Tensor) -> Tensor:
         orders[lower] = different
     unigram = orders[0] + 0.5
     unigram[BEGINNING] = 0.0
-    found = unigram / unigram.sum()
+    probabilities = unigram / unigram.sum()
     for order in orders[1:]:
         once, twice = (int((order == number).sum()) for number in (1, 2))
         discount = once / (once + 2 * twice) if once else 0.5
         total = order.sum(-1, keepdim=True)
         left = discount * (order > 0).double().sum(-1, keepdim=True)
-        mixed = ((order - discount).clamp(min=0) + left * found) / total.clamp(min=1)
-        found = torch.where(total > 0, mixed, found.expand_as(mixed))
-    return found
+        mixed = ((order - discount).clamp(min=0) + left * probabilities) / total.clamp(min=1)
+        probabilities = torch.where(total > 0, mixed, probabilities.expand_as(mixed))
+    return probabilities
 
 
 def _with_free(shorter: list[Tensor], units: int, free: int) -> Tensor:
@@ -116,7 +110,7 @@ def _with_free(shorter: list[Tensor], units: int, free: int) -> Tensor:
             kept = tuple(unit for unit in context if unit != free)
             weights[tuple(context)] = shorter[len(kept)][kept]
     weights[..., free] = 1.0
-    # It stands behind something else: neither at the beginning nor behind itself.
+    # The free unit always stands after another unit: neither at the beginning nor after itself.
     for nothing in (BEGINNING, free):
         weights.select(-2, nothing)[..., free] = 0.0
     return weights

@@ -1,4 +1,4 @@
-"""The denominator of CTC-CRF on a GPU: its work for a batch is recorded once, and played for all batches of that size.
+"""The denominator of CTC-CRF on a GPU: its work is recorded once for each size of batches, and played for all of them.
 
 The recursions are thirty small operations for each frame. A GPU computes them faster than Python can ask for them: on
 an H200, 62 rows of 384 frames took 195 ms when they were asked for, and 39 ms when a recording (CUDA graph) was played.
@@ -23,7 +23,7 @@ FEWEST_ROWS = 8
 
 
 def padded_size(rows: int, frames: int) -> tuple[int, int]:
-    """Return the smallest of the few sizes that hold so many rows and frames."""
+    """Return the smallest of the few sizes that hold this many rows and frames."""
     enough = FEWEST_ROWS
     while enough < rows:
         enough = int(enough * GROWTH)
@@ -42,7 +42,7 @@ class RecordedDenominator:
         """Return ln Z and the occupations, as `compute` does."""
         rows, frames = emissions.shape[:2]
         size = padded_size(rows, frames)
-        # What is added: rows of one frame, and frames after the end of the others.
+        # Rows of one frame are added, and frames after the end of the other rows.
         padding = (0, 0, 0, size[1] - frames, 0, size[0] - rows)
         emissions = functional.pad(emissions, padding)
         lengths = functional.pad(lengths, (0, size[0] - rows), value=1)
@@ -59,7 +59,7 @@ class Recording:
 
     def __init__(self, compute: Compute, emissions: Tensor, lengths: Tensor) -> None:
         self._emissions, self._lengths = emissions.clone(), lengths.clone()
-        # The first call of an operation may prepare something, which cannot be recorded.
+        # The first call of an operation may prepare something that cannot be recorded.
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -69,11 +69,11 @@ class Recording:
         if Recording._memory is None:
             Recording._memory = torch.cuda.graph_pool_handle()
         with torch.cuda.graph(self._graph, pool=Recording._memory):
-            self._found = compute(self._emissions, self._lengths)
+            self._results = compute(self._emissions, self._lengths)
 
     def play(self, emissions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Return the results for other values. They are overwritten by the next recording that plays."""
         self._emissions.copy_(emissions)
         self._lengths.copy_(lengths)
         self._graph.replay()
-        return self._found
+        return self._results

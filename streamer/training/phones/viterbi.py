@@ -60,9 +60,9 @@ class _Tables:
         there = torch.zeros(len(graphs), self.nodes, self.width, dtype=torch.bool)
         for row, graph in enumerate(graphs):
             labels[row, : len(graph)] = torch.tensor(graph.labels)
-            for node, found in enumerate(graph.before):
-                before[row, node, : len(found)] = torch.tensor(found, dtype=torch.int64)
-                there[row, node, : len(found)] = True
+            for node, nodes_before in enumerate(graph.before):
+                before[row, node, : len(nodes_before)] = torch.tensor(nodes_before, dtype=torch.int64)
+                there[row, node, : len(nodes_before)] = True
         same = labels.gather(1, before.flatten(1)).view_as(before) == labels.unsqueeze(-1)
         self.labels = labels.to(device)
         self.before = before.flatten(1).to(device)
@@ -95,5 +95,5 @@ class _Tables:
             was_resting &= resting | ~stays
             node = torch.where(inside & ~stays, earlier, node)
             resting = torch.where(inside, was_resting, resting)
-        found = zip(path.T.tolist(), ends.tolist(), final.amax(1).tolist(), strict=True)
-        return [row[: end + 1] if score > NEVER / 2 else None for row, end, score in found]
+        rows = zip(path.T.tolist(), ends.tolist(), final.amax(1).tolist(), strict=True)
+        return [row[: end + 1] if score > NEVER / 2 else None for row, end, score in rows]

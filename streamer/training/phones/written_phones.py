@@ -13,7 +13,7 @@ from streamer.training.language.spoken_text import UNKNOWN, sentences
 
 
 def written_phones(texts: Sequence[Path], pronunciations: Pronunciations) -> Iterator[list[int]]:
-    """The units of every sentence of these files, which have one paragraph a line. A boundary follows every word.
+    """Yield the units of every sentence of these files, which have one paragraph a line. A boundary follows every word.
 
     Sentences with a word that cannot be spoken are left out.
     """
@@ -32,6 +32,6 @@ def written_phones(texts: Sequence[Path], pronunciations: Pronunciations) -> Ite
             raise CorpusError(f"{text} cannot be read: {error}") from error
         for line in lines:
             for sentence in sentences(line):
-                found = [word_units(word) for word in sentence]
-                if all(found):
-                    yield [unit for word in found for unit in word]
+                words = [word_units(word) for word in sentence]
+                if all(words):
+                    yield [unit for word in words for unit in word]

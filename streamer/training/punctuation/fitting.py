@@ -19,13 +19,13 @@ from streamer.training.punctuation.heard_text import END, NOTHING, HeardText
 from streamer.training.punctuation.labelled_text import UNTOLD
 from streamer.training.punctuation.mark_offsets import best_offsets
 
-_BALANCED = 25  # batches for the offsets
+_BALANCED = 25  # batches from which the offsets are found
 _CASE_WEIGHT = 0.5  # of the loss of capitals, beside that of marks
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How to fit: the time, the size of a batch, the rate of learning, and the size of the model."""
+    """The settings of a fit: time, size of a batch, learning rate, size of the model."""
 
     minutes: float
     most_steps: int | None = None
@@ -40,7 +40,7 @@ class Fit:
 
 
 class _Vectors(nn.Module):
-    """The table of word vectors while it is learnt. It begins with the habits of the words, the rest is chance."""
+    """The table of word vectors while it is learnt. It begins with the habits of the words, and random numbers."""
 
     def __init__(self, rows: int, size: int, habits: Tensor) -> None:
         super().__init__()
@@ -51,9 +51,9 @@ class _Vectors(nn.Module):
             self.table.weight[1 : 1 + len(habits), : habits.shape[1]] = habits
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """The vectors of words given by their rows [batch, places, rows of a word]."""
-        found: Tensor = self.table(numbers.flatten(0, 1))
-        return found.view(*numbers.shape[:2], -1)
+        """Return the vectors of words, which are given by their rows [batch, places, rows of a word]."""
+        vectors: Tensor = self.table(numbers.flatten(0, 1))
+        return vectors.view(*numbers.shape[:2], -1)
 
 
 def fit(
@@ -64,9 +64,9 @@ def fit(
     settings: Fit,
     tell: Callable[[str], None],
 ) -> PunctuationModel:
-    """A model fitted on pieces of `heard`. `words` are those that its numbers stand for; `vocabulary` get own rows.
+    """Return a model that is fitted on pieces of `heard`, whose numbers stand for `words`.
 
-    `habits` are those of the vocabulary (word_habits.py).
+    The words of `vocabulary` get rows of their own. `habits` are the habits of these words (word_habits.py).
     """
     torch.manual_seed(settings.seed)
     rows = WordRows(vocabulary, settings.affix_rows)

@@ -1,4 +1,4 @@
-"""Makes what a recogniser would have heard from labelled text: wrong words, pauses, ends of segments."""
+"""Turns labelled text into what a recogniser might hear of it: with wrong words, pauses and ends of segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamer.training.punctuation.similar_words import ALIKE
 Integers = npt.NDArray[np.int64]
 
 END = -1
-"""Stands instead of the number of a word where a segment ends."""
+"""The number that stands in the place of a word where a segment ends."""
 NOTHING = -2
 
 _MARKS = list(Mark)
@@ -42,13 +42,13 @@ class Hearing:
     substituted: float = 0.18
     dropped: float = 0.03
     inserted: float = 0.025
-    clean_share: float = 0.35  # of the pieces, heard without an error
-    timeless_share: float = 0.3  # of the pieces, without any pause
-    hesitant_share: float = 0.3
-    ending_share: float = 0.75  # of the pieces, up to the end of a segment
-    sentence_end_share: float = 0.88  # of the ends of segments; who pauses for a second has mostly ended a sentence
-    comma_end_share: float = 0.06  # the others are anywhere
-    silent_end_share: float = 0.7  # of the ends of segments, after a long pause
+    clean_share: float = 0.35  # the share of pieces without an error
+    timeless_share: float = 0.3  # the share of pieces without pauses
+    hesitant_share: float = 0.3  # the share of pieces with pauses at any place
+    ending_share: float = 0.75  # the share of pieces that go up to the end of a segment
+    sentence_end_share: float = 0.88  # the share of segments that end with a sentence, because most long pauses do
+    comma_end_share: float = 0.06  # the share of segments that end with a comma; the others end anywhere
+    silent_end_share: float = 0.7  # the share of segments that end after a long pause
     mean_words: float = 28.0
     most_words: int = 96
 
@@ -72,21 +72,21 @@ class HeardText:
         self._short = self._short_words()
 
     def piece(self) -> HeardPiece:
-        """One piece of running text, as it was heard."""
+        """Draw a piece of running text, as it was heard."""
         dice, hearing = self._dice, self._hearing
         text = self._sources[dice.choice(len(self._sources), p=self._chances)]
         start = int(dice.integers(len(text)))
         if dice.random() < 0.85:  # a stream mostly begins with a sentence
             begins = np.flatnonzero(text.begins[start : start + hearing.most_words])
             start += int(begins[0]) if len(begins) else 0
-        found = text.part(start, start + hearing.most_words)
-        breaks = np.flatnonzero(found.begins[1:] == 2)
+        part = text.part(start, start + hearing.most_words)
+        breaks = np.flatnonzero(part.begins[1:] == 2)
         if len(breaks):
-            found = found.part(0, int(breaks[0]) + 1)
-        length = min(2 + int(dice.exponential(hearing.mean_words)), len(found))
+            part = part.part(0, int(breaks[0]) + 1)
+        length = min(2 + int(dice.exponential(hearing.mean_words)), len(part))
         ends = dice.random() < hearing.ending_share
-        found = found.part(0, self._segment_end(found, length) if ends else length)
-        words, marks, cases = self._misheard(found)
+        part = part.part(0, self._segment_end(part, length) if ends else length)
+        words, marks, cases = self._misheard(part)
         pauses = self._paused(marks)
         if ends:
             words, marks, cases = np.append(words, END), np.append(marks, UNTOLD), np.append(cases, UNTOLD)
@@ -96,21 +96,21 @@ class HeardText:
         return HeardPiece(words, pauses, marks, cases)
 
     def row(self, places: int, gap: int) -> HeardPiece:
-        """Pieces one after another with gaps between them, as many as these places can hold."""
-        parts, left = [], places
-        while left > 8:
+        """Draw as many pieces as these places can hold, with gaps between them."""
+        parts, free = [], places
+        while free > 8:
             piece = self.piece()
-            size = min(len(piece.words), left)
+            size = min(len(piece.words), free)
             parts.append([values[:size] for values in vars(piece).values()])
-            left -= size
-            empty = min(gap, left)
+            free -= size
+            empty = min(gap, free)
             parts.append([np.full(empty, fill) for fill in (NOTHING, 0, UNTOLD, UNTOLD)])
-            left -= empty
-        parts.append([np.full(left, fill) for fill in (NOTHING, 0, UNTOLD, UNTOLD)])
+            free -= empty
+        parts.append([np.full(free, fill) for fill in (NOTHING, 0, UNTOLD, UNTOLD)])
         return HeardPiece(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)))
 
-    def _segment_end(self, found: LabelledText, length: int) -> int:
-        """After how many words the segment ends, about `length`: mostly at the end of a sentence."""
+    def _segment_end(self, part: LabelledText, length: int) -> int:
+        """Return after how many words the segment ends: about `length`, in most cases at the end of a sentence."""
         choice, hearing = self._dice.random(), self._hearing
         if choice < hearing.sentence_end_share:
             kinds = _ENDS
@@ -118,23 +118,23 @@ class HeardText:
             kinds = [_COMMA]
         else:
             return length
-        places = np.flatnonzero(np.isin(found.marks, kinds)) + 1
+        places = np.flatnonzero(np.isin(part.marks, kinds)) + 1
         if not len(places):
             return length
         later = places[places >= length]
         return int(later[0] if len(later) else places[-1])
 
-    def _misheard(self, found: LabelledText) -> tuple[Integers, Integers, Integers]:
+    def _misheard(self, part: LabelledText) -> tuple[Integers, Integers, Integers]:
         dice, hearing = self._dice, self._hearing
-        words, marks, cases = (np.array(values, dtype=np.int64) for values in (found.words, found.marks, found.cases))
+        words, marks, cases = (np.array(values, dtype=np.int64) for values in (part.words, part.marks, part.cases))
         if dice.random() < hearing.clean_share:
             return words, marks, cases
         rate = dice.random()
         size = len(words)
         wrong = dice.random(size) < rate * hearing.substituted
-        heard = self._similar[words, dice.integers(ALIKE, size=size)]
-        wrong &= heard != words
-        words[wrong], cases[wrong] = heard[wrong], UNTOLD
+        similar = self._similar[words, dice.integers(ALIKE, size=size)]
+        wrong &= similar != words
+        words[wrong], cases[wrong] = similar[wrong], UNTOLD
         # A dropped word leaves its mark to the word before it. The first word is never dropped.
         lost = dice.random(size) < rate * hearing.dropped * np.where(np.isin(words, self._short), 2.0, 0.5)
         lost[0] = False
@@ -150,7 +150,7 @@ class HeardText:
         return words, marks, cases
 
     def _paused(self, marks: Integers) -> Integers:
-        """The numbers of the pauses before the words; 0 is an unknown one, also before the first word."""
+        """Draw the numbers of the pauses before the words. 0 is an unknown pause, as before the first word."""
         dice, hearing = self._dice, self._hearing
         pauses = np.zeros(len(marks), dtype=np.int64)
         choice = dice.random()
@@ -165,7 +165,7 @@ class HeardText:
         return pauses
 
     def _short_words(self) -> Integers:
-        """The words that recognisers lose and add: the most frequent ones."""
+        """Return the words that recognisers lose and add: the most frequent ones."""
         counts = np.zeros(len(self._similar), dtype=np.int64)
         for text in self._sources:
             counts += np.bincount(text.words, minlength=len(counts))

@@ -16,19 +16,19 @@ from streamer.training.language.text_sources import NOT_TEXT, LeakGuard, paragra
 from streamer.training.punctuation.punctuated_text import LabelledWord, labelled_sentences
 
 UNTOLD = -1
-"""A label that the text does not tell."""
+"""A label that is not known from the text."""
 
 MOST_WORDS = 700_000
 """The most words of each source that are read, so that no source outweighs the others."""
 
-# What speech was read from. It is for measuring only.
+# Texts from which speech was read. They are only for measuring.
 READINGS = "readings"
-# Requests without marks and in lower case in part, so they have nothing to learn from.
+# Requests. Some have no marks and no capitals, so a model cannot learn from them.
 _UNPUNCTUATED = "commands"
 _BLOCK_SENTENCES, _BLOCKS = 60, 40  # every 40th block of 60 sentences is set aside
 _NOVELS = 24  # and every 24th novel as a whole
 
-# When the first word of a sentence is taken to have the case that it has within sentences.
+# The first word of a sentence gets the case that it has within sentences, if it was seen this often in this share.
 _FEWEST_TIMES, _NEARLY_ALWAYS = 4, 0.95
 
 _MARKS = {mark: number for number, mark in enumerate(Mark)}
@@ -54,7 +54,7 @@ class LabelledText:
         return len(self.words)
 
     def part(self, start: int, stop: int) -> LabelledText:
-        """The words from `start` to before `stop`."""
+        """Return the words from `start` to before `stop`."""
         return LabelledText(*(values[start:stop] for values in vars(self).values()))
 
 
@@ -71,7 +71,7 @@ class Texts:
 def read_texts(
     folder: Path, kept_out: LeakGuard, most_words: int, tell: Callable[[str], None] = lambda _: None
 ) -> Texts:
-    """Read the text files of a folder, at most so many words of each source. Sentences of `kept_out` are dropped."""
+    """Read the text files of a folder, at most `most_words` of each source. Sentences of `kept_out` are dropped."""
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".txt", ".tsv") and path.name not in NOT_TEXT)
     if not files:
         raise CorpusError(f"{folder} contains no text files: unpack the archives of text there")
@@ -101,7 +101,7 @@ def read_texts(
 
 
 def number_sentences(sentences: Iterable[Iterable[LabelledWord]], numbers: dict[str, int]) -> LabelledText:
-    """Sentences as arrays. New words get the next numbers."""
+    """Return sentences as arrays. New words get the next numbers."""
     collected = _Collected()
     for sentence in sentences:
         collected.add(list(sentence), numbers)
@@ -109,7 +109,7 @@ def number_sentences(sentences: Iterable[Iterable[LabelledWord]], numbers: dict[
 
 
 def tell_first_cases(texts: Texts) -> None:
-    """Give the first words of sentences the case that they nearly always have within sentences; to others, none."""
+    """Give first words of sentences the case that they nearly always have within sentences. Others get no case."""
     counts = np.zeros((len(_CASES), len(texts.words)), dtype=np.int64)
     for text in texts.learnt.values():
         for case in range(len(_CASES)):
@@ -129,7 +129,7 @@ class _Collected:
         self._broken = True
 
     def break_off(self) -> None:
-        """What comes next does not follow from what is here."""
+        """Note that the next sentence does not follow from those before it."""
         self._broken = True
 
     def add(self, sentence: list[LabelledWord], numbers: dict[str, int]) -> None:
@@ -156,7 +156,7 @@ class _SourceReader:
         self.left, self.left_out = most_words, 0
 
     def read(self, name: str, content: str, share: int, blocks: int) -> None:
-        """Read at most `share` words of a file. The last of every so many blocks of sentences is held out; 0: none."""
+        """Read at most `share` words of a file. One in `blocks` blocks of sentences is held out; with 0, none."""
         read = 0
         for number, sentence in enumerate(_sentences(name, content)):
             aside = blocks and number // _BLOCK_SENTENCES % blocks == blocks - 1

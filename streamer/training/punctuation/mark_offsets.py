@@ -11,22 +11,22 @@ _ROUNDS = 2
 
 
 def best_offsets(scores: Tensor, labels: Tensor) -> Tensor:
-    """What to add to the scores of each mark, for the best F1 of each: scores [words, marks], labels [words]."""
-    told = labels != UNTOLD
-    scores, labels = scores[told], labels[told]
+    """Return what to add to the scores [words, marks] of each mark for the best F1. Labels are [words]."""
+    labelled = labels != UNTOLD
+    scores, labels = scores[labelled], labels[labelled]
     offsets = zeros(scores.shape[1])
     for _ in range(_ROUNDS):
         for mark in range(1, len(offsets)):
-            tried = []
+            trials = []
             for offset in _STEPS:
                 offsets[mark] = offset
-                tried.append((_mean_f1(scores + offsets, labels), offset))
-            offsets[mark] = max(tried)[1]
+                trials.append((_mean_f1(scores + offsets, labels), offset))
+            offsets[mark] = max(trials)[1]
     return offsets
 
 
 def _mean_f1(scores: Tensor, labels: Tensor) -> float:
-    found, marks = scores.argmax(1), scores.shape[1]
-    right = found[found == labels].bincount(minlength=marks)
-    ratios = 2 * right / (found.bincount(minlength=marks) + labels.bincount(minlength=marks)).clamp(min=1)
+    likeliest, marks = scores.argmax(1), scores.shape[1]
+    right = likeliest[likeliest == labels].bincount(minlength=marks)
+    ratios = 2 * right / (likeliest.bincount(minlength=marks) + labels.bincount(minlength=marks)).clamp(min=1)
     return float(ratios[1:].mean())

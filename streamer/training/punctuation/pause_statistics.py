@@ -9,7 +9,7 @@ from streamer.engine.punctuation.mark_network import PAUSES
 
 Floats = npt.NDArray[np.float64]
 
-# Of 147 recordings of LJSpeech and LibriSpeech, by the times that the recogniser gives. Questions are as full stops.
+# From the recogniser's times in 147 recordings of LJSpeech and LibriSpeech. Questions have the figures of full stops.
 # Rows: no mark, comma, full stop, question mark. Columns: the pauses that the network tells apart, shortest first.
 READ_ALOUD: Floats = np.array(
     [
@@ -20,9 +20,9 @@ READ_ALOUD: Floats = np.array(
     ]
 )
 LONG = PAUSES - 2
-"""The numbers of pauses from which on a segment may end."""
+"""A segment may end at a pause with this number or a higher one."""
 
 
 def hesitant(statistics: Floats, share: float) -> Floats:
-    """The statistics of somebody who also pauses at any place, as after a comma."""
+    """Return the statistics of somebody who also pauses at any place, as after a comma."""
     return (1 - share) * statistics + share * statistics[1]

@@ -1,4 +1,4 @@
-"""Punctuated text as spoken words with labels: the mark after each word, and its capitals within a sentence. Pure."""
+"""Turns punctuated text into spoken words with labels: the mark after each word, and its capitals. Does no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.training.language.spoken_text import UNKNOWN, spoken_tokens, witho
 
 
 class LabelledWord(NamedTuple):
-    """A spoken word and how it was written. None is a label that the text does not tell.
+    """A spoken word and its written form. None is an unknown label.
 
     `begins`: it is the first word of a sentence, so its capital says nothing about the word itself.
     """
@@ -31,7 +31,7 @@ _FEWEST_LETTERS = 8
 
 
 def labelled_sentences(paragraph: str) -> Iterator[list[LabelledWord]]:
-    """The sentences of a paragraph. One with something that cannot be said is empty; it stands for a gap."""
+    """Yield the sentences of a paragraph. A sentence that cannot be spoken is an empty list, which stands for a gap."""
     text = _DASH.sub(" - ", without_abbreviations(paragraph))
     pieces = text.split()
     knows_case = _tells_case(text)
@@ -54,7 +54,7 @@ def labelled_sentences(paragraph: str) -> Iterator[list[LabelledWord]]:
             sentence, begins = [], True
     if sentence:
         last = sentence[-1]
-        # The text ends without a mark: nobody knows which one belongs there.
+        # The text ends without a mark, so the right one is unknown.
         sentence[-1] = LabelledWord(last.word, None, last.case, last.begins)
         yield _sayable(sentence)
 
@@ -64,7 +64,7 @@ def _sayable(sentence: list[LabelledWord]) -> list[LabelledWord]:
 
 
 def _mark(signs: str, following: str) -> Mark:
-    """The mark that these signs stand for, before this text."""
+    """Return the mark that these signs stand for. `following` is the text after them."""
     continues = following[:1].islower()
     if "?" in signs:
         return Mark.QUESTION
@@ -81,7 +81,7 @@ def _mark(signs: str, following: str) -> Mark:
 
 @lru_cache(1_000_000)
 def _written_words(core: str, knows_case: bool) -> tuple[tuple[str, Case | None], ...]:
-    found: list[tuple[str, Case | None]] = []
+    words: list[tuple[str, Case | None]] = []
     for written, spoken in spoken_tokens(core):
         letters = [letter for letter in written if letter.isalpha()]
         case = Case.LOWER
@@ -93,8 +93,8 @@ def _written_words(core: str, knows_case: bool) -> tuple[tuple[str, Case | None]
             case = Case.FIRST
         for word in spoken:
             first_person = word == "i" or word.startswith("i'")
-            found.append((word, Case.FIRST if first_person else case if knows_case else None))
-    return tuple(found)
+            words.append((word, Case.FIRST if first_person else case if knows_case else None))
+    return tuple(words)
 
 
 def _tells_case(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Words that a recogniser may take for each other, because their pronunciations differ in at most a phone or two."""
+"""Finds words that a recogniser may confuse, because their pronunciations differ in at most two phones."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Integers = npt.NDArray[np.int32]
 ALIKE = 8
 """The number of similar words for each word."""
 
-# A word with the same phones is taken for another one this much more often than one with a different phone.
+# A recogniser confuses words with the same phones this much more often than words with different phones.
 _HOMOPHONE = 6.0
 _MOST_IN_GROUP = 400
 
 
 def similar_words(words: Sequence[str], lexicon: Lexicon, language: LanguageModel) -> Integers:
-    """For each of these words, the numbers of ALIKE others of them, of which all are as likely; itself if it has none.
+    """Return the numbers of ALIKE similar words for each word [words, ALIKE]. They are to be drawn with equal chances.
 
-    A likely word comes several times. A word that is not in the lexicon has no others.
+    So a likely word comes several times. A word without similar ones, or outside the lexicon, has its own number.
     """
-    wanted = {word: number for number, word in enumerate(words)}
-    known = {number: wanted[word] for number, word in enumerate(language.words) if word in wanted}
+    numbers = {word: number for number, word in enumerate(words)}
+    own_numbers = {number: numbers[word] for number, word in enumerate(language.words) if word in numbers}
     weights = np.zeros(len(words))
-    for number, own in known.items():
+    for number, own in own_numbers.items():
         weights[own] = np.exp(float(language.unigrams[number])) ** 0.5
-    ways = [(known[word], units) for word, units in lexicon.pronunciations() if word in known]
+    ways = [(own_numbers[word], units) for word, units in lexicon.pronunciations() if word in own_numbers]
     return _drawn(len(words), ways, weights)
 
 
@@ -46,15 +46,15 @@ def _drawn(number: int, ways: Iterable[Pronunciation], weights: npt.NDArray[np.f
         # Two words that become equal when a phone is left out of each, or of one, differ in at most two phones.
         if len(phones) > 2:
             variants[word].update(phones[:place] + phones[place + 1 :] for place in range(len(phones)))
-    for word, found in enumerate(variants):
-        for variant in found:
+    for word, shapes in enumerate(variants):
+        for variant in shapes:
             groups.setdefault(variant, []).append(word)
     groups = {key: nlargest(_MOST_IN_GROUP, members, key=lambda word: weights[word]) for key, members in groups.items()}
     dice = np.random.default_rng(0)
     alike = np.tile(np.arange(number, dtype=np.int32)[:, None], ALIKE)
-    for word, found in enumerate(variants):
+    for word, shapes in enumerate(variants):
         same = {other for phones in whole[word] for other in groups.get(phones, ()) if phones in whole[other]}
-        others = {other for variant in found for other in groups[variant]} - {word}
+        others = {other for variant in shapes for other in groups[variant]} - {word}
         if others:
             candidates = sorted(others)
             chances = weights[candidates] * np.where([other in same for other in candidates], _HOMOPHONE, 1.0)

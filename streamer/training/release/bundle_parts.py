@@ -29,17 +29,17 @@ PARTS = (
 
 def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[str]:
     """Copy all parts of `source` into a bundle. Returns the names of the parts that are new."""
-    found = [name for name in PARTS if (source / name).is_file()]
-    if not found:
+    parts = [name for name in PARTS if (source / name).is_file()]
+    if not parts:
         raise CorpusError(f"{source} contains no part of a bundle: give the folder `averaged` of a run")
     new = []
-    for name in found:
-        there = bundle / name
-        if there.is_file() and filecmp.cmp(source / name, there, shallow=False):
+    for name in parts:
+        target = bundle / name
+        if target.is_file() and filecmp.cmp(source / name, target, shallow=False):
             tell(f"{name} has not changed")
             continue
-        with replacing(there, "wb") as file:
+        with replacing(target, "wb") as file:
             file.write((source / name).read_bytes())
         new.append(name)
-        tell(f"{name} is new: {there.stat().st_size / 1e6:.1f} MB")
+        tell(f"{name} is new: {target.stat().st_size / 1e6:.1f} MB")
     return new

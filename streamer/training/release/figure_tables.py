@@ -50,31 +50,31 @@ def blocks(folder: Path) -> dict[str, Write]:
     def printed(name: str) -> list[str]:
         return (folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()
 
-    def there(*names: str) -> bool:
+    def exist(*names: str) -> bool:
         return all((folder / name).is_file() for name in names)
 
-    found: dict[str, Write] = {}
-    if there("errors.json", "errors-once.json"):
-        found["errors"] = lambda before: errors(before, figures("errors"), figures("errors-once"))
-    if there("steps.json"):
-        found["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
-    if there(*(f"{name}.json" for name in CONDITIONS)):
-        found["conditions"] = lambda _: conditions(figures)
+    writers: dict[str, Write] = {}
+    if exist("errors.json"):
+        writers["errors"] = lambda before: errors(before, figures("errors"))
+    if exist("steps.json"):
+        writers["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
+    if exist(*(f"{name}.json" for name in CONDITIONS)):
+        writers["conditions"] = lambda _: conditions(figures)
     for name in COMPARED:
-        if there(f"{name}.json"):
-            found[name] = lambda before, name=name: settings(  # type: ignore[misc]
+        if exist(f"{name}.json"):
+            writers[name] = lambda before, name=name: settings(  # type: ignore[misc]
                 name, before, figures(name)["settings"]
             )
-    if there("calibration.txt"):
-        found["calibration"] = lambda _: calibration(printed("calibration"))
-    if there("marks.txt"):
-        found |= {name: lambda _, name=name: marks(name, printed("marks")) for name in MARKS}  # type: ignore[misc]
+    if exist("calibration.txt"):
+        writers["calibration"] = lambda _: calibration(printed("calibration"))
+    if exist("marks.txt"):
+        writers |= {name: lambda _, name=name: marks(name, printed("marks")) for name in MARKS}  # type: ignore[misc]
     for name in TURNS:
-        if there(f"{name}.txt"):
-            found[name] = lambda _, name=name: _printed_table(printed(name), "| end of")  # type: ignore[misc]
-    if there("hotwords.txt"):
-        found["hotwords"] = lambda _: hotwords(printed("hotwords"))
-    return found
+        if exist(f"{name}.txt"):
+            writers[name] = lambda _, name=name: _printed_table(printed(name), "| end of")  # type: ignore[misc]
+    if exist("hotwords.txt"):
+        writers["hotwords"] = lambda _: hotwords(printed("hotwords"))
+    return writers
 
 
 def errors(before: str, report: Figures, once: Figures) -> str:
@@ -116,8 +116,8 @@ def settings(name: str, before: str, reports: list[Figures]) -> str:
     head, *_ = cells(before)
     rows = []
     for value, report in zip(values, reports, strict=True):
-        found = {f"`{option}`": value, **_setting(report)}
-        rows.append([found[column] for column in head])
+        figures = {f"`{option}`": value, **_setting(report)}
+        rows.append([figures[column] for column in head])
     return table([head, *rows])
 
 
@@ -134,7 +134,7 @@ def calibration(lines: list[str]) -> str:
 
 
 def marks(name: str, lines: list[str]) -> str:
-    """One of the tables about marks, as it was printed."""
+    """Write one of the tables about marks, as it was printed."""
     return _printed_table(lines, MARKS[name])
 
 

@@ -22,7 +22,7 @@ EVERYTHING = (*SEARCHED, CALIBRATION_FILE, ACTIVITY_FILE)
 DEGRADED = "148"
 """The number of recordings that are degraded: a fifth of dev."""
 
-ONCE = ("--second-pass", "off")  # for what the second pass would hide
+ONCE = ("--second-pass", "off")  # for figures that the second pass would hide
 
 EXPECTING_WORDS = ("tests/test_tour.py", "tests/doctor", "tests/engine", "tests/asr_repo", "tests/web")
 
@@ -45,13 +45,13 @@ class ReleasePlaces:
     bundle: Path
     work: Path  # prepared speech; dev aligned by PocketSphinx
     speech: Path  # speech as it was given
-    folder: Path  # for what the steps print and write
+    folder: Path  # for the output and the files of the steps
     text: Path | None = None  # punctuated text; without it marks are not measured
 
 
 def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
     """Return all steps. Values are fitted before anything is measured with them."""
-    kept = ("--work", f"{places.work}", "--cache", f"{places.folder / 'cache'}", "--bundle", f"{places.bundle}")
+    cached = ("--work", f"{places.work}", "--cache", f"{places.folder / 'cache'}", "--bundle", f"{places.bundle}")
     speech = ("--work", f"{places.work}", "--bundle", f"{places.bundle}")
     dev = f"{places.speech / 'dev.tsv'}"
     alignment = ("--alignment", f"{places.work / 'dev.phones.jsonl'}")
@@ -75,9 +75,9 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
     )
     degraded = places.folder / "degraded"
     return [
-        ReleaseStep("search", "weights of the search", script("train/tune_search", *kept), WORDS, 8),
-        ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *kept, "--tune"), SEARCHED, 6),
-        ReleaseStep("calibration", "times and confidences", script("train/calibrate", *kept), SEARCHED, 6),
+        ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
+        ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *cached, "--tune"), SEARCHED, 6),
+        ReleaseStep("calibration", "times and confidences", script("train/calibrate", *cached), SEARCHED, 6),
         ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment), EVERYTHING, 4),
         ReleaseStep(
             "errors-once", "errors without a second pass",

@@ -38,19 +38,19 @@ class StepRunner:
     def done(self, step: ReleaseStep) -> bool:
         """Return whether the result of the step belongs to the present files."""
         path = self._folder / f"{step.name}.done"
-        return path.is_file() and path.read_text(encoding="utf-8") == self._mark(step)
+        return path.is_file() and path.read_text(encoding="utf-8") == self._state(step)
 
     def _run(self, step: ReleaseStep) -> None:
         self._tell(f"\n{step.name}: {step.says} (about {step.minutes:g} min): {' '.join(step.command)}")
         self._folder.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         with (
-            replacing(self._folder / f"{step.name}.txt", "w") as kept,
+            replacing(self._folder / f"{step.name}.txt", "w") as output,
             subprocess.Popen(step.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
         ):
             try:
                 for line in process.stdout or ():
-                    kept.write(line)
+                    output.write(line)
                     self._tell(line.rstrip("\n"))
                 status = process.wait()
             except BaseException:
@@ -58,12 +58,12 @@ class StepRunner:
                 raise
             if status:
                 raise CorpusError(f"the step {step.name!r} failed with status {status}; the next run begins with it")
-        # The files are noted as they are now, because some steps change files that they read.
+        # The state of the files is noted after the step, because some steps change files that they read.
         with replacing(self._folder / f"{step.name}.done", "w") as file:
-            file.write(self._mark(step))
+            file.write(self._state(step))
         self._tell(f"{step.name}: {(time.monotonic() - started) / 60:.1f} min")
 
-    def _mark(self, step: ReleaseStep) -> str:
+    def _state(self, step: ReleaseStep) -> str:
         files = {name: _digest(self._bundle / name) for name in step.reads}
         return json.dumps({"command": step.command, "files": files})
 

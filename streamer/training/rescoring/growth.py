@@ -1,4 +1,4 @@
-"""Makes a neural language model larger without changing what it says, so that its training need not begin again."""
+"""Makes a neural language model larger without changing its scores, so that its training need not begin again."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 
 from streamer.engine.language.neural_model import NeuralModel
 
-GATES = 4  # of an LSTM
+GATES = 4  # the gates of an LSTM
 
 
 @torch.no_grad()
 def grow(small: NeuralModel, large: NeuralModel) -> None:
     """Write a trained model into a fresh one that is nowhere smaller.
 
-    What is new in the large one has its first, random values, but nothing of the old part reads it yet. So the words
-    of the small model keep their scores, and the first step of the training finds where to go.
+    The new numbers of the large model are random, but the old part does not read them yet. So the words of the small
+    model keep their scores, and the new numbers can learn from the first step on.
     """
     _put(small.vectors.weight, large.vectors.weight)
     _put(small.bias, large.bias)

@@ -1,7 +1,7 @@
 """Trains the neural language model: softmax, Adam, and a rate that falls to zero at the end of the plan.
 
-The scores themselves have to be log-probabilities, because the search has no time to add up those of all words. So the
-logarithm of their sum is drawn to zero.
+The scores must be log-probabilities, because the search has no time to normalise them over all words. So the logarithm
+of the sum of all probabilities is drawn to zero.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from streamer.training.rescoring.growth import grow
 from streamer.training.rescoring.sentence_batches import BATCH_WORDS, SentenceBatches, renumbered
 
 SIZES = 12_000, 128, 256  # words, numbers for each, numbers remembered
-RATE, LAST_RATE = 2.5e-3, 0.02  # the last as a share of the rate
+RATE, LAST_RATE = 2.5e-3, 0.02  # the last rate is a share of the first
 GOING_ON = 0.5  # the share of the rate with which the training of a model goes on
-SUM_WEIGHT = 0.1  # of the square of the logarithm of the sum
+SUM_WEIGHT = 0.1  # the weight of the squared logarithm of the sum
 FALL = 0.7  # the last share of the plan, in which the rate falls
 WARM_UP = 100  # steps
 LARGEST_GRADIENT = 1.0
@@ -36,7 +36,7 @@ SAMPLES = 1024
 GPU_BATCH_WORDS = 16_384
 FLATNESS = 0.75  # the power of a word's probability with which it is drawn as a wrong one
 TELL_S = 120.0
-SHARE = 0.4  # of the model in the mixture whose perplexity is told
+SHARE = 0.4  # the share of the model in the mixture whose perplexity is reported
 _IMPOSSIBLE = -1e4
 
 
@@ -48,7 +48,7 @@ class NeuralRecipe:
     dev: Path
     train: Path | None = None
     minutes: float = 30.0
-    batches: int = 0  # if given, how many are read, whatever the time
+    batches: int = 0  # train on this many batches instead of for these minutes
     # Sizes that are not given are those of the model to start from, or those of SIZES.
     words: int | None = None
     vector: int | None = None
@@ -59,13 +59,13 @@ class NeuralRecipe:
     device: str = "cpu"
 
     def sizes(self, start: NeuralModel | None, language: LanguageModel) -> tuple[int, int, int]:
-        """How many words the model knows, the numbers for each, and the numbers that it remembers."""
-        given = self.words, self.vector, self.memory
+        """Return how many words the model knows, the numbers for each, and the numbers that it remembers."""
+        sizes = self.words, self.vector, self.memory
         least = start.sizes if start else (0, 0, 0)
         usual = start.sizes if start else SIZES
         words, vector, memory = (
             max(usual_size if size is None else size, least_size)
-            for size, usual_size, least_size in zip(given, usual, least, strict=True)
+            for size, usual_size, least_size in zip(sizes, usual, least, strict=True)
         )
         return min(words, len(language.words)), vector, memory
 
@@ -116,7 +116,7 @@ class WholeLoss:
 
 
 def _expected(model: NeuralModel, sentences: Tensor, dropout: float) -> Tensor:
-    """The vector of what is expected at each word of all sentences."""
+    """Return the vector that the model expects at each word of all sentences."""
     starts = sentences.new_full((len(sentences), 1), SENTENCE_START)
     with faster(model.bias.device):
         return model.hidden(torch.cat((starts, sentences[:, :-1]), 1), dropout).flatten(0, 1)
@@ -168,14 +168,14 @@ def steps(
     seconds: float,
     number_of_batches: int = 0,
 ) -> Iterator[str]:
-    """Train for so long, or on so many batches. Says now and then how far it is."""
+    """Train for these seconds, or on this many batches. Yields the progress every few minutes."""
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
-    started, told, words, recent = time.monotonic(), 0.0, 0, torch.zeros(())
+    started, reported, words, recent = time.monotonic(), 0.0, 0, torch.zeros(())
     for number, sentences in enumerate(batches, 1):
         spent = time.monotonic() - started
-        done = number / number_of_batches if number_of_batches else spent / seconds
+        progress = number / number_of_batches if number_of_batches else spent / seconds
         for group in optimiser.param_groups:
-            group["lr"] = rate * min(1.0, number / WARM_UP) * _falling(done)
+            group["lr"] = rate * min(1.0, number / WARM_UP) * _falling(progress)
         loss = loss_of(model, sentences.to(model.bias.device))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -183,36 +183,36 @@ def steps(
         optimiser.step()
         words += sentences.numel()
         recent += 0.01 * (loss.detach() - recent) if number > 1 else loss.detach()
-        if done >= 1:
+        if progress >= 1:
             break
-        if spent - told >= TELL_S:
-            told = spent
+        if spent - reported >= TELL_S:
+            reported = spent
             yield f"{spent / 60:.1f} min, {words / 1e6:.2f} M words, loss {recent:.3f}"
     yield f"{words / 1e6:.2f} M words in {number} steps, loss {recent:.3f}"
 
 
-def _falling(done: float) -> float:
-    return min(1.0, max(LAST_RATE, (1 - done) / FALL))
+def _falling(progress: float) -> float:
+    return min(1.0, max(LAST_RATE, (1 - progress) / FALL))
 
 
 def perplexities(model: NeuralModel, language: LanguageModel, references: list[Reference]) -> list[str]:
-    """Lines with the perplexities of the n-gram model, of the neural one and of their mixture on dev.
+    """Return lines with the perplexities of the n-gram model, of the neural one and of their mixture on dev.
 
-    Here probabilities are divided by their sums, which the last line tells.
+    Here probabilities are divided by their sums. The last line has the mean of the sums.
     """
     rescorer, dev = Rescorer(model, language), HeldOutText.number(references, language.words)
     numbers = {word: number for number, word in enumerate(language.words)}
-    said = []
+    places = []
     for reference in references:
         context = rescorer.start()
         for word in reference.words:
-            said.append((context, numbers.get(word, OTHERS)))
-            context = rescorer.after(context, said[-1][1])
-        said.append((context, SENTENCE_END))
-    scores = rescorer.score(said)
-    sums = model.sums(torch.stack([context.memory for context, _ in said if context.memory is not None]))
+            places.append((context, numbers.get(word, OTHERS)))
+            context = rescorer.after(context, places[-1][1])
+        places.append((context, SENTENCE_END))
+    scores = rescorer.score(places)
+    sums = model.sums(torch.stack([context.memory for context, _ in places if context.memory is not None]))
     neural, ngram = (scores.neural - sums).double().exp().numpy(), scores.ngram.double().exp().numpy()
     mixed = (1 - SHARE) * ngram + SHARE * neural
-    found = {"n-gram": ngram, "neural": neural, f"mixed {1 - SHARE:g} : {SHARE:g}": mixed}
-    told = f"logarithm of the sum of all probabilities: mean {sums.mean():.2f}, deviation {sums.std():.2f}"
-    return [*(dev.perplexities(title, values) for title, values in found.items()), told]
+    models = {"n-gram": ngram, "neural": neural, f"mixed {1 - SHARE:g} : {SHARE:g}": mixed}
+    summary = f"logarithm of the sum of all probabilities: mean {sums.mean():.2f}, deviation {sums.std():.2f}"
+    return [*(dev.perplexities(title, values) for title, values in models.items()), summary]

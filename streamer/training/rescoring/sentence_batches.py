@@ -13,7 +13,7 @@ from streamer.training.data.corpus import CorpusError
 from streamer.training.language.ngram_counts import END_ID, UNKNOWN_ID
 from streamer.training.language.text_sources import SENTENCE_END, Ids
 
-# Near the weights of the n-gram mixture. Small sources have less, so that they are not learnt by heart.
+# These are near the weights of the n-gram mixture. Small sources have less, so that they are not learnt by heart.
 SHARES = {
     "books": 0.2,
     "fiction": 0.12,
@@ -24,11 +24,11 @@ SHARES = {
     "readings": 0.05,
     "dictated": 0.02,
 }
-EVERYTHING_SHARE = 0.5  # of all text, each source by its length
-LARGEST = 14_000_000  # words of a source that count there, so that the largest does not crowd out all others
+EVERYTHING_SHARE = 0.5  # the share of all text, in which each source counts by its length
+LARGEST = 14_000_000  # the most words of a source that count there, so that no source crowds out all others
 LONGEST = 40  # words of a sentence that are read
 BATCH_WORDS = 2048
-POOLED_BATCHES = 300  # drawn at a time, so that there are enough sentences of each length
+POOLED_BATCHES = 300  # batches that are drawn at a time, so that there are enough sentences of each length
 
 
 @dataclass
@@ -57,7 +57,7 @@ class _Source:
 
 
 class SentenceBatches:
-    """Endless batches [sentences, words]. Those of a batch have the same length, so nothing is filled up."""
+    """Endless batches [sentences, words]. Sentences of a batch have the same length, so they need no padding."""
 
     def __init__(self, sources: Mapping[str, Ids], words: int, seed: int, batch_words: int = BATCH_WORDS) -> None:
         """`sources` are in the numbers of the n-gram model; those from `words` on become the unknown word."""
@@ -75,22 +75,22 @@ class SentenceBatches:
             name: _Source.split(np.where(sources[name] < words, sources[name], UNKNOWN_ID).astype(np.int32))
             for name in self.shares
         }
-        self._left: dict[int, list[Ids]] = {}
+        self._waiting: dict[int, list[Ids]] = {}
 
     def chances(self, words: int) -> Tensor:
-        """How likely each word is in these batches, the ends of sentences included."""
+        """Return how likely each word is in these batches, the ends of sentences included."""
         total = sum(self.shares.values())
-        found = np.zeros(words)
+        chances = np.zeros(words)
         for name, share in self.shares.items():
             ids = self._sources[name].ids
-            found += share / total * np.bincount(ids, minlength=words) / len(ids)
-        return torch.from_numpy(found)
+            chances += share / total * np.bincount(ids, minlength=words) / len(ids)
+        return torch.from_numpy(chances)
 
     def __iter__(self) -> Iterator[Tensor]:
         while True:
             self._fill()
             batches = []
-            for length, waiting in self._left.items():
+            for length, waiting in self._waiting.items():
                 size = max(self._batch_words // length, 1)
                 self._dice.shuffle(waiting)
                 while len(waiting) >= size:
@@ -102,15 +102,15 @@ class SentenceBatches:
     def _fill(self) -> None:
         total = sum(self.shares.values())
         for name, share in self.shares.items():
-            wanted = POOLED_BATCHES * self._batch_words * share / total
-            while wanted > 0:
+            missing = POOLED_BATCHES * self._batch_words * share / total
+            while missing > 0:
                 sentence = self._sources[name].draw(self._dice)
-                wanted -= len(sentence)
-                self._left.setdefault(len(sentence), []).append(sentence)
+                missing -= len(sentence)
+                self._waiting.setdefault(len(sentence), []).append(sentence)
 
 
 def renumbered(sources: Mapping[str, Ids], words: list[str], known: list[str]) -> dict[str, Ids]:
-    """Texts whose numbers stand for `words` in the numbers of `known`; after each sentence stands its end mark."""
+    """Turn texts in numbers of `words` into texts in numbers of `known`. An end mark follows each sentence."""
     numbers = {word: number for number, word in enumerate(known)}
     table = np.array([numbers.get(word, UNKNOWN_ID) for word in words] + [END_ID], dtype=np.int32)
     assert SENTENCE_END == -1  # reads the last number of the table

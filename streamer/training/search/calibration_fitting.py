@@ -78,17 +78,17 @@ def fitted(found: Sequence[Found]) -> StepCalibration:
         raise CorpusError(
             "the calibration needs words that were recognised correctly, but the alignment has none of them"
         )
-    told = np.array([confidence_features(word) for one in found for word in one.words])
+    signs = np.array([confidence_features(word) for one in found for word in one.words])
     right = np.array([right for one in found for right in one.right], dtype=np.float64)
-    return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
+    return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(signs, right))
 
 
-def evidence(told: Values, right: Values) -> ConfidenceWeights:
+def evidence(signs: Values, right: Values) -> ConfidenceWeights:
     """Return the weights of the signs by logistic regression. Weights that must not be negative are zero instead."""
     names = [field.name for field in fields(ConfidenceWeights)]
     used = list(range(len(names)))
     while True:
-        weights = _regression(told[:, used], right)
+        weights = _regression(signs[:, used], right)
         by_name = {names[index]: round(float(weight), 4) + 0.0 for index, weight in zip(used, weights, strict=True)}
         negative = [name for name in ("confidence", "share") if by_name.get(name, 0.0) < 0]
         if not negative:
@@ -96,15 +96,15 @@ def evidence(told: Values, right: Values) -> ConfidenceWeights:
         used.remove(names.index(negative[0]))
 
 
-def _regression(told: Values, right: Values) -> Values:
+def _regression(signs: Values, right: Values) -> Values:
     """Fit by Newton's method. The first column is constant, and the ridge does not apply to it."""
-    weights = np.zeros(told.shape[1])
-    ridge = np.full(told.shape[1], RIDGE)
+    weights = np.zeros(signs.shape[1])
+    ridge = np.full(signs.shape[1], RIDGE)
     ridge[0] = 1e-6
     for _ in range(ROUNDS):
-        probable = 1 / (1 + np.exp(-np.clip(told @ weights, -30, 30)))
-        slope = told.T @ (right - probable) - ridge * weights
-        curve = (told * (probable * (1 - probable))[:, None]).T @ told + np.diag(ridge)
+        probable = 1 / (1 + np.exp(-np.clip(signs @ weights, -30, 30)))
+        slope = signs.T @ (right - probable) - ridge * weights
+        curve = (signs * (probable * (1 - probable))[:, None]).T @ signs + np.diag(ridge)
         move = np.linalg.solve(curve, slope)
         weights = weights + move
         if np.abs(move).max() < 1e-6:

@@ -16,11 +16,11 @@ def halves(spoken: Sequence[EmittedUtterance]) -> tuple[list[EmittedUtterance], 
     return first, second
 
 
-def error_rates(spoken: Sequence[EmittedUtterance], found: Sequence[Sequence[str]]) -> dict[str, float]:
+def error_rates(spoken: Sequence[EmittedUtterance], hypotheses: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return the word error rates in percent, by corpus and of everything ("all")."""
     wrong: dict[str, int] = defaultdict(int)
     total: dict[str, int] = defaultdict(int)
-    for one, words in zip(spoken, found, strict=True):
+    for one, words in zip(spoken, hypotheses, strict=True):
         for name in (one.utterance.corpus, "all"):
             wrong[name] += units.errors(one.words, words)
             total[name] += len(one.words)

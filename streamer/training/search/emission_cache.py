@@ -37,29 +37,29 @@ def read_emissions(
     """Return the emissions of a prepared set, as in streaming; from the cache if these weights were used before."""
     corpus = Corpus(work, name)
     model = AcousticModel.load(bundle)
-    mark = hashlib.sha256((bundle / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256((bundle / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
     paths = {
-        HEAD: cache / f"{name}-{step_ms}-{mark}.pt",
-        CHARACTERS_HEAD: cache / f"{name}-{step_ms}-{mark}-{CHARACTERS_HEAD}.pt",
+        HEAD: cache / f"{name}-{step_ms}-{digest}.pt",
+        CHARACTERS_HEAD: cache / f"{name}-{step_ms}-{digest}-{CHARACTERS_HEAD}.pt",
     }
     if not paths[head].is_file():
         for computed, emissions in _compute(model, corpus, step_ms).items():
             with replacing(paths[computed], "wb") as file:
                 torch.save(emissions, file)
-    found: dict[str, Tensor] = torch.load(paths[head], weights_only=True)
-    return [EmittedUtterance(found[utterance.name], utterance) for utterance in corpus.utterances]
+    stored: dict[str, Tensor] = torch.load(paths[head], weights_only=True)
+    return [EmittedUtterance(stored[utterance.name], utterance) for utterance in corpus.utterances]
 
 
 @torch.inference_mode()
 def _compute(model: AcousticModel, corpus: Corpus, step_ms: int) -> dict[str, dict[str, Tensor]]:
     """Compute the emissions of all heads at once, because the encoder takes most of the time."""
-    found: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
+    by_head: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
     for utterances in batches(corpus):
         samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
         lengths = [(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances]
         left = model.description.encoder.left_frames
         emissions = model(samples, torch.tensor(lengths), step_ms // FRAME_MS, left)
-        for head, of_head in found.items():
+        for head, of_head in by_head.items():
             for row, (utterance, length) in enumerate(zip(utterances, lengths, strict=True)):
                 of_head[utterance.name] = emissions[head][row, :length].clone()
-    return found
+    return by_head

@@ -70,17 +70,17 @@ class Language:
                 return False
             return known not in spelled or known is None or chances[known] < math.log(most)
 
-        said = {word for one in spoken for word in one.words if is_rare(word)}
-        others = sorted(word for word in self.model.words if is_rare(word) and word not in said)
-        return said, sorted(said) + random.Random(0).sample(others, min(POOL, len(others)))
+        spoken_words = {word for one in spoken for word in one.words if is_rare(word)}
+        others = sorted(word for word in self.model.words if is_rare(word) and word not in spoken_words)
+        return spoken_words, sorted(spoken_words) + random.Random(0).sample(others, min(POOL, len(others)))
 
 
 @dataclass
 class HotwordCounts:
     """Sums over utterances."""
 
-    said: int = 0  # rare words
-    found: int = 0
+    said: int = 0  # rare words of the references
+    found: int = 0  # those that were recognised
     inserted: int = 0  # hotwords that were inserted but not said
     others: int = 0  # all other words of the references
     errors: int = 0  # errors in other words, and other insertions
@@ -100,27 +100,27 @@ def judged(
 ) -> HotwordCounts:
     """Compare the recognised words with the reference. Rare words are counted separately."""
     result = HotwordCounts()
-    for one, words, hot in zip(spoken, found, hotwords, strict=True):
-        given = set(hot)
-        extra = Counter(word for word in words if word in given)
-        extra.subtract(word for word in one.words if word in given)
+    for one, words, phrases in zip(spoken, found, hotwords, strict=True):
+        own_hotwords = set(phrases)
+        extra = Counter(word for word in words if word in own_hotwords)
+        extra.subtract(word for word in one.words if word in own_hotwords)
         result.inserted += sum(max(count, 0) for count in extra.values())
         for pair in pair_words(one.words, words):
-            said = one.words[pair.reference] if pair.reference is not None else None
-            heard = words[pair.hypothesis] if pair.hypothesis is not None else None
-            if said in given:
+            reference = one.words[pair.reference] if pair.reference is not None else None
+            hypothesis = words[pair.hypothesis] if pair.hypothesis is not None else None
+            if reference in own_hotwords:
                 result.said += 1
-                result.found += said == heard
+                result.found += reference == hypothesis
             else:
-                result.others += said is not None
-                result.errors += said != heard
+                result.others += reference is not None
+                result.errors += reference != hypothesis
     return result
 
 
 def recognised(
     spoken: Sequence[EmittedUtterance], hotwords: Sequence[Sequence[str]], language: Language, options: BeamOptions
 ) -> list[list[str]]:
-    """Recognise every utterance with its hotwords, this many utterances at a time."""
+    """Recognise every utterance with its hotwords, STREAMS utterances at a time."""
     search = BeamSearch(
         language.lexicon,
         language.model,
@@ -130,7 +130,7 @@ def recognised(
         letters=language.letters,
         rescorer=language.rescorer,
     )
-    found: dict[int, list[str]] = {}
+    texts: dict[int, list[str]] = {}
     waiting = sorted(range(len(spoken)), key=lambda number: -len(spoken[number].emissions))[::-1]
     running: dict[int, tuple[int, list[Tensor]]] = {}
     while waiting or running:
@@ -143,21 +143,21 @@ def recognised(
         search.advance(list(running), {HEAD: torch.stack([steps.pop() for _, steps in running.values()])})
         for slot, (number, steps) in list(running.items()):
             if not steps:
-                found[number] = [word.text for word in search.finish([slot])[0].words]
+                texts[number] = [word.text for word in search.finish([slot])[0].words]
                 del running[slot]
-    return [found[number] for number in range(len(spoken))]
+    return [texts[number] for number in range(len(spoken))]
 
 
 def hotword_lists(
     spoken: Sequence[EmittedUtterance], rare: set[str], pool: Sequence[str], distractors: int
 ) -> list[list[str]]:
     """Return the hotwords of each utterance: its rare words, and this many distractors, which are always the same."""
-    found = []
+    lists = []
     for one in spoken:
         own = sorted(rare & set(one.words))
         others = [word for word in pool if word not in one.words]
-        found.append(own + random.Random(one.utterance.name).sample(others, distractors))
-    return found
+        lists.append(own + random.Random(one.utterance.name).sample(others, distractors))
+    return lists
 
 
 def tuned(

@@ -1,11 +1,9 @@
-"""Runs searches on cached emissions, and measures their CPU time."""
+"""Runs searches on cached emissions."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,8 +18,6 @@ from streamer.engine.search.search import HypothesisWord
 from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, EmittedUtterance
 
-Result = TypeVar("Result")
-
 STEP_FRAMES = 8
 # The value of frames that are added to fill a step.
 SURE, NEVER = 0.0, -30.0
@@ -29,19 +25,14 @@ SURE, NEVER = 0.0, -30.0
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of a search on some utterances."""
+    """The result of a search on some utterances: the words of each, with their frames if the search knows them."""
 
-    words: list[list[str]]
-    frames: int
-    cpu_seconds: float
-    hypotheses: list[tuple[HypothesisWord, ...]] = field(
-        default_factory=list
-    )  # the words with their frames, if the search knows them
+    hypotheses: list[tuple[HypothesisWord, ...]]
 
     @property
-    def frame_us(self) -> float:
-        """The CPU time for one frame of one stream, in microseconds."""
-        return 1e6 * self.cpu_seconds / self.frames
+    def words(self) -> list[list[str]]:
+        """The words as texts."""
+        return [[word.text for word in words] for words in self.hypotheses]
 
 
 def whole_steps(emissions: Tensor) -> Tensor:
@@ -61,18 +52,9 @@ def run_beam(
 ) -> Trial:
     """Run our search with this many streams at a time. When an utterance ends, the next one gets its place."""
     search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options, rescorer=rescorer)
-    hypotheses, frames, cpu_seconds = run_search(search, spoken, streams, lambda slot: search.finish([slot])[0].words)
-    return Trial([[word.text for word in words] for words in hypotheses], frames, cpu_seconds, hypotheses)
-
-
-def run_search(
-    search: BeamSearch, spoken: Sequence[EmittedUtterance], streams: int, result: Callable[[int], Result]
-) -> tuple[list[Result], int, float]:
-    """Search all utterances. Returns the `result` of each slot at its end, the number of frames and the CPU time."""
-    found: dict[int, Result] = {}
+    hypotheses: dict[int, tuple[HypothesisWord, ...]] = {}
     waiting = list(enumerate(spoken))[::-1]
     running: dict[int, tuple[int, list[Tensor]]] = {}
-    frames, started = 0, time.process_time()
     while waiting or running:
         for slot in range(streams):
             if slot not in running and waiting:
@@ -80,22 +62,18 @@ def run_search(
                 search.reset([slot])
                 running[slot] = number, list(torch.split(whole_steps(one.emissions), STEP_FRAMES))[::-1]
         search.advance(list(running), {HEAD: torch.stack([steps.pop() for _, steps in running.values()])})
-        frames += len(running) * STEP_FRAMES
         for slot, (number, steps) in list(running.items()):
             if not steps:
-                found[number] = result(slot)
+                hypotheses[number] = search.finish([slot])[0].words
                 del running[slot]
-    return [found[number] for number in range(len(spoken))], frames, time.process_time() - started
+    return Trial([hypotheses[number] for number in range(len(spoken))])
 
 
 def run_greedy(spoken: Sequence[EmittedUtterance]) -> Trial:
     """Run the greedy search on emissions of the characters' head."""
     search = GreedySearch(units.CHARACTERS, 1, CHARACTERS_HEAD)
-    hypotheses, frames, started = [], 0, time.process_time()
+    hypotheses = []
     for one in spoken:
         search.reset([0])
         hypotheses.append(search.advance([0], {CHARACTERS_HEAD: one.emissions.unsqueeze(0)})[0].words)
-        frames += len(one.emissions)
-    return Trial(
-        [[word.text for word in words] for words in hypotheses], frames, time.process_time() - started, hypotheses
-    )
+    return Trial(hypotheses)

@@ -1,4 +1,4 @@
-"""Makes an acoustic model larger without changing what it says, so that its training need not begin again."""
+"""Makes an acoustic model larger without changing its output, so that its training need not begin again."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Growth:
 
 @torch.no_grad()
 def grown(small: AcousticModel, growth: Growth) -> AcousticModel:
-    """Return a larger model that says the same as `small`.
+    """Return a larger model with the same output as `small`.
 
-    What is new has random values, but at first it adds nothing to the frames: its last matrix is zero.
+    New parts have random values, but at first they add nothing to the frames: their last matrix is zero.
     """
     description, encoder = small.description, small.description.encoder
     times = growth.times
@@ -46,8 +46,8 @@ def grown(small: AcousticModel, growth: Growth) -> AcousticModel:
         number, part = int(block["number"]), block["part"]
         former = old[f"encoder.blocks.{number // times}.{part}"]
         if part.startswith("norm."):
-            # The norm of a norm is the same. So the old one comes after the last of these blocks, and those before it
-            # have fresh ones.
+            # Normalising twice changes nothing. So the last of these blocks has the old norm, and those before it have
+            # fresh ones.
             if (number + 1) % times == 0:
                 values.copy_(former)
             continue

@@ -1,8 +1,8 @@
-"""A trained model as a teacher: another one learns, beside the transcripts, how sure the teacher is of every phone.
+"""A trained model as a teacher: beside the transcripts, another model learns how sure it is of every phone.
 
 The teacher hears the audio as it was recorded, and the other model hears it changed. p are the teacher's probabilities
 for a frame, and q those of the other model. The loss is KL(p || q), summed over the frames inside the utterances. Both
-see equally long chunks, so that the teacher does not know more of what comes than the other model can.
+see equally long chunks, so that the teacher does not see more of the future than the other model.
 
 The teacher may be still learning, in a run of its own: its weights are read again when they are replaced.
 """
@@ -23,21 +23,21 @@ HEAD = "phones"
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a teacher says about a batch: log-probabilities [rows, frames, phones], and the weight of their loss."""
+    """A teacher's log-probabilities for a batch [rows, frames, phones], and the weight of their loss."""
 
     emissions: Tensor
     weight: float
 
     def repeated(self, times: int) -> Lesson:
-        """The same for a batch that has all rows so many times."""
+        """Return the lesson for a batch that has all rows this many times."""
         return Lesson(self.emissions.repeat(times, 1, 1), self.weight)
 
 
 class Teacher:
-    """A larger model, in a bundle. It does not learn from this."""
+    """A trained model in a bundle. It does not learn itself."""
 
     def __init__(self, bundle: Path, weight: float, device: torch.device) -> None:
-        """`weight` is that of its loss, relative to the loss of the transcripts."""
+        """`weight` is the weight of the teacher's loss, relative to the loss of the transcripts."""
         self._bundle, self._weight, self._device = bundle, weight, device
         self._read_weights()
 
@@ -51,15 +51,15 @@ class Teacher:
 
     @torch.no_grad()
     def lesson(self, samples: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int | None) -> Lesson:
-        """Return what it says about audio [rows, samples] with these `lengths` in frames."""
+        """Return the lesson about audio [rows, samples] with these `lengths` in frames."""
         if self._written_at() != self._read_at:
             self._read_weights()
         with faster(self._model.device):
-            found = self._model(samples, lengths, chunk_frames, left_frames)
-        return Lesson(found[HEAD], self._weight)
+            emissions = self._model(samples, lengths, chunk_frames, left_frames)
+        return Lesson(emissions[HEAD], self._weight)
 
 
-def distance(taught: Tensor, found: Tensor, lengths: Tensor) -> Tensor:
+def distance(target: Tensor, emissions: Tensor, lengths: Tensor) -> Tensor:
     """Return how far log-probabilities are from those of the teacher, summed over all frames."""
-    inside = torch.arange(found.shape[1], device=found.device) < lengths.unsqueeze(1)
-    return ((taught.exp() * (taught - found)).sum(-1) * inside).sum()
+    inside = torch.arange(emissions.shape[1], device=emissions.device) < lengths.unsqueeze(1)
+    return ((target.exp() * (target - emissions)).sum(-1) * inside).sum()

@@ -1,4 +1,4 @@
-"""How often a rule cuts a turn in two, and how soon it ends one: a table of rules on the same recorded turns."""
+"""Measures how often a rule cuts a turn in two, and how soon it ends one: a table of rules on the same turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SILENCES_MS = (300, 500, 700, 1000, 1500)
 
 @dataclass(frozen=True)
 class RuleFigures:
-    """What a rule does with turns as they were spoken, and with those that have a further pause."""
+    """The results of a rule for turns as they were spoken, and for those that have a further pause."""
 
     name: str
     cut_percent: float
@@ -27,13 +27,13 @@ class RuleFigures:
 
 
 def rules() -> list[tuple[str, EndpointRule]]:
-    """The rules to compare: fixed silences, and the end of a turn with each eagerness."""
+    """Return the rules to compare: fixed silences, and the end of a turn with each eagerness."""
     fixed = [(f"silence of {silence_ms} ms", _fixed(silence_ms)) for silence_ms in SILENCES_MS]
     return [*fixed, *((f"turn, {name}", EndpointRule(turn=True, eagerness=name)) for name in PATIENCE)]
 
 
 def figures(name: str, rule: EndpointRule, recorded: Iterable[RecordedTurn], judge: Judge | None) -> RuleFigures:
-    """Apply a rule to all turns. Delays are those of turns that were not cut."""
+    """Apply a rule to all turns. Only turns that were not cut have delays."""
     cut: dict[bool, list[bool]] = {False: [], True: []}
     delays = []
     for each in recorded:
@@ -44,12 +44,12 @@ def figures(name: str, rule: EndpointRule, recorded: Iterable[RecordedTurn], jud
         if ended >= each.turn.end_ms:
             delays.append(ended - each.turn.end_ms)
     natural, hesitating = (_percent(cut[kind]) for kind in (False, True))
-    found = np.array(delays or [np.nan])
-    return RuleFigures(name, natural, hesitating, float(np.median(found)), float(np.percentile(found, 90)))
+    delay = np.array(delays or [np.nan])
+    return RuleFigures(name, natural, hesitating, float(np.median(delay)), float(np.percentile(delay, 90)))
 
 
 def table(rows: Sequence[RuleFigures]) -> str:
-    """A table with a line for each rule."""
+    """Return a table with a line for each rule."""
     lines = [
         "| end of a segment | turns cut in two | those with a further pause | delay median / 90 % |",
         "|---|---|---|---|",
@@ -67,6 +67,6 @@ def _percent(cut: Sequence[bool]) -> float:
 
 
 def _fixed(silence_ms: int) -> EndpointRule:
-    # Silences below what a session may ask for are cut nearer to the present, and need less time without activity.
+    # A silence below the least of a session is cut nearer to the present, and needs less time without activity.
     short = min(silence_ms, EndpointRule.quiet_ms)
     return EndpointRule(silence_ms, look_back_ms=min(EndpointRule.look_back_ms, short // 2), quiet_ms=short)

@@ -1,7 +1,7 @@
-"""Turns of known length, and what the recogniser knows at each step of them. Rules for their end are tried on that.
+"""Records what the recogniser knows after each step of turns of known length. Rules for their end are tried on it.
 
-What is recognised up to the end of a segment does not depend on the rule that ends it. So each turn is recognised once,
-without an end, and every rule is applied to the same steps by the same code as in a stream.
+The words before the end of a segment do not depend on the rule that ends it. So each turn is recognised once, without
+an end, and every rule is applied to the same steps by the same code as in a stream.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _FADE = 160  # samples
 class SpokenTurn:
     """The audio of a turn with silence around it. `hesitates`: a pause was put between two of its words."""
 
-    name: str  # of the utterance
+    name: str  # the name of the utterance
     hesitates: bool
     audio: Samples
-    end_ms: int  # of its last word
+    end_ms: int  # the end of its last word
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is known after a step."""
+    """The state of the recogniser after a step."""
 
     found: Hypothesis
     activity: ActivityReading
-    silent: int  # how many of its first frames have no activity
+    silent: int  # the number of frames without activity at the beginning of the step
     last: tuple[HypothesisWord, ...] = ()  # the words if the segment ended here, in a pause after the first of them
 
     @property
     def paused(self) -> int:
-        """For how many frames the speaker has paused."""
+        """The number of frames for which the speaker has paused."""
         return paused(self.found, self.activity.frames, self.activity.quiet)
 
 
@@ -72,7 +72,7 @@ class RecordedTurn:
 def spoken_turns(
     corpus: Corpus, alignments: dict[str, Alignment], number: int | None, dice: Generator
 ) -> list[SpokenTurn]:
-    """So many utterances as turns (all of them without a number), each as it was spoken and with a further pause."""
+    """Return `number` utterances (default: all) as turns, each as it was spoken, and again with a further pause."""
     usable = [
         utterance
         for utterance in corpus.utterances
@@ -81,12 +81,12 @@ def spoken_turns(
         and utterance.name in alignments
         and alignments[utterance.name].aligned
     ]
-    found = []
+    turns = []
     for index in dice.permutation(len(usable))[:number]:
         utterance, words = usable[index], alignments[usable[index].name].words
-        found += [_turn(corpus, utterance, words, dice, hesitates=False)]
-        found += [_turn(corpus, utterance, words, dice, hesitates=True)]
-    return found
+        turns += [_turn(corpus, utterance, words, dice, hesitates=False)]
+        turns += [_turn(corpus, utterance, words, dice, hesitates=True)]
+    return turns
 
 
 def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, step_ms: int) -> Iterator[RecordedTurn]:
@@ -117,7 +117,7 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
 
 
 def end_ms(recorded: RecordedTurn, rule: EndpointRule, judge: Judge | None) -> float | None:
-    """How much audio was heard when the segment ended by this rule; None if it did not."""
+    """Return how much audio was heard when this rule ended the segment; None if it did not end it."""
     watch = TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge) if rule.turn else None
     before = due = 0  # the frames before the step, and those in it after which the turn ends if they are silent
     for step in recorded.steps:

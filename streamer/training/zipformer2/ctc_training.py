@@ -28,7 +28,7 @@ WARM_UP: Final = 100.0  # batches
 COOLING: Final = 0.4  # in this last part of the time the rate falls to zero
 WIDTHS: Final = (96, 144, 96)
 # The network of the recipe skips layers at random for up to 20 000 batches. A short training has some hundreds, so each
-# of them counts as so many.
+# of them counts as this many.
 HASTE: Final = 20.0
 
 
@@ -41,12 +41,12 @@ class Spoken:
 
 
 def tokens_of(recordings: Sequence[Spoken]) -> list[str]:
-    """The tokens of a model: the blank, and all words of these recordings."""
+    """Return the tokens of a model: the blank, and all words of these recordings."""
     return ["<blk>", *(f"▁{word}" for word in sorted({word for spoken in recordings for word in spoken.words}))]
 
 
 def features(samples: NDArray[np.int16]) -> torch.Tensor:
-    """Kaldi's filterbank, as public models expect it: [frames, mels]."""
+    """Return the features that public models expect: Kaldi's filterbank [frames, mels]."""
     options = knf.FbankOptions()
     options.frame_opts.samp_freq = SAMPLE_RATE
     options.frame_opts.dither = 0
@@ -76,7 +76,7 @@ class CtcTraining:
     """The training of one network."""
 
     def __init__(self, icefall: Path, tokens: Sequence[str], seed: int, *, fixed_front: bool = False) -> None:
-        """`fixed_front`: do not train the first layers. What they compute is computed once, which saves most work."""
+        """`fixed_front`: do not train the first layers. Their output is computed once, which saves most of the work."""
         torch.set_num_threads(1)
         torch.manual_seed(seed)
         self._random = np.random.default_rng(seed)
@@ -117,15 +117,15 @@ class CtcTraining:
         self.parameters = sum(weight.numel() for weight in self.network.parameters())
 
     def train(self, recordings: Sequence[Spoken], seconds: float, tell: Callable[[str], None]) -> None:
-        """Train for so much processor time. Tells the loss of each word now and then."""
+        """Train for this much processor time, and report the loss of each word now and then."""
         optim = self._module("optim")
         front = "encoder_embed." if self._fixed_front else "nothing"
         weights = [(name, weight) for name, weight in self.network.named_parameters() if not name.startswith(front)]
         named = [{"named_params": weights}]
         optimiser = optim.ScaledAdam(named, lr=RATE, clipping_scale=2.0)
         schedule = optim.Eden(optimiser, lr_batches=5000, lr_epochs=1000, warmup_batches=WARM_UP)
-        heard = [self._front(features(spoken.samples)) for spoken in recordings]
-        labels = [[self._tokens[f"▁{word}"] for word in spoken.words] for spoken in recordings]
+        inputs = [self._front(features(spoken.samples)) for spoken in recordings]
+        labels_of = [[self._tokens[f"▁{word}"] for word in spoken.words] for spoken in recordings]
         lengths = [len(spoken.samples) * 100 // SAMPLE_RATE for spoken in recordings]
         began, loss_sum, words, step, passes = time.process_time(), 0.0, 0, 0, 0
         self.network.train()
@@ -136,7 +136,7 @@ class CtcTraining:
                 if spent >= seconds:
                     return
                 self._count(step)
-                loss = self._loss([heard[one] for one in group], [labels[one] for one in group])
+                loss = self._loss([inputs[one] for one in group], [labels_of[one] for one in group])
                 optimiser.zero_grad()
                 loss.backward()
                 schedule.step_batch(step)
@@ -144,7 +144,7 @@ class CtcTraining:
                     group_of["lr"] *= min(1.0, (seconds - spent) / (COOLING * seconds))
                 optimiser.step()
                 step += 1
-                loss_sum, words = loss_sum + float(loss.detach()), words + sum(len(labels[one]) for one in group)
+                loss_sum, words = loss_sum + float(loss.detach()), words + sum(len(labels_of[one]) for one in group)
                 if step % 20 == 0:
                     tell(f"{spent:5.0f} s, batch {step}, pass {passes}: loss {loss_sum / words:.3f} a word")
                     loss_sum, words = 0.0, 0
@@ -161,9 +161,9 @@ class CtcTraining:
         lines = (f"{token} {number}\n" for token, number in self._tokens.items())
         (folder / "tokens.txt").write_text("".join(lines), encoding="utf-8")
 
-    def _loss(self, heard: Sequence[torch.Tensor], labels: Sequence[Sequence[int]]) -> torch.Tensor:
-        rows = torch.nn.utils.rnn.pad_sequence([self._masked(each) for each in heard], batch_first=True)
-        frames = torch.tensor([len(each) for each in heard])
+    def _loss(self, inputs: Sequence[torch.Tensor], labels: Sequence[Sequence[int]]) -> torch.Tensor:
+        rows = torch.nn.utils.rnn.pad_sequence([self._masked(each) for each in inputs], batch_first=True)
+        frames = torch.tensor([len(each) for each in inputs])
         if self._fixed_front:
             encoded, lengths = self.network.encoder(rows.permute(1, 0, 2), frames, padding(frames))
             encoded = encoded.permute(1, 0, 2)
@@ -176,7 +176,7 @@ class CtcTraining:
         return loss
 
     def _front(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the network gets: features, or what its first layers make of them if these are fixed."""
+        """Return the input of the network: features, or the output of its first layers if these are fixed."""
         if not self._fixed_front:
             return rows
         embed = self.network.encoder_embed.eval()
@@ -196,7 +196,7 @@ class CtcTraining:
         return rows
 
     def _count(self, step: int) -> None:
-        """Tell the network how far it is: some of its layers are gentle at the beginning."""
+        """Tell the network the number of the batch, because some of its layers are gentle at the beginning."""
         for module in self.network.modules():
             if hasattr(module, "batch_count"):
                 module.batch_count = HASTE * step

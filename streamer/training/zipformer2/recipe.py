@@ -56,18 +56,18 @@ def open_export(icefall: Path, program: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     exported = torch.onnx.export
-    torch.onnx.export = lambda *given, **named: exported(*given, **{**named, "dynamo": False})
+    torch.onnx.export = lambda *arguments, **named: exported(*arguments, **{**named, "dynamo": False})
     torch.jit.script = lambda network, *_: network  # everything is traced
     return module
 
 
 def padding(lengths: torch.Tensor, longest: int = 0) -> torch.Tensor:
-    """Where the frames of each row are padding."""
+    """Return where the frames of each row are padding."""
     return torch.arange(max(longest, int(lengths.max())))[None] >= lengths[:, None]
 
 
 class _Autocast:
-    """In the place of torch's: nothing is computed in other numbers."""
+    """Stands in for torch's autocast. It keeps the precision."""
 
     def __init__(self, *_: object, **__: object) -> None: ...
 

@@ -32,11 +32,11 @@ def test_the_estimate_is_kneser_and_neys() -> None:
     assert weights[1, 1] == pytest.approx(discount * 2 / 3 * shorter[1].item())
 
 
-def test_a_longer_context_surprises_less() -> None:
-    """A longer context has less perplexity on its own text; a sequence has the product of its weights."""
+def test_a_longer_context_is_likelier() -> None:
+    """An n-gram with a longer context makes its own text likelier; a sequence has the product of its weights."""
     ngrams = [estimate(SEQUENCES, UNITS, order) for order in ORDERS]
-    perplexities = [ngram.perplexity(SEQUENCES) for ngram in ngrams]
-    assert perplexities == sorted(perplexities, reverse=True)
+    totals = [sum(ngram.log_weight(sequence) for sequence in SEQUENCES) for ngram in ngrams]
+    assert totals == sorted(totals)
     weights = ngrams[0].weights
     product = weights[0, 1] * weights[1, 3] * weights[3, UNITS]
     assert ngrams[0].log_weight([1, 3]) == pytest.approx(math.log(product))

@@ -11,7 +11,7 @@ from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.training.acoustic import units
 from streamer.training.search.corpus_errors import error_rates
-from streamer.training.search.search_trials import run_beam, whole_steps
+from streamer.training.search.search_trials import run_beam
 from tests.training.search.clear_speech import WAYS, said
 
 
@@ -34,6 +34,4 @@ def test_every_utterance_is_searched(lexicon: Lexicon, language: LanguageModel, 
     spoken = [said(text) for text in ("a dog", "cats", "dog a cat", "a", "cat cats dog a", "dog")]
     trial = run_beam(spoken, lexicon, language, BeamOptions(), streams)
     assert trial.words == [one.words for one in spoken]
-    assert [[word.text for word in words] for words in trial.hypotheses] == trial.words
-    assert trial.frames == sum(len(whole_steps(one.emissions)) for one in spoken)
     assert error_rates(spoken, trial.words) == {"one": 0.0, "all": 0.0}

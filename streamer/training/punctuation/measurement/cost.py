@@ -1,4 +1,4 @@
-"""Measures the CPU time of marks: of a call for several streams at once, and of a stream per second of speech."""
+"""Measures the CPU time of marks: for a call with several streams, and for a second of speech of one stream."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.training.punctuation.measurement.heard_speech import HeardSegment
 
 BATCHES = (1, 8, 32)
-_NEW_WORDS = 2  # that came since the last call
+_NEW_WORDS = 2  # words that came since the last call
 _REPEATED = 40
 
 
 @dataclass(frozen=True)
 class MarkCost:
-    """The CPU milliseconds of one call for so many streams, and the share of a core that each of them needs."""
+    """The CPU milliseconds of one call for this many streams, and the share of a core that each of them needs."""
 
     streams: int
     call_ms: float
@@ -25,7 +25,7 @@ class MarkCost:
 
 
 def mark_costs(model: PunctuationModel, recordings: Sequence[Sequence[HeardSegment]], seconds: float) -> list[MarkCost]:
-    """The costs for recordings of so many seconds in all. A stream asks once for every partial and every final."""
+    """Return the costs for recordings of `seconds` in total. A stream has a call for every partial and every final."""
     calls = sum(len(segment.stable) + 1 for segments in recordings for segment in segments)
     words = [word for segments in recordings for segment in segments for word in segment.heard()]
     length = model.behind + model.ahead + _NEW_WORDS

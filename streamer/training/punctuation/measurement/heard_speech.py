@@ -1,4 +1,4 @@
-"""What the recogniser hears in recordings: segments of words with their times, and when each word was stable."""
+"""Recognises recordings: segments of words with their times, and when each word was stable."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ STEP_MS = 320
 
 @dataclass(frozen=True)
 class HeardSegment:
-    """A segment: its words, where it ended, and after how much audio how many of its words were stable."""
+    """A segment: its words, where it ended, and how many of its words were stable after how much audio (ms)."""
 
     words: tuple[SpokenWord, ...]
     ended_ms: int
     stable: tuple[tuple[int, int], ...]
 
     def heard(self, next_start_ms: int | None = None) -> list[HeardWord]:
-        """The words with the pauses after them. The last pause lasts until the next word or the segment's end."""
+        """Return the words with the pauses after them. The last pause ends with the next word or with the segment."""
         starts = [word.start_ms for word in self.words[1:]]
         starts.append(self.ended_ms if next_start_ms is None else next_start_ms)
         return [
@@ -33,20 +33,20 @@ class HeardSegment:
         ]
 
     def stable_at(self, count: int) -> int:
-        """The audio in milliseconds after which this many words were stable."""
+        """Return the audio in milliseconds after which this many words were stable."""
         return next((audio_ms for audio_ms, stable in self.stable if stable >= count), self.ended_ms)
 
 
 @dataclass
 class HeardRecordings:
-    """What was heard in each recording, and the CPU time that it took."""
+    """The segments of each recording, and the CPU time that recognising took."""
 
     recordings: list[list[HeardSegment]] = field(default_factory=list)
     cpu_s: float = 0.0
 
 
 def recognise(recogniser: Recogniser, recordings: Sequence[Samples]) -> HeardRecordings:
-    """Recognise recordings in steps of 320 ms, some at once."""
+    """Recognise recordings in steps of 320 ms, several at a time."""
     heard = HeardRecordings()
     options = StreamOptions(step_ms=STEP_MS, speech=False)
     began = time.process_time()
@@ -66,7 +66,7 @@ def recognise(recogniser: Recogniser, recordings: Sequence[Samples]) -> HeardRec
 
 
 def _chunks(recordings: Sequence[Samples]) -> Iterator[list[Chunk]]:
-    """The chunks of every step, for all recordings that are not over yet."""
+    """Yield the chunks of every step, for all recordings that are not over yet."""
     step = STEP_MS * SAMPLE_RATE // 1000
     for start in range(0, max(map(len, recordings)), step):
         yield [

@@ -1,4 +1,4 @@
-"""How well marks and capitals were found: precision, recall and F1 of each."""
+"""Scores of marks and capitals: the F1 of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = (Mark.COMMA.name, Mark.FULL_STOP.name, Mark.QUESTION.name, CAPITAL)
 
 @dataclass(frozen=True)
 class WrittenWord:
-    """The mark after a word and whether it has a capital, at the start of a sentence too. None: nobody knows."""
+    """The mark after a word and whether it has a capital, at the start of a sentence too. None: unknown."""
 
     mark: Mark | None
     capital: bool | None
@@ -22,21 +22,21 @@ class WrittenWord:
 
 @dataclass
 class MarkScores:
-    """Counts of what was found and of what should have been, by kind."""
+    """Counts by kind: right marks and capitals, all that were found, and all that should be found."""
 
     right: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
     wanted: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: WrittenWord, wanted: WrittenWord) -> None:
-        """Compare the answer for one word with what was written."""
+        """Compare the answer for one word with its written form."""
         if wanted.mark is not None and found.mark is not None:
             self._count(found.mark.name, wanted.mark.name)
         if wanted.capital is not None and found.capital is not None:
             self._count(CAPITAL if found.capital else "", CAPITAL if wanted.capital else "")
 
     def f1(self, kind: str) -> float:
-        """The harmonic mean of precision and recall; not a number if there is nothing to find."""
+        """Return the harmonic mean of precision and recall; not a number if there is nothing to find."""
         if not self.wanted[kind]:
             return float("nan")
         return 2 * self.right[kind] / (self.found[kind] + self.wanted[kind])
@@ -48,10 +48,10 @@ class MarkScores:
 
 
 def written_words(marks: Iterable[Mark | None], cases: Iterable[Case | None], begins: bool = True) -> list[WrittenWord]:
-    """The words with their capitals: that of the word itself, and that after a mark that ends a sentence."""
-    found = []
+    """Return the words with their capitals: their own, and those after a mark that ends a sentence."""
+    words = []
     for mark, case in zip(marks, cases, strict=True):
         capital = True if begins else None if case is None else case is not Case.LOWER
-        found.append(WrittenWord(mark, capital))
+        words.append(WrittenWord(mark, capital))
         begins = mark is not None and mark.ends_sentence
-    return found
+    return words

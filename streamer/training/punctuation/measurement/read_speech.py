@@ -1,4 +1,4 @@
-"""Recordings of people who read printed text: which marks and capitals stood in what they read.
+"""Finds the printed marks and capitals of recordings in which people read printed text.
 
 The sentences of a text are looked for in the words of each recording. Words outside all sentences have no labels.
 """
@@ -42,23 +42,23 @@ class PrintedText:
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> PrintedText:
-        """From text files with a sentence or paragraph in each line."""
+        """Read text files with a sentence or paragraph in each line."""
         for path in files:
             if not path.is_file():
                 raise CorpusError(f"{path} is missing: it has the printed text of the recordings")
         return cls(line for path in files for line in paragraphs(path.name, path.read_text(encoding="utf-8")))
 
     def clip(self, utterance: Utterance) -> ReadClip:
-        """The recording with the labels of all sentences that were found in it."""
+        """Return the recording with the labels of all sentences that were found in it."""
         spoken = utterance.text.split()
-        found: list[LabelledWord] = []
-        while len(found) < len(spoken):
-            place = len(found)
+        words: list[LabelledWord] = []
+        while len(words) < len(spoken):
+            place = len(words)
             fitting = [
-                words
-                for words in self._by_start.get(tuple(spoken[place : place + _FEWEST_WORDS]), ())
-                if [word.word for word in words] == spoken[place : place + len(words)]
+                printed
+                for printed in self._by_start.get(tuple(spoken[place : place + _FEWEST_WORDS]), ())
+                if [word.word for word in printed] == spoken[place : place + len(printed)]
             ]
             fitting.append([LabelledWord(spoken[place], None, None, False)])
-            found += sorted(fitting, key=len)[-1]
-        return ReadClip(utterance, found)
+            words += sorted(fitting, key=len)[-1]
+        return ReadClip(utterance, words)

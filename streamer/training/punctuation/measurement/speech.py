@@ -1,4 +1,4 @@
-"""Measures marks and capitals on recordings of printed text, from the true words and from those that were heard."""
+"""Measures marks and capitals on recordings of printed text, from the true words and from the recognised words."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Segments = Sequence[Sequence[HeardWord]]
 """The words of a recording by segment. The last word of a segment has the pause until the segment ended."""
 
 Marker = Callable[[Segments], list[MarkedWord]]
-"""Says the marks of all words of a recording."""
+"""Returns the marks of all words of a recording."""
 
 
 def by_model(model: PunctuationModel) -> Marker:
-    """Marks by the model, segment by segment as in a stream."""
+    """Return a marker that uses the model, segment by segment as in a stream."""
 
     def marked(segments: Segments) -> list[MarkedWord]:
         before: list[HeardWord] = []
-        found: list[MarkedWord] = []
+        marks: list[MarkedWord] = []
         for segment in segments:
             window = [*before[-model.behind :], *segment]
-            found += model.read([window])[0][len(window) - len(segment) :]
+            marks += model.read([window])[0][len(window) - len(segment) :]
             before += segment
-        return found
+        return marks
 
     return marked
 
 
 def by_pauses(comma_ms: int, full_stop_ms: int) -> Marker:
-    """Marks by pauses alone: a full stop at the end of a segment and at a long pause, a comma at a shorter one."""
+    """Return a marker by pauses: a full stop at the end of a segment and at a long pause, a comma at a shorter one."""
 
     def marked(segments: Segments) -> list[MarkedWord]:
-        found = []
+        words = []
         for segment in segments:
             marks = [
                 Mark.FULL_STOP
@@ -50,27 +50,27 @@ def by_pauses(comma_ms: int, full_stop_ms: int) -> Marker:
                 else Mark.NONE
                 for word in segment
             ]
-            found += _with_first_person(segment, [*marks[:-1], Mark.FULL_STOP])
-        return found
+            words += _with_first_person(segment, [*marks[:-1], Mark.FULL_STOP])
+        return words
 
     return marked
 
 
 def by_majority(segments: Segments) -> list[MarkedWord]:
-    """What is most frequent everywhere: no mark within a segment, a full stop at its end."""
-    found = []
+    """Return what is most frequent: no mark within a segment, and a full stop at its end."""
+    words = []
     for segment in segments:
-        found += _with_first_person(segment, [*[Mark.NONE] * (len(segment) - 1), Mark.FULL_STOP])
-    return found
+        words += _with_first_person(segment, [*[Mark.NONE] * (len(segment) - 1), Mark.FULL_STOP])
+    return words
 
 
 def without_pauses(segments: Segments) -> Segments:
-    """The same words, of which only the ends of segments are known."""
+    """Return the same words without the pauses within segments."""
     return [[*(HeardWord(word.word) for word in segment[:-1]), segment[-1]] for segment in segments]
 
 
 def true_segments(clip: ReadClip, heard: Sequence[HeardSegment]) -> Segments:
-    """The true words of a recording as one segment, with the pauses of the words that were heard right."""
+    """Return the true words of a recording as one segment, with the pauses after words that were recognised."""
     words = [word.word for word in clip.words]
     flat = _flat(heard)
     pauses: list[int | None] = [0] * len(words)
@@ -85,45 +85,45 @@ def true_segments(clip: ReadClip, heard: Sequence[HeardSegment]) -> Segments:
 
 
 def heard_segments(heard: Sequence[HeardSegment]) -> Segments:
-    """The words of a recording as they were heard."""
+    """Return the words of a recording as they were recognised."""
     return [segment.heard() for segment in heard]
 
 
 def true_scores(clip: ReadClip, segments: Segments, marker: Marker, scores: MarkScores) -> None:
-    """Add the scores of marks that were given to the true words."""
-    found = marker(segments)
-    for one, other in zip(_written(found), _printed(clip.words), strict=True):
+    """Add the scores of the marks after the true words."""
+    marks = marker(segments)
+    for one, other in zip(_written(marks), _printed(clip.words), strict=True):
         scores.add(one, other)
 
 
 def heard_scores(clip: ReadClip, segments: Segments, marker: Marker, scores: MarkScores) -> None:
-    """Add the scores of marks that were given to heard words. A mark after a lost word belongs to the word before."""
-    found = _written(marker(segments))
+    """Add the scores of the marks after recognised words. A mark after a lost word belongs to the word before it."""
+    answers = _written(marker(segments))
     printed = _printed(clip.words)
-    wanted: list[WrittenWord] = [WrittenWord(Mark.NONE, None)] * len(found)
+    expected: list[WrittenWord] = [WrittenWord(Mark.NONE, None)] * len(answers)
     last: int | None = None
     for place, other in _aligned([word.word for word in clip.words], [w.word for segment in segments for w in segment]):
         if place is None:
             last = other
         elif other is not None:
-            wanted[other] = printed[place]
+            expected[other] = printed[place]
             last = other
-        elif last is not None and printed[place].mark is not Mark.NONE and wanted[last].mark is Mark.NONE:
-            wanted[last] = WrittenWord(printed[place].mark, wanted[last].capital)
-    for one, another in zip(found, wanted, strict=True):
+        elif last is not None and printed[place].mark is not Mark.NONE and expected[last].mark is Mark.NONE:
+            expected[last] = WrittenWord(printed[place].mark, expected[last].capital)
+    for one, another in zip(answers, expected, strict=True):
         scores.add(one, another)
 
 
 @dataclass(frozen=True)
 class SettlingDelay:
-    """How much later the mark of a word is settled than the word: by how many words and milliseconds."""
+    """The number of words and milliseconds by which the mark of a word is settled later than the word."""
 
     words: int
     ms: int
 
 
 def settling_delays(heard: Sequence[HeardSegment], ahead: int) -> Iterator[SettlingDelay]:
-    """The delay of every word."""
+    """Yield the delay of every word."""
     for segment in heard:
         for place in range(len(segment.words)):
             needed = place + 1 + ahead
@@ -133,10 +133,10 @@ def settling_delays(heard: Sequence[HeardSegment], ahead: int) -> Iterator[Settl
 
 
 def _flat(heard: Sequence[HeardSegment]) -> list[HeardWord]:
-    found: list[HeardWord] = []
+    words: list[HeardWord] = []
     for segment, following in zip(heard, [*heard[1:], None], strict=False):
-        found += segment.heard(following.words[0].start_ms if following and following.words else None)
-    return found
+        words += segment.heard(following.words[0].start_ms if following and following.words else None)
+    return words
 
 
 def _with_first_person(segment: Sequence[HeardWord], marks: Sequence[Mark]) -> list[MarkedWord]:
@@ -146,12 +146,12 @@ def _with_first_person(segment: Sequence[HeardWord], marks: Sequence[Mark]) -> l
     ]
 
 
-def _written(found: Sequence[MarkedWord]) -> list[WrittenWord]:
-    return written_words([word.mark for word in found], [word.case for word in found])
+def _written(words: Sequence[MarkedWord]) -> list[WrittenWord]:
+    return written_words([word.mark for word in words], [word.case for word in words])
 
 
 def _printed(words: Sequence[LabelledWord]) -> list[WrittenWord]:
-    """What was printed. The first word of a recording counts only if a sentence begins there."""
+    """Return the printed words. The capital of the first word is unknown, because a recording may begin anywhere."""
     printed = []
     for word in words:
         capital = True if word.begins else None if word.case is None else word.case is not Case.LOWER
@@ -161,7 +161,7 @@ def _printed(words: Sequence[LabelledWord]) -> list[WrittenWord]:
 
 
 def _aligned(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Pairs of places in two texts, in order; None where one has no such word."""
+    """Yield pairs of places in two texts, in order; None where one has no such word."""
     for part in Levenshtein.opcodes(one, other):
         places, others = range(part.src_start, part.src_end), range(part.dest_start, part.dest_end)
         if part.tag in ("equal", "replace"):

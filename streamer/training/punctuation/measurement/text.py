@@ -1,4 +1,4 @@
-"""Measures the punctuation model on text: its answers for segments of true words, beside those that were written."""
+"""Measures the punctuation model on text: compares its marks and capitals with those of the text."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from streamer.training.punctuation.labelled_text import UNTOLD, LabelledText
 from streamer.training.punctuation.measurement.mark_scores import MarkScores, written_words
 
 _MARKS, _CASES = list(Mark), list(Case)
-_WINDOW = 600  # words that are read at once
+_WINDOW = 600  # words that the model reads in one call
 _LONG_MS = 1000
 
 
 def text_scores(model: PunctuationModel, text: LabelledText, words: Sequence[str]) -> MarkScores:
-    """The scores of a text without pauses. `words` are those that its numbers stand for."""
+    """Return the scores of a text without pauses. The numbers of the text stand for `words`."""
     scores = MarkScores()
     for part in _running(text):
         heard = [HeardWord(words[number]) for number in part.words]
         heard[-1] = HeardWord(heard[-1].word, _LONG_MS)
         answers = model.read([heard])[0]
-        found = written_words([each.mark for each in answers], [each.case for each in answers])
-        wanted = written_words(
+        answered = written_words([each.mark for each in answers], [each.case for each in answers])
+        expected = written_words(
             [None if number == UNTOLD else _MARKS[number] for number in part.marks],
             [None if number == UNTOLD else _CASES[number] for number in part.cases],
         )
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(answered, expected, strict=True):
             scores.add(one, other)
     return scores
 
 
 def _running(text: LabelledText) -> Iterator[LabelledText]:
-    """Its parts without a gap, each as a stream of its own, at most so long that it is read at once."""
+    """Yield the parts of a text without a gap. A part is a stream of its own, and not longer than a window."""
     begins = np.flatnonzero(text.begins == 2).tolist()
     for start, stop in zip([0, *begins], [*begins, len(text)], strict=True):
         while start < stop:
