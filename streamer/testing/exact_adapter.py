@@ -1,4 +1,4 @@
-"""Runs in Triton: the shipped adapter with the exact recogniser, which may have a fault."""
+"""Runs in Triton. It is the shipped adapter with the exact recogniser, which may have a fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = False) -> type[EventModel]:
-    """The class for Triton, with the exact recogniser; `source` is the file of the model.
+    """Return the class for Triton, with the exact recogniser. `source` is the file of the model.
 
     With `punctuation`, the shipped punctuation model decides marks.
     """

@@ -1,7 +1,7 @@
-"""The exact recogniser in steps: what the models of an exact `asr_heads` load in the place of the shipped parts.
+"""The exact recogniser in steps. The models of an exact `asr_heads` load these classes in place of the shipped ones.
 
-The steps, their adapters and passages are the shipped ones. Only what they compute is different: the frames of the
-encoder are the emissions of the exact model, filled up to the usual width.
+The steps, their adapters and passages are the shipped ones. Only their results are different: the frames of the encoder
+are the emissions of the exact model, filled up to the usual width.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEAD = "characters"
 
 
 class ExactEncoding(ExactModel):
-    """The exact model as an encoder: gives frames and energies."""
+    """The exact model as an encoder, which returns frames and energies."""
 
     features = LogMel(MELS)  # for the pieces in which the activity head looks for speech
     description = SimpleNamespace(encoder=SimpleNamespace(width=WIDTH, mels=MELS))
@@ -46,10 +46,10 @@ class ExactEncoding(ExactModel):
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The emissions as frames. There are no energies."""
-        found = self.step(state, slots, samples)[HEAD]
-        frames = np.zeros((*found.shape[:2], WIDTH), np.float32)
-        frames[:, :, : len(UNITS)] = found
+        """Return the emissions as frames, and energies of zero."""
+        emissions = self.step(state, slots, samples)[HEAD]
+        frames = np.zeros((*emissions.shape[:2], WIDTH), np.float32)
+        frames[:, :, : len(UNITS)] = emissions
         return torch.from_numpy(frames), torch.zeros(len(samples), SUBSAMPLING * frames.shape[1], MELS)
 
 
@@ -57,29 +57,29 @@ class ExactFrames(ExactModel):
     """The exact model as a transcript head: reads emissions in frames, and keeps no state."""
 
     def make_state(self, slots: int) -> ModelState:
-        """Nothing."""
+        """Return an empty state."""
         return {}
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Do nothing."""
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[Any]) -> Emissions:
-        """The emissions in these frames, which take the place of samples."""
+        """Return the emissions in these frames, which take the place of samples."""
         return {HEAD: samples[:, :, : len(UNITS)]}
 
 
 class WithoutDetector(EncodedAcoustics):
-    """Takes steps that were computed elsewhere, and no pieces: only words say where somebody speaks."""
+    """Takes steps that were computed elsewhere. It has no detector, so only words say where somebody speaks."""
 
     detects = False
 
 
 class SilentActivity(ActivityHead):
-    """Follows every passage, so that it notices a missing one, but has nothing to say."""
+    """Follows every passage, so that it notices a missing one, but reports no activity."""
 
     def follow(self, batch: Sequence[Energies]) -> list[Followed]:
-        """The passages without readings."""
-        return [Followed(found.passage, found.probabilities[:0], ()) for found in super().follow(batch)]
+        """Return the passages without readings."""
+        return [Followed(each.passage, each.probabilities[:0], ()) for each in super().follow(batch)]
 
 
 class ExactEncoder(EncoderModel):
@@ -94,7 +94,7 @@ class ExactEncoder(EncoderModel):
 
 
 class ExactActivity(ActivityModel):
-    """The activity head: the exact model says nothing about activity."""
+    """The activity head. The exact model reports no activity."""
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Make the head with a network that was not trained."""

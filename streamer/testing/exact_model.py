@@ -26,8 +26,8 @@ class ExactModel:
     step_ms: tuple[int, ...] = (160, 320, 640)
 
     def make_state(self, slots: int) -> ModelState:
-        """A state with the last unit of each stream."""
-        # Random on purpose: a slot must be reset before its use.
+        """Return a state with the last unit of each stream."""
+        # The values are random on purpose, because a slot must be reset before its use.
         return {"last": np.random.default_rng().integers(0, len(UNITS), slots)}
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
@@ -35,17 +35,17 @@ class ExactModel:
         state["last"][list(slots)] = 0
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
-        """The units of the frames, one frame late."""
+        """Return the units of the frames, one frame late."""
         frames = samples.reshape(len(samples), -1, FRAME) / LEVEL
         steady = frames.max(axis=2) - frames.min(axis=2) < 0.1
-        heard = (frames.mean(axis=2).round() * steady).astype(np.int64).clip(0, len(UNITS) - 1)
-        shifted = np.concatenate([state["last"][list(slots)][:, None], heard], axis=1)
+        units = (frames.mean(axis=2).round() * steady).astype(np.int64).clip(0, len(UNITS) - 1)
+        shifted = np.concatenate([state["last"][list(slots)][:, None], units], axis=1)
         state["last"][list(slots)] = shifted[:, -1]
         best = shifted[:, :-1, None] == np.arange(len(UNITS))
         return {"characters": np.where(best, np.float32(-0.01), np.float32(-9.0))}
 
     def whole(self, samples: NDArray[np.int16]) -> Emissions:
-        """The same for a whole segment."""
+        """Return the units of a whole segment."""
         state = self.make_state(1)
         self.reset(state, [0])
         return ExactModel.step(self, state, [0], samples[None])

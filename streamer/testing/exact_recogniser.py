@@ -23,7 +23,7 @@ HANG_FILE = "hang"
 
 
 def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: PunctuationModel | None = None) -> Recogniser:
-    """A recogniser that reads letters from the level of the audio, with any search."""
+    """Return a recogniser that reads letters from the level of the audio, with any search."""
     return Recogniser(ExactModel(), searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
 
 
@@ -36,13 +36,13 @@ class FaultyRecogniser(Recogniser):
         self._folder = folder
 
     def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
-        """Open a stream; takes a long time with the fault `hangs`."""
+        """Open a stream. With the fault `hangs` this takes a long time."""
         if self._fault == "hangs" and not self.live:
             time.sleep(HANG_S)
         super().open(stream, options, at_once=at_once)
 
     def step_without_waiting(self, chunks: Sequence[Chunk]) -> Iterator[AnswerOrRest]:
-        """Compute a batch; fails, gives no events or never ends, depending on the fault."""
+        """Compute a batch. Depending on the fault, this fails, gives no events or never ends."""
         if self._fault == "fails":
             raise RuntimeError("no audio")
         if self._fault == "hangs later" and (self._folder / HANG_FILE).exists():
@@ -52,5 +52,5 @@ class FaultyRecogniser(Recogniser):
 
 
 def searches(slots: int) -> dict[str, GreedySearch]:
-    """The searches that sessions may ask for."""
+    """Return the searches that sessions may ask for."""
     return {name: GreedySearch(UNITS, slots) for name in ("lexicon", "greedy")}

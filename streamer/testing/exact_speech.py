@@ -13,7 +13,7 @@ Audio = NDArray[np.int16]
 
 
 def say(text: str) -> Audio:
-    """The audio of words in small letters, 16 kHz mono; each letter takes 120 ms."""
+    """Return the audio of words in small letters, at 16 kHz and mono. Each letter takes 120 ms."""
     if unknown := sorted(set(text) - set(UNITS[1:])):
         raise ValueError(f"{''.join(unknown)!r} cannot be said: only small letters, apostrophes and spaces can")
     # Two frames for each letter, so that the model gets a whole one wherever its frames begin, and one between letters.
@@ -22,5 +22,5 @@ def say(text: str) -> Audio:
 
 
 def silence(milliseconds: int) -> Audio:
-    """Silent audio of this length."""
+    """Return silent audio of this length."""
     return np.zeros(16 * milliseconds, dtype=np.int16)

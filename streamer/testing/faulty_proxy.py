@@ -83,7 +83,7 @@ class FaultyProxy:
 
 @asynccontextmanager
 async def proxy(address: str) -> AsyncIterator[tuple[str, Callable[..., Awaitable[None]]]]:
-    """Run a proxy; gives its address, and a function that cuts all connections, with `for_good` also later ones."""
+    """Run a proxy. Yields its address, and a function that cuts all connections, with `for_good` also later ones."""
     way = FaultyProxy(lambda: address)
     await way.open()
     try:

@@ -25,21 +25,21 @@ class Watched:
         self._pids = pids
 
     def pid(self, name: str) -> int:
-        """The id of one of them: `bridge`, `Triton` or `model`."""
+        """Return the id of a process: `bridge`, `Triton` or `model`."""
         return self._pids[name]
 
     def memory_mb(self) -> dict[str, float]:
-        """The memory of each process without mapped files (RssAnon and RssShmem), so mapped tables do not count."""
+        """Return the memory of each process (RssAnon and RssShmem). Mapped files, such as tables, do not count."""
         return {name: memory_mb(pid) for name, pid in self._pids.items()}
 
     def cpu_s(self) -> float:
-        """The processor time of all processes together."""
-        return sum(found.cpu_s for pid in self._pids.values() if (found := find_process(pid)))
+        """Return the processor time of all processes together."""
+        return sum(process.cpu_s for pid in self._pids.values() if (process := find_process(pid)))
 
 
 @contextmanager
 def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]]:
-    """The address of the service and its processes. Starts one with these arguments if `server` is None."""
+    """Yield the address and the processes of the service. Starts one with these arguments if `server` is None."""
     if server:
         yield server, Watched({})
         return
@@ -49,9 +49,9 @@ def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]
         try:
             url = wait_ready(process, log)
             pids = {"bridge": process.pid}
-            for found in descendants(process.pid):
-                if (name := program(found.pid)) in _NAMES:
-                    pids[_NAMES[name]] = found.pid
+            for child in descendants(process.pid):
+                if (name := program(child.pid)) in _NAMES:
+                    pids[_NAMES[name]] = child.pid
             yield url, Watched(pids)
         finally:
             process.terminate()
@@ -62,20 +62,20 @@ def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
     while True:
         ended = process.poll() is not None
         log.seek(0)
-        said = log.read()
-        if found := re.search(r"ready: (ws:[^ ;]+)", said):
-            return found[1]
+        text = log.read()
+        if match := re.search(r"ready: (ws:[^ ;]+)", text):
+            return match[1]
         if ended:
-            raise OSError(f"the service did not start: {said.strip()}")
+            raise OSError(f"the service did not start: {text.strip()}")
         time.sleep(0.1)
 
 
 def program(pid: int) -> str:
-    """The name of the program that this process runs; empty when it has ended."""
+    """Return the name of the program that this process runs; empty if it has ended."""
     return (command(pid) or [""])[0].rpartition("/")[2]
 
 
 def memory_mb(pid: int) -> float:
-    """The memory of this process without mapped files."""
+    """Return the memory of this process without mapped files."""
     status = Path(f"/proc/{pid}/status").read_text()
     return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024

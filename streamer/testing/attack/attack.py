@@ -1,4 +1,4 @@
-"""Defines an attack: something hostile that is repeated, and what the service must do nevertheless."""
+"""An attack: hostile input that is repeated, and the promises that the service must keep nevertheless."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT_REASONS = ("NET-0001", "the client did not read")
 
 
 class PromiseBroken(Exception):
-    """The service broke a promise; the message says which, in a sentence."""
+    """The service broke a promise. The message is a sentence that says which one."""
 
 
 class RecogniserFailed(Exception):
@@ -67,23 +67,23 @@ async def at_once(number: int, act: Callable[[int], Awaitable[str]]) -> Strike:
     return strike
 
 
-async def unread(connection: RawConnection, said: bytes, enough: int, what: str) -> Strike:
-    """Send this without end, read nothing, and break off: the service must stop reading, and so keep little."""
+async def unread(connection: RawConnection, content: bytes, enough: int, what: str) -> Strike:
+    """Send `content` without end, and read nothing. The service must stop reading, so that it keeps little."""
     try:
-        sent = await connection.stuff(said, enough, quiet_s=2.0)
+        sent = await connection.stuff(content, enough, quiet_s=2.0)
     finally:
         connection.reset()
     if sent >= enough:
         raise PromiseBroken(f"the service read {what} without end from a client that reads nothing")
     strike = Strike()
-    strike.add("read no further", max(1, sent // len(said)))
+    strike.add("read no further", max(1, sent // len(content)))
     return strike
 
 
 def judged(ended: Ended, sent: bytes) -> str:
-    """The end of a websocket over which `sent` was sent, as one word. Raises PromiseBroken or RecogniserFailed."""
-    told = str(ended.events[-1].get("message")) if ended.error == "failed" else ended.reason
-    if "recogniser failed" in told:
+    """Return the end of a websocket over which `sent` was sent, as a word. Raises PromiseBroken or RecogniserFailed."""
+    message = str(ended.events[-1].get("message")) if ended.error == "failed" else ended.reason
+    if "recogniser failed" in message:
         raise RecogniserFailed
     if ended.code == 1011 and ended.reason.startswith(RIGHT_REASONS):
         return ended.reason
@@ -95,7 +95,7 @@ def judged(ended: Ended, sent: bytes) -> str:
 
 
 def refused(event: Mapping[str, object]) -> Strike:
-    """The result if the session to attack was refused."""
+    """Return the result if the session to attack was refused."""
     strike = Strike()
     strike.add(str(event.get("code")))
     return strike

@@ -79,31 +79,31 @@ class AttackedService:
         return self.service.alive and self._tls is not None and self._tls.poll() is None
 
     def figures(self, since: float, until: float) -> dict[str, list[float]]:
-        """The memory of each process: before `since`, the most between both times, and the least after `until`."""
-        found = {}
+        """Return the memory of each process: before `since`, the most until `until`, and the least afterwards."""
+        by_process = {}
         for name, samples in self.memory.items():
             before = [memory for at, memory in samples if at <= since]
             between = [memory for at, memory in samples if since < at <= until]
             after = [memory for at, memory in samples if at > until]
             if before and between and after:
-                found[name] = [before[-1], max(between), min(after)]
-        return found
+                by_process[name] = [before[-1], max(between), min(after)]
+        return by_process
 
     def log(self) -> list[str]:
-        """The log lines of both processes."""
+        """Return the log lines of both processes."""
         return self.service.log.read_text(errors="replace").splitlines() + self._tls_log.read_text().splitlines()
 
     def complaints(self, minutes: float) -> list[str]:
-        """A sentence for each line in the logs that should not be there."""
+        """Return a sentence for each line in the logs that should not be there."""
         lines = self.log()
         unaccepted = sum(ACCEPT_FAILED in line for line in lines)
-        found = [f"in {minutes:.1f} min the log says {unaccepted} times that {ACCEPT_FAILED}"] * (
+        sentences = [f"in {minutes:.1f} min the log says {unaccepted} times that {ACCEPT_FAILED}"] * (
             unaccepted > minutes + 2
         )
         for line in lines:
             if re.search(r"Z error |Traceback|never retrieved|never awaited", line) and ACCEPT_FAILED not in line:
-                found.append(f"the service's log: {line[:300]}")
-        return found
+                sentences.append(f"the service's log: {line[:300]}")
+        return sentences
 
     @property
     def _tls_log(self) -> Path:
@@ -112,8 +112,8 @@ class AttackedService:
     def _start_tls(self) -> subprocess.Popen[str]:
         chain, key = self._folder / "chain.pem", self._folder / "key.pem"
         kind = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-        made = ("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-newkey", *kind)
-        subprocess.run([*made, "-keyout", str(key), "-out", str(chain)], check=True, capture_output=True)
+        request = ("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-newkey", *kind)
+        subprocess.run([*request, "-keyout", str(key), "-out", str(chain)], check=True, capture_output=True)
         with self._tls_log.open("w") as log:
             command = [sys.executable, "-m", tls_port.__name__, str(chain), str(key)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

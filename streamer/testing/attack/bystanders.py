@@ -28,7 +28,7 @@ TRIED_AGAIN = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, EOFE
 
 @dataclass
 class Witness:
-    """What all bystanders have seen."""
+    """The observations of all bystanders."""
 
     sessions: int = 0
     words: int = 0
@@ -42,7 +42,7 @@ class Witness:
 
 
 class Bystanders:
-    """A few sessions at a time, one after another, until they are told to stop."""
+    """Runs a few sessions at a time, one after another, until a condition ends."""
 
     def __init__(self, url: str, key: str, target: Target, seed: int, witness: Witness) -> None:
         """`target` knows which faults were caused on purpose, and gets the tokens of these sessions."""
@@ -82,7 +82,7 @@ class Bystanders:
 
     async def _enter(self, number: int) -> tuple[ClientConnection, str] | None:
         """Open a session, and return its connection and token."""
-        wanted = time.monotonic()
+        began = time.monotonic()
         while True:
             why = ""
             try:
@@ -93,14 +93,14 @@ class Bystanders:
                 await websocket.send(json.dumps({"type": "start", "live": True}))
                 event = json.loads(await asyncio.wait_for(websocket.recv(), ENTER_LIMIT_S))
                 if event["type"] == "ready":
-                    self._witness.entering_s = max(self._witness.entering_s, time.monotonic() - wanted)
+                    self._witness.entering_s = max(self._witness.entering_s, time.monotonic() - began)
                     return websocket, event["token"]
                 why = event.get("code", event["type"])
                 await websocket.close()
             except TRIED_AGAIN as error:
                 why = type(error).__name__
             self._witness.kept_out[why] += 1
-            if time.monotonic() - wanted > ENTER_LIMIT_S:
+            if time.monotonic() - began > ENTER_LIMIT_S:
                 self._witness.complaints.append(
                     f"session {number} could not start within {ENTER_LIMIT_S:g} s; the last reason was {why}"
                 )
@@ -125,19 +125,19 @@ class Bystanders:
             pass
 
     def _check(self, number: int, speech: Speech, events: list[dict[str, Any]], code: int | None, began: float) -> None:
-        witness, spoken = self._witness, [said.text for said in speech.words]
-        told = [word for event in events if event["type"] == "final" for word in event["text"].split()]
+        witness, expected = self._witness, [word.text for word in speech.words]
+        recognised = [word for event in events if event["type"] == "final" for word in event["text"].split()]
         witness.sessions += 1
-        witness.words += len(told)
+        witness.words += len(recognised)
         witness.recovered += sum(event["type"] == "recovered" for event in events)
-        crossed = [word for word in told if (whose := origin(word)) is None or whose[0] != speech.voice]
+        crossed = [word for word in recognised if (whose := origin(word)) is None or whose[0] != speech.voice]
         witness.crossed += len(crossed)
         last = events[-1] if events else {"type": "nothing"}
         failed = last.get("code") == "failed" and self._target.was_disturbed(began, time.monotonic())
         if failed:  # the recogniser failed for too long because of a fault on purpose; the words so far must be right
-            spoken = spoken[: len(told)]
-        if told != spoken:
-            witness.lost += len(set(spoken) - set(told))
-            witness.complaints.append(f"session {number} said {' '.join(spoken)!r} but got {' '.join(told)!r}")
+            expected = expected[: len(recognised)]
+        if recognised != expected:
+            witness.lost += len(set(expected) - set(recognised))
+            witness.complaints.append(f"session {number} said {' '.join(expected)!r} but got {' '.join(recognised)!r}")
         if not failed and (last["type"], code) != ("done", 1000):
             witness.complaints.append(f"session {number} ended with {last} and close code {code}")

@@ -1,4 +1,4 @@
-"""Runs attacks of all kinds at once for a given time, beside well-behaved sessions; then checks what is left."""
+"""Runs attacks of all kinds at once for a given time, beside well-behaved sessions. Then checks what is left."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Run:
         await self._settle(over, descriptors)
 
     async def _attacker(self, number: int, attacks: Sequence[Attack]) -> None:
-        """Run one attack after another, in random order: in each round as often as its weight says."""
+        """Run attacks in random order. Each round has every attack as often as its weight says."""
         rng = random.Random(f"{self._campaign.seed} attacker {number}")
         while self._first and self._attacked.alive:
             await self._strike(self._first.pop())
@@ -135,7 +135,7 @@ class _Run:
             self._tell(report.broken[-1][:300])
 
     async def _settle(self, over: float, descriptors: int) -> None:
-        """Wait until nothing is left of the attackers, and note what is."""
+        """Wait until nothing is left of the attackers, and report what is left at the limit."""
         attacked, report = self._attacked, self._report
         until = time.monotonic() + SETTLE_LIMIT_S
         while attacked.alive:

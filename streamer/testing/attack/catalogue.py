@@ -36,7 +36,7 @@ FAMILIES: Final = tuple(dict.fromkeys(attack.family for attack in ATTACKS))
 
 
 def chosen(names: list[str]) -> tuple[Attack, ...]:
-    """The attacks with these names or of these families; all if none is given. ValueError names an unknown one."""
+    """Return the attacks with these names or of these families (default: all). ValueError names an unknown one."""
     unknown = set(names) - set(FAMILIES) - {attack.name for attack in ATTACKS}
     if unknown:
         known = ", ".join(FAMILIES)

@@ -1,4 +1,4 @@
-"""Websocket frames as bytes, including those that no library makes. Pure."""
+"""Makes websocket frames as bytes, including those that no library makes. Does no I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def frame(
     length: int | None = None,
     widest: bool = False,
 ) -> bytes:
-    """One frame. `length`: the length that it claims, by default the real one; `widest`: claim it in eight bytes."""
+    """Return a frame. `length`: the claimed length (default: the real one); `widest`: claim it in eight bytes."""
     claimed = len(data) if length is None else length
     first = (fin << 7) | (reserved << 4) | opcode
     if claimed < _LONG and not widest:
@@ -34,7 +34,7 @@ def frame(
 
 
 def fragments(data: bytes, sizes: list[int], opcode: int = BINARY, between: bytes = b"") -> bytes:
-    """A message cut into fragments of these sizes and one with the rest; `between` is sent between them."""
+    """Return a message in fragments of these sizes and one with the rest. `between` is put between them."""
     parts, place = [], 0
     for size in sizes:
         parts.append(data[place : place + size])
@@ -47,7 +47,7 @@ def fragments(data: bytes, sizes: list[int], opcode: int = BINARY, between: byte
 
 
 def wild_frame(rng: random.Random) -> bytes:
-    """A random frame, in most cases one that is nearly valid."""
+    """Return a random frame, in most cases a nearly valid one."""
     odd = rng.random() < 0.3
     opcode = rng.randrange(16) if odd else rng.choice((CONTINUATION, TEXT, BINARY, BINARY, PING, PONG, CLOSE))
     data = rng.randbytes(rng.choice((0, 1, 2, 3, 7, 125, 126, 127, 640, 5000)))

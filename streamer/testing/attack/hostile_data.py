@@ -1,4 +1,4 @@
-"""Makes hostile data: damaged bytes, and JSON of values that are too large, too deep, or of the wrong type. Pure."""
+"""Makes hostile data: damaged bytes, and JSON with values that are too large, too deep or of the wrong type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NOT_JSON: Final = (
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The data with some bytes changed, left out, doubled or inserted."""
+    """Return the data with some bytes changed, left out, doubled or inserted."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
         place = rng.randrange(len(changed) + 1)
@@ -60,13 +60,13 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def nested_json(rng: random.Random) -> tuple[int, str]:
-    """Lists or objects within each other, as deep as the parser can read, or deeper: how deep, and the text."""
+    """Return lists or objects within each other, about as deep as the parser can read: the depth, and the text."""
     depth, (opening, closing) = rng.choice(DEPTHS) + rng.randrange(3), rng.choice((("[", "]"), ('{"a":', "}")))
     return depth, opening * depth + "1" + closing * depth
 
 
 def wild_json(rng: random.Random, types: Sequence[str], fields: Sequence[str]) -> str:
-    """The text of a message that is nearly one of these types with these fields, or of nothing at all."""
+    """Return the text of a message that nearly has one of these types and these fields, or any other text."""
     how = rng.random()
     if how < 0.15:
         return rng.choice(_NOT_JSON)
@@ -84,7 +84,7 @@ def wild_json(rng: random.Random, types: Sequence[str], fields: Sequence[str]) -
 
 
 def wild_value(rng: random.Random, fields: Sequence[str] = (), depth: int = 3) -> Any:
-    """An odd value, or an object or a list of such values, with these names in it."""
+    """Return an odd value, or an object or a list of such values, with these names in it."""
     if fields and depth and rng.random() < 0.4:
         return {rng.choice(fields): wild_value(rng, fields, depth - 1) for _ in range(rng.randrange(1, 4))}
     if depth and rng.random() < 0.1:

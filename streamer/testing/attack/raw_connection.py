@@ -18,9 +18,9 @@ from streamer.testing.attack.frames import CLOSE, PONG, TEXT, frame
 
 OPEN_LIMIT_S = 20.0
 ANSWER_LIMIT_S = 45.0
-# The bytes that a socket of the service may hold without having been read.
+# The bytes that the kernel may hold for the service before the service reads them.
 _IN_THE_KERNEL = 512 * 1024
-# What is raised by a connection that either side has cut.
+# The errors of a connection that either side has cut.
 CUT_OFF = (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError)
 
 
@@ -43,7 +43,7 @@ class Ended:
         return next((str(event["code"]) for event in fatal), "")
 
     def number_of(self, *types: str) -> int:
-        """How many of the events have one of these types."""
+        """Return how many of the events have one of these types."""
         return sum(event["type"] in types for event in self.events)
 
     @property
@@ -136,8 +136,8 @@ class RawConnection:
 
     async def event(self) -> dict[str, Any] | None:
         """Read the next event; None at the end."""
-        while (found := await self.frame()) is not None:
-            opcode, data = found
+        while (received := await self.frame()) is not None:
+            opcode, data = received
             if opcode == TEXT:
                 event: dict[str, Any] = json.loads(data)
                 return event
@@ -146,10 +146,10 @@ class RawConnection:
         return None
 
     async def ended(self, enough: Callable[[Ended], bool] | None = None) -> Ended:
-        """Read everything until the end of the websocket, and answer its close. It is closed when that is `enough`."""
+        """Read until the end of the websocket, and answer its close. Close it when the answers are `enough`."""
         ended = Ended()
-        while (found := await self.frame()) is not None:
-            opcode, data = found
+        while (received := await self.frame()) is not None:
+            opcode, data = received
             if opcode == TEXT:
                 ended.events.append(json.loads(data))
                 if enough is not None and enough(ended):
@@ -169,9 +169,9 @@ class RawConnection:
     async def until_closed(
         self, data: bytes, enough: Callable[[Ended], bool] | None = None, *, last: bool = False
     ) -> Ended:
-        """Send this, and meanwhile read until the end of the websocket. It is closed when the answers are `enough`.
+        """Send this, and read at the same time until the end of the websocket. Closes it when the answers are `enough`.
 
-        `last`: end the sending side of the connection behind the data.
+        `last`: end the sending side of the connection after the data.
         """
 
         async def send() -> None:
@@ -199,10 +199,10 @@ class RawConnection:
 
     async def pongs(self, number: int) -> int:
         """Wait for this many pongs, or for the end. Returns how many arrived."""
-        seen = 0
-        while seen < number and (found := await self.frame()) is not None:
-            seen += found[0] == PONG
-        return seen
+        pongs = 0
+        while pongs < number and (received := await self.frame()) is not None:
+            pongs += received[0] == PONG
+        return pongs
 
     def abort(self) -> None:
         """Drop the connection without a close."""

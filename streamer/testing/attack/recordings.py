@@ -27,7 +27,7 @@ WORD: Final = "hostile"
 BOUNDARY: Final = "frontier"
 FORM: Final = f"Content-Type: multipart/form-data; boundary={BOUNDARY}"
 NO_FORM: Final = "X: y"
-# Formats that libsndfile or ffmpeg read: what comes behind these beginnings is random.
+# The beginnings of formats that libsndfile or ffmpeg read. Random bytes follow them.
 _BEGINNINGS: Final = (
     b"RIFF\xff\xff\xff\xffWAVE",
     b"RF64\xff\xff\xff\xffWAVE",
@@ -49,24 +49,24 @@ _BEGINNINGS: Final = (
 
 
 def recording(format: str = "WAV", audio: np.ndarray | None = None) -> bytes:  # type: ignore[type-arg]
-    """A valid recording, by default of one word."""
+    """Return a valid recording, by default of one word."""
     file = io.BytesIO()
     soundfile.write(file, say(WORD) if audio is None else audio, 16_000, format=format)
     return file.getvalue()
 
 
 def wild_recording(rng: random.Random) -> bytes:
-    """A recording with bytes changed, left out or doubled, or random bytes behind the beginning of a format."""
+    """Return a recording with bytes changed, left out or doubled, or random bytes after the beginning of a format."""
     if rng.random() < 0.5:
         return mutated(recording(rng.choice(("WAV", "FLAC", "OGG", "AIFF", "CAF"))), rng)
     return rng.choice(_BEGINNINGS) + rng.randbytes(rng.randrange(60_000))
 
 
 def bombs(rng: random.Random) -> list[bytes]:
-    """Small files that are enormous once decoded, or say so, or say nothing of it."""
+    """Return small files that are enormous once decoded, or claim to be."""
     silence = recording("FLAC", np.zeros(16_000 * 120, np.int16))
     claims = bytearray(silence)
-    claims[21:26] = rng.choice((b"\xff" * 5, b"\x01\0\0\0\0", bytes(5)))  # among it the number of samples
+    claims[21:26] = rng.choice((b"\xff" * 5, b"\x01\0\0\0\0", bytes(5)))  # the number of samples is in these bytes
     rates = struct.pack(
         "<4sI4s4sIHHIIHH4sI", b"RIFF", 36, b"WAVE", b"fmt ", 16, 1, 65535, 1, 1, 2, 16, b"data", 1 << 30
     )
@@ -75,7 +75,7 @@ def bombs(rng: random.Random) -> list[bytes]:
 
 
 def form(*fields: tuple[str, bytes]) -> bytes:
-    """The body of a form with these fields."""
+    """Return the body of a form with these fields."""
     parts = [
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + value + b"\r\n"
         for name, value in fields
@@ -84,13 +84,13 @@ def form(*fields: tuple[str, bytes]) -> bytes:
 
 
 def head(target: Target, path: str, *fields: str) -> bytes:
-    """The head of a request that uploads something."""
+    """Return the head of a request that uploads something."""
     lines = [f"POST {path} HTTP/1.1", "Host: a", f"Authorization: Bearer {target.hostile_key}", *fields]
     return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace")
 
 
 async def posted(target: Target, path: str, body: bytes, rng: random.Random, kind: str = NO_FORM) -> str:
-    """Upload this, with its length or in chunks, and return the status. PromiseBroken if that is not a right one."""
+    """Upload this, with its length or in chunks, and return the status. Raises PromiseBroken if the status is wrong."""
     connection = await target.connect()
     try:
         if rng.random() < 0.5:
@@ -110,7 +110,7 @@ async def posted(target: Target, path: str, body: bytes, rng: random.Random, kin
 async def gone(
     target: Target, paths: Sequence[str], rng: random.Random, kind: str = NO_FORM, body: bytes = b""
 ) -> Strike:
-    """Clients that go away at any point of an upload, with a reset or silently. `body`: by default a recording."""
+    """Go away at any point of an upload, with a reset or silently. `body`: by default a recording."""
     body = body or recording("WAV", np.tile(say(WORD), 20))
 
     async def one(_: int) -> str:
@@ -127,7 +127,7 @@ async def gone(
 
 
 async def unread(target: Target, path: str, kind: str = NO_FORM, before: bytes = b"") -> Strike:
-    """Events that the client does not read while it sends: the service must stop reading, and cut it off."""
+    """Send an endless recording, and read no event. The service must stop reading."""
     most = 100_000_000
     connection = await target.connect()
     try:
@@ -146,7 +146,7 @@ async def unread(target: Target, path: str, kind: str = NO_FORM, before: bytes =
 
 
 async def flood(target: Target, path: str, body: bytes, rng: random.Random, kind: str = NO_FORM) -> Strike:
-    """Far more recordings at once than are taken; no more decoders run than there may be."""
+    """Upload far more recordings at once than the service accepts. It must not run more decoders than allowed."""
 
     async def one(number: int) -> str:
         answer = await posted(target, path, body, rng, kind)
@@ -158,14 +158,14 @@ async def flood(target: Target, path: str, body: bytes, rng: random.Random, kind
 
 
 def check_decoders(target: Target) -> None:
-    """Raise PromiseBroken if more decoders run than there may be. Some that were killed may still be ending."""
+    """Raise PromiseBroken if more decoders run than allowed. Some that were killed may still be ending."""
     number = decoders(target)
     if number > 2 * MOST_UPLOADS:
         raise PromiseBroken(f"{number} decoders ran at a time, and the limit is {MOST_UPLOADS}")
 
 
 def decoders(target: Target) -> int:
-    """The number of decoder processes of the service."""
+    """Return the number of decoder processes of the service."""
     bridge = target.bridge()
     return sum(each.parent == bridge and MODULE in command(each.pid) for each in processes())
 
@@ -189,6 +189,6 @@ async def _answered(connection: RawConnection, sent: bytes) -> str:
 
 
 def refusal(content: bytes) -> str:
-    """The sentence of a refusal, in the form of any format."""
-    told = json.loads(content)
-    return str(told["err_msg"] if "err_msg" in told else told["error"]["message"])
+    """Return the sentence of a refusal in any of the formats."""
+    answer = json.loads(content)
+    return str(answer["err_msg"] if "err_msg" in answer else answer["error"]["message"])

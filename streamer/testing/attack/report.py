@@ -1,4 +1,4 @@
-"""The report of a run of attacks: inputs and answers by kind, what the bystanders saw, and all broken promises."""
+"""The report of a run of attacks: inputs and answers by kind, the observations of bystanders, and broken promises."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AttackReport:
         return sum(self.inputs.values())
 
     def late(self) -> dict[str, list[float]]:
-        """How late partials were before and during the attacks: the median, the 99th percentile and the maximum."""
+        """Return how late partials were before and during the attacks: median, 99th percentile and maximum."""
         late = self.witness.late
         return {
             "calm": _quantiles([each for at, each in late if at < self.attacked_at]),
@@ -48,12 +48,12 @@ class AttackReport:
         }
 
     def complaints(self) -> Iterator[str]:
-        """A sentence for each broken promise."""
+        """Yield a sentence for each broken promise."""
         yield from self.broken
         yield from self.witness.complaints
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         witness = self.witness
         return {
             "seed": self.seed,
@@ -81,7 +81,7 @@ class AttackReport:
         }
 
     def text(self) -> str:
-        """The report as two tables: the attacks with their answers, and the effect on the bystanders."""
+        """Return the report as two tables: the attacks with their answers, and the effect on the bystanders."""
         lines = ["| attack | times | inputs | answered |", "|---|---:|---:|---|"]
         for name in sorted(self.strikes):
             lines.append(f"| {name} | {self.strikes[name]} | {self.inputs[name]} | {_listed(self.answers[name])} |")

@@ -1,4 +1,4 @@
-"""What attackers know of the service: its address, a key, tokens of others, and its processes."""
+"""The service under attack, as attackers know it: its address, a key, tokens of others, and its processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Target:
         return await RawConnection.open(self.host, self.tls_port if tls else self.port)
 
     def request(self, path: str = PATH, key: str | None = None, *fields: str) -> bytes:
-        """The bytes of a request for a websocket."""
+        """Return the bytes of a request for a websocket."""
         lines = [
             f"GET {path} HTTP/1.1",
             f"Host: {self.host}:{self.port}",
@@ -85,10 +85,10 @@ class Target:
 
 
 def start(**options: Any) -> bytes:
-    """The frame that starts a session."""
+    """Return the frame that starts a session."""
     return text({"type": "start", **options})
 
 
 def text(message: Any) -> bytes:
-    """A text frame with this message."""
+    """Return a text frame with this message."""
     return frame(TEXT, (message if isinstance(message, str) else json.dumps(message)).encode())

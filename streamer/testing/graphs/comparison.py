@@ -38,7 +38,7 @@ NEARLY_EQUAL = 1e-4
 
 @dataclass
 class Segment:
-    """The samples that the model read from a segment, and what the search found in it with these options.
+    """The samples that the model read in a segment, its options, and the tokens that the search found.
 
     `margin` is the least difference of two scores that decided anything; infinite if it is not known.
     """
@@ -52,15 +52,15 @@ class Segment:
 
     @property
     def found(self) -> Reference:
-        """What is compared."""
+        """The values that are compared: tokens and frames."""
         return self.tokens, self.frames
 
 
 class RecordingModel(GraphModel):
-    """Notes what every segment was, when its slot is reset."""
+    """A model that notes the segments of all streams. A segment ends when its slot is reset."""
 
     def follow(self, search: TokenSearch, tokens: Sequence[str]) -> list[Segment]:
-        """Begin to note segments, in this list."""
+        """Begin to note segments. Returns the list that gets them."""
         self._search = search
         self._names = [token.replace("▁", " ") for token in tokens]
         self._windows: dict[int, list[NDArray[np.int16]]] = {}
@@ -88,15 +88,15 @@ class RecordingModel(GraphModel):
         for slot in slots:
             windows = self._windows.pop(slot, [])
             if windows:
-                kept = [window[: len(window) - self.ahead_samples] for window in windows[:-1]]
-                found = self._search.tokens(slot)
-                if self.languages:  # sherpa-onnx leaves out what it takes for the names of languages
-                    found = [token for token in found if not _TAG.fullmatch(self._names[token.number])]
-                names = [self._names[token.number] for token in found]
+                parts = [window[: len(window) - self.ahead_samples] for window in windows[:-1]]
+                tokens = self._search.tokens(slot)
+                if self.languages:  # sherpa-onnx leaves out tokens that look like the names of languages
+                    tokens = [token for token in tokens if not _TAG.fullmatch(self._names[token.number])]
+                names = [self._names[token.number] for token in tokens]
                 if isinstance(self._search, RecurrentGreedySearch):
                     names = [name for name in names if name != UNKNOWN]  # but it keeps their frames
-                samples = np.concatenate([*kept, windows[-1]])
-                segment = Segment(samples, names, [token.frame for token in found], self._hotwords.get(slot, ()))
+                samples = np.concatenate([*parts, windows[-1]])
+                segment = Segment(samples, names, [token.frame for token in tokens], self._hotwords.get(slot, ()))
                 segment.language = self._languages[slot]
                 if isinstance(self._search, MeasuredBeamSearch):
                     segment.margin = self._search.margin(slot)
@@ -106,10 +106,10 @@ class RecordingModel(GraphModel):
 
 @dataclass
 class Comparison:
-    """What was compared, and the segments that differ with what the reference found in them.
+    """The size of a comparison, and the segments in which the reference found something else.
 
-    `close`: how many of them were decided by a margin below NEARLY_EQUAL. `biased`: the segments in which the reference
-    finds other tokens because of the hotwords.
+    `close`: how many of these were decided by a margin below NEARLY_EQUAL. `biased`: the segments in which the
+    reference finds other tokens because of the hotwords.
     """
 
     streams: int
@@ -120,7 +120,7 @@ class Comparison:
     different: list[tuple[Segment, Reference]] = field(default_factory=list)
 
     def __iadd__(self, other: Comparison) -> Comparison:
-        """Both together."""
+        """Add the other comparison."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
         return self
@@ -138,7 +138,7 @@ def compare(
 ) -> Comparison:
     """Recognise this many streams, and every segment of them again with sherpa-onnx.
 
-    Half of the streams get some of the hotwords. `sound` makes what a stream hears, of about so many seconds.
+    Half of the streams get some of the hotwords. `sound` makes the audio of a stream, which has about `seconds`.
     """
     segments = recognised_segments(
         folder, streams, seconds=seconds, seed=seed, search=search, hotwords=hotwords, sound=sound
@@ -165,7 +165,7 @@ def recognised_segments(
     hotwords: Sequence[Hotword] = (),
     sound: Sound = random_sound,
 ) -> list[Segment]:
-    """The segments of streams that begin and end at different times, and are divided in any way.
+    """Return the segments of streams that begin and end at different times, in chunks of any length.
 
     One stream in eight is given up in the middle, so the next one gets a slot with its remains.
     """
@@ -189,9 +189,9 @@ def recognised_segments(
         chunks = []
         for number in [number for number in live if random.random() < 0.6]:
             length = int(random.integers(0, 16_000))
-            given, live[number] = live[number][:length], live[number][length:]
+            samples, live[number] = live[number][:length], live[number][length:]
             flush = random.random() < 0.02
-            chunks.append(Chunk(number, given, flush=flush, end=not len(live[number])))
+            chunks.append(Chunk(number, samples, flush=flush, end=not len(live[number])))
         for _, answer in recogniser.step(chunks):
             if isinstance(answer, Exception):
                 raise answer

@@ -2,9 +2,9 @@
 
     python -m streamer.testing.graphs.cost FOLDER AUDIO.npy STREAMS     only sherpa-onnx, and prints JSON
 
-Both take so many streams at a time, a step of all of them after the other. The processor time is told, which depends
-less on what else the machine does than the time that passes. sherpa-onnx gets silence after the audio, as its examples
-give it, because without that it does not compute the end.
+Both recognise the same number of streams together, step by step. Processor time is measured, because it depends less on
+other work of the machine than wall time. sherpa-onnx gets silence after the audio, as in its examples, because it does
+not compute the end without it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from streamer.triton import model_name
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
-PIECE_S: Final = 0.32  # how much each stream sends at a time
+PIECE_S: Final = 0.32  # each stream sends this much at a time
 TAIL_S: Final = 0.66  # the silence in the examples of sherpa-onnx
 _LIMIT_S: Final = 1800
 
@@ -45,11 +45,11 @@ Speech = NDArray[np.int16]
 
 @dataclass(frozen=True)
 class Cost:
-    """What one number of streams costs."""
+    """The cost of one number of streams."""
 
     recogniser: float  # seconds of processor time for a second of audio: Triton and its instance, or sherpa-onnx
     bridge: float  # the same, for the bridge and the clients in its process
-    memory: int  # the most that the process with the model has taken, in bytes
+    memory: int  # the most memory of the process with the model, in bytes
 
     @property
     def whole(self) -> float:
@@ -58,7 +58,7 @@ class Cost:
 
 
 def cost_of_service(folder: Path, speech: Speech, streams: int) -> Cost:
-    """Start the service with this model in one instance, and let so many sessions send the speech."""
+    """Start the service with this model in one instance, and let this many sessions send the speech."""
     name = model_name(folder)
     triton = TritonServer(
         asr_repository(), models=[name], folders={name: folder}, instances=1, slots=streams + 1, private=True
@@ -68,9 +68,9 @@ def cost_of_service(folder: Path, speech: Speech, streams: int) -> Cost:
 
 
 def cost_of_reference(folder: Path, speech: Speech, streams: int) -> Cost:
-    """Let sherpa-onnx decode so many streams as one batch, in a process of its own."""
-    with tempfile.TemporaryDirectory() as kept:
-        path = Path(kept) / "speech.npy"
+    """Let sherpa-onnx decode this many streams as one batch, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder_name:
+        path = Path(folder_name) / "speech.npy"
         np.save(path, speech)
         command = [sys.executable, "-m", "streamer.testing.graphs.cost", str(folder), str(path), str(streams)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
@@ -82,17 +82,17 @@ def cost_of_reference(folder: Path, speech: Speech, streams: int) -> Cost:
 async def _served(triton: TritonServer, name: str, speech: Speech, streams: int) -> Cost:
     async with Service(triton, port=0, models={DEFAULT_MODEL: name}) as service:
         await _session(service.url, speech[: 2 * SAMPLE_RATE])  # the first steps take longer
-        began, own = _below(), time.process_time()
+        began, own = _descendants_cpu_s(), time.process_time()
         await asyncio.gather(*(_session(service.url, speech) for _ in range(streams)))
         audio_s = streams * len(speech) / SAMPLE_RATE
-        used, own = _below() - began, time.process_time() - own
+        used, own = _descendants_cpu_s() - began, time.process_time() - own
         return Cost(
             used / audio_s, own / audio_s, max(_peak(each.pid) for each in processes() if each.parent == triton.pid)
         )
 
 
 async def _session(url: str, speech: Speech) -> None:
-    """Send the speech, each piece when the service has heard the one before. So streams are computed together."""
+    """Send the speech. Each piece waits for the answer to the one before, so streams are computed together."""
     heard, more = 0, asyncio.Event()
     piece = round(PIECE_S * SAMPLE_RATE)
 
@@ -106,26 +106,26 @@ async def _session(url: str, speech: Speech) -> None:
     async for event in transcribe(pieces(), url, options={"partials": True}):
         if event["type"] == "recovered":
             raise RuntimeError("an answer was overdue, so some audio was computed twice: use fewer streams")
-        told: Mapping[str, Any] = event
-        heard = max(heard, told.get("audio_ms", 0) * SAMPLE_RATE // 1000)
+        fields: Mapping[str, Any] = event
+        heard = max(heard, fields.get("audio_ms", 0) * SAMPLE_RATE // 1000)
         more.set()
 
 
-def _below() -> float:
-    found = descendants_cpu_s(os.getpid())
-    if found is None:
-        raise RuntimeError("processor time is known only on Linux")
-    return found
+def _descendants_cpu_s() -> float:
+    seconds = descendants_cpu_s(os.getpid())
+    if seconds is None:
+        raise RuntimeError("processor time can be measured only on Linux")
+    return seconds
 
 
 def _peak(process: int | str = "self") -> int:
     status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
-    return 1024 * int(found[1]) if found else 0
+    match = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
+    return 1024 * int(match[1]) if match else 0
 
 
 def _reference(folder: Path, speech: Speech, number: int) -> dict[str, Any]:
-    """What sherpa-onnx takes for so many streams, in this process."""
+    """Return the cost of sherpa-onnx for this many streams, in this process."""
     recogniser = reference_recogniser(folder)
     decode(recogniser, speech[: 2 * SAMPLE_RATE], 1)
     began = time.process_time()
@@ -135,7 +135,7 @@ def _reference(folder: Path, speech: Speech, number: int) -> dict[str, Any]:
 
 
 def decode(recogniser: Any, speech: Speech, number: int) -> int:
-    """Let sherpa-onnx decode so many streams together. Returns how many steps it computed for each."""
+    """Let sherpa-onnx decode this many streams together. Returns how many steps it computed for each."""
     streams = [recogniser.create_stream() for _ in range(number)]
     piece, steps = round(PIECE_S * SAMPLE_RATE), 0
     for start in range(0, len(speech), piece):

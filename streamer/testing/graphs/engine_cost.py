@@ -1,8 +1,8 @@
-"""Measures what the recogniser alone takes for a public model, without Triton, beside sherpa-onnx.
+"""Measures the processor time of the recogniser alone for a public model, without Triton, beside sherpa-onnx.
 
     python -m streamer.testing.graphs.engine_cost FOLDER AUDIO.npy STREAMS ROUNDS     prints JSON
 
-Both are in one process, and take turns. The middle of the rounds counts. Processor time is told.
+Both run in one process, and take turns. The medians of the rounds count.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class EngineCost:
 
     @property
     def ratio(self) -> float:
-        """How much more the recogniser takes."""
+        """The processor time of the recogniser, relative to sherpa-onnx."""
         return self.engine / self.reference
 
     @property
     def step_ratio(self) -> float:
-        """How much more it takes for a step."""
+        """The same ratio for one step."""
         return self.ratio * self.reference_steps / self.engine_steps
 
 
 def cost_of_engine(folder: Path, speech: Speech, streams: int, rounds: int) -> EngineCost:
-    """Let the recogniser and sherpa-onnx recognise so many streams in turn, in a process of their own."""
-    with tempfile.TemporaryDirectory() as kept:
-        path = Path(kept) / "speech.npy"
+    """Let the recogniser and sherpa-onnx recognise this many streams in turn, in a process of their own."""
+    with tempfile.TemporaryDirectory() as folder_name:
+        path = Path(folder_name) / "speech.npy"
         np.save(path, speech)
         command = [sys.executable, "-m", __name__, str(folder), str(path), str(streams), str(rounds)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
@@ -70,10 +70,10 @@ def _measured(folder: Path, speech: Speech, streams: int, rounds: int) -> Engine
     )
     for way in ways:
         way()  # the first steps take longer
-    found = [[_timed(way) for way in ways] for _ in range(rounds)]
+    results = [[_timed(way) for way in ways] for _ in range(rounds)]
     audio_s = streams * len(speech) / SAMPLE_RATE
-    engine, reference = (statistics.median(each[number][0] for each in found) / audio_s for number in (0, 1))
-    (_, engine_steps), (_, reference_steps) = found[0]
+    engine, reference = (statistics.median(each[number][0] for each in results) / audio_s for number in (0, 1))
+    (_, engine_steps), (_, reference_steps) = results[0]
     return EngineCost(engine, engine_steps, reference, reference_steps)
 
 
@@ -84,16 +84,16 @@ def _timed(way: Callable[[], int]) -> tuple[float, int]:
 
 
 def _recognise(recogniser: Recogniser, speech: Speech, streams: int) -> int:
-    """Recognise so many streams together. Returns how many steps were computed for each."""
+    """Recognise this many streams together. Returns how many steps were computed for each."""
     [step_ms], [search, *_] = recogniser.model.step_ms, recogniser.searches
     for stream in range(streams):
         recogniser.open(stream, StreamOptions(step_ms=step_ms, search=search))
     piece, steps, compute = round(PIECE_S * SAMPLE_RATE), 0, recogniser.model.step
 
-    def counted(*given: object) -> object:
+    def counted(*arguments: object) -> object:
         nonlocal steps
         steps += 1
-        return compute(*given)  # type: ignore[arg-type]
+        return compute(*arguments)  # type: ignore[arg-type]
 
     recogniser.model.step = counted  # type: ignore[assignment, method-assign]
     try:

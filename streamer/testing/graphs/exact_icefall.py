@@ -1,4 +1,4 @@
-"""Makes folders with small models in the formats of icefall that hear nothing sensible, but compute in whole numbers.
+"""Makes folders with small models in the formats of icefall. They recognise nothing sensible, but compute exactly.
 
 All weights are -1, 0 or 1 and everything is rounded, so any batch, processor and version of onnxruntime gives the same
 bits. Every frame depends on all states and on the age of the stream: a mixed-up slot shows at once. Silence gives no
@@ -19,9 +19,9 @@ from streamer.testing.graphs.graph_builder import GraphBuilder
 
 TOKENS: Final = ("<blk>", "<sos/eos>", "<unk>", *(f"▁{letter}" for letter in "ABCDEFG"), *"HIJKLMNOPQRST", "'")
 MELS, HIDDEN, JOINED, CONTEXT = 80, 12, 16, 2
-_SOFTNESS: Final = 0.25  # what the scores of a model with any weights are multiplied with
+_SOFTNESS: Final = 0.25  # the factor of the scores of a model that is not exact
 _QUIET: Final = -40  # four times the logarithm of a mean energy; below it is silence
-_AGE_UNIT: Final = 1 / 16  # what ages are multiplied with
+_AGE_UNIT: Final = 1 / 16  # the factor of ages
 
 Batch = int | str
 
@@ -30,7 +30,7 @@ Batch = int | str
 class State:
     """A state: its shape with 1 for the streams, and the axis that counts them.
 
-    `grows`: it is a counter, which grows by so much in every step. `half`: its numbers are in half precision.
+    `grows`: the state is a counter that grows by this number in every step. `half`: it has half precision.
     """
 
     name: str
@@ -41,11 +41,11 @@ class State:
 
     @property
     def type(self) -> int:
-        """The type of its numbers."""
+        """The type of the numbers."""
         return TensorProto.INT64 if self.grows else TensorProto.FLOAT16 if self.half else TensorProto.FLOAT
 
     def port(self, batch: Batch) -> tuple[int | str, ...]:
-        """The shape of its input and its output."""
+        """Return the shape of the input and the output."""
         return tuple(batch if at == self.axis else size for at, size in enumerate(self.shape))
 
 
@@ -53,7 +53,7 @@ class State:
 class ExactEncoder:
     """An encoder of a family: it reads `window` feature frames, `chunk` frames after the window before.
 
-    `age`: an input with the feature frames before the window, which is no state.
+    `age`: the name of an input with the number of feature frames before the window, which is no state.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class ExactEncoder:
 
 
 def make_ctc(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch, tokens: Sequence[str] = TOKENS) -> Path:
-    """A folder with a model with CTC. `tokens`: as many others, to write in another script."""
+    """Make a folder with a CTC model. `tokens`: the same number of other tokens, such as another script."""
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, encoder, batch)
     _save(builder, folder / "model.onnx", ("log_probs", add_ctc(builder, frames), len(TOKENS)), states, encoder, batch)
@@ -74,10 +74,11 @@ def make_ctc(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch, token
 
 
 def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch, *, exact: bool = True) -> Path:
-    """A folder with a transducer: encoder, decoder and joiner.
+    """Make a folder with a transducer: encoder, decoder and joiner.
 
-    Without `exact`, decoder and joiner have any weights. Then no two sequences of tokens are equally likely, as many
-    are in whole numbers, and several are nearly as likely as the best. The folder has the pieces of the tokens, too.
+    With `exact`, all numbers are whole, so many sequences of tokens are equally likely. Without it, decoder and joiner
+    have random weights: no two sequences are equally likely, and several are nearly as likely as the best. Then the
+    folder also has the pieces of the tokens.
     """
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, encoder, batch)
@@ -85,10 +86,10 @@ def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch
     predictor = GraphBuilder(seed + 1)
     tokens = predictor.input("y", (batch, CONTEXT), TensorProto.INT64)
     nothing = predictor.constant(0, np.int64)
-    known = predictor.node("Cast", predictor.node("GreaterOrEqual", tokens, nothing), to=TensorProto.FLOAT)
+    is_token = predictor.node("Cast", predictor.node("GreaterOrEqual", tokens, nothing), to=TensorProto.FLOAT)
     table = predictor.constant(3 * _weights(predictor, len(TOKENS), JOINED, exact=exact))
     rows = predictor.node("Gather", table, predictor.node("Max", tokens, nothing))
-    weighed = predictor.node("Mul", rows, predictor.node("Unsqueeze", known, predictor.constant([2], np.int64)))
+    weighed = predictor.node("Mul", rows, predictor.node("Unsqueeze", is_token, predictor.constant([2], np.int64)))
     places = predictor.constant(np.array([[[1.0], [2.0]]]))  # the order of the context matters
     predicted = predictor.node("Mul", weighed, places)
     predicted = predictor.node("ReduceSum", predicted, predictor.constant([1], np.int64), keepdims=0)
@@ -110,12 +111,12 @@ def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch
 
 
 def random_phrases(random: np.random.Generator, number: int) -> list[str]:
-    """Some phrases of one or two words, which these models have tokens for."""
+    """Draw phrases of one or two words that these models have tokens for."""
     return [" ".join(_word(random) for _ in range(random.integers(1, 3))) for _ in range(number)]
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """Numbers as metadata has them."""
+    """Return numbers as metadata has them."""
     return ",".join(map(str, numbers))
 
 
@@ -126,7 +127,7 @@ def write_tokens(folder: Path, tokens: Sequence[str] = TOKENS) -> None:
 
 
 def add_ctc(builder: GraphBuilder, frames: str, blank: int = 0, likelier: int = 30) -> str:
-    """The logarithms of the probabilities of all tokens in these frames."""
+    """Add the logarithms of the probabilities of all tokens in these frames."""
     scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
     scores = builder.node("Add", scores, builder.constant(offsets(builder, likelier, blank)))
     return builder.node("LogSoftmax", scores, axis=-1)
@@ -141,7 +142,7 @@ def add_hidden(
     mels: int = MELS,
     quiet: int = _QUIET,
 ) -> str:
-    """What an encoder hears: one row of numbers for several feature frames. Nothing in frames below `quiet`."""
+    """Add one row of hidden numbers for several feature frames. Frames below `quiet` are zero."""
     steps = builder.whole(features, 4.0, 96.0)
     mean = builder.node(
         "ReduceSum",
@@ -162,7 +163,7 @@ def add_hidden(
 
 
 def add_frames(builder: GraphBuilder, hidden: str, memory: str) -> str:
-    """The frames of an encoder, from what it has heard and what its states say; nothing where it has heard nothing."""
+    """Add the frames of an encoder, from its hidden numbers and its states. They are zero where these are zero."""
     sounding = builder.node("Abs", hidden)
     sounding = builder.node("Clip", sounding, *map(builder.constant, (0, 1)))
     turned = builder.node("Mul", memory, builder.constant(builder.signs(HIDDEN)))
@@ -172,7 +173,7 @@ def add_frames(builder: GraphBuilder, hidden: str, memory: str) -> str:
 
 
 def pooled(builder: GraphBuilder, hidden: str) -> str:
-    """What a stream has heard in a step, for its states."""
+    """Add the sum of the hidden numbers of a step, for the states."""
     summed = builder.node("ReduceSum", hidden, builder.constant([1], np.int64), keepdims=0)
     return builder.whole(summed, 1 / 4, 16.0)
 
@@ -188,7 +189,7 @@ def _weights(builder: GraphBuilder, *shape: int, exact: bool) -> np.ndarray[tupl
 
 
 def _encoder(builder: GraphBuilder, encoder: ExactEncoder, batch: Batch) -> tuple[str, list[str]]:
-    """The frames of the encoder, and the new values of its states."""
+    """Add an encoder. Returns its frames, and the new values of its states."""
     features = builder.input("x", (batch, encoder.window, MELS))
     hidden = add_hidden(builder, features, encoder.window, encoder.chunk)
     states, memory = add_states(builder, pooled(builder, hidden), encoder.states, batch, encoder.age)
@@ -196,20 +197,20 @@ def _encoder(builder: GraphBuilder, encoder: ExactEncoder, batch: Batch) -> tupl
 
 
 def add_states(
-    builder: GraphBuilder, heard: str, states: Sequence[State], batch: Batch, age: str = ""
+    builder: GraphBuilder, hidden: str, states: Sequence[State], batch: Batch, age: str = ""
 ) -> tuple[list[str], str]:
-    """The new values of all states, and what they say together about a stream: a number from 0 to 15."""
+    """Add the new values of all states, and a number from 0 to 15 for each stream that depends on all of them."""
     results: list[str] = []
     total = builder.constant(0)
     for number, state in enumerate(states):
-        given = builder.input(state.name, state.port(batch), state.type)
-        value = builder.node("Cast", given, to=TensorProto.FLOAT)
+        port = builder.input(state.name, state.port(batch), state.type)
+        value = builder.node("Cast", port, to=TensorProto.FLOAT)
         others = [at for at in range(len(state.shape)) if at != state.axis]
         if state.grows:
-            results.append(builder.node("Add", given, builder.constant(state.grows, np.int64)))
+            results.append(builder.node("Add", port, builder.constant(state.grows, np.int64)))
             weight = _AGE_UNIT
         else:
-            results.append(builder.node("Cast", _renewed(builder, value, heard, state), to=state.type))
+            results.append(builder.node("Cast", _renewed(builder, value, hidden, state), to=state.type))
             weight = 1 + number % 3
         if others:
             value = builder.node("ReduceSum", value, builder.constant(others, np.int64), keepdims=0)
@@ -222,25 +223,25 @@ def add_states(
     return results, builder.node("Unsqueeze", rest, builder.constant([1, 2], np.int64))
 
 
-def _renewed(builder: GraphBuilder, value: str, heard: str, state: State) -> str:
-    """Half of what the state was, and what was heard."""
+def _renewed(builder: GraphBuilder, value: str, hidden: str, state: State) -> str:
+    """Add half of the old state and the hidden numbers."""
     shape = state.shape
-    found = builder.whole(
-        builder.node("MatMul", heard, builder.constant(builder.signs(HIDDEN, shape[-1]))), 1 / 2, 16.0
+    change = builder.whole(
+        builder.node("MatMul", hidden, builder.constant(builder.signs(HIDDEN, shape[-1]))), 1 / 2, 16.0
     )
     between = len(shape) - 2 - state.axis
     if between:
-        found = builder.node("Unsqueeze", found, builder.constant(list(range(1, 1 + between)), np.int64))
-    added = builder.node("Mul", found, builder.constant(builder.signs(*shape)))
+        change = builder.node("Unsqueeze", change, builder.constant(list(range(1, 1 + between)), np.int64))
+    added = builder.node("Mul", change, builder.constant(builder.signs(*shape)))
     half = builder.node("Round", builder.node("Mul", value, builder.constant(0.5)))
     return builder.node("Add", half, added)
 
 
 def offsets(builder: GraphBuilder, likelier: int, blank: int = 0) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Small differences between the tokens, so that no two are equally likely; the blank is likelier."""
-    found = -builder.random.permutation(len(TOKENS)).astype(np.float32) / 64
-    found[blank] += likelier
-    return found
+    """Return small differences between the tokens, so that no two are equally likely. The blank is likelier."""
+    differences = -builder.random.permutation(len(TOKENS)).astype(np.float32) / 64
+    differences[blank] += likelier
+    return differences
 
 
 def _save(

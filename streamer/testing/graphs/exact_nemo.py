@@ -1,6 +1,6 @@
-"""Makes folders with a small FastConformer of NeMo that hears nothing sensible, but computes in whole numbers.
+"""Makes folders with a small FastConformer of NeMo. It recognises nothing sensible, but computes exactly.
 
-Like those of icefall, its frames depend on all caches. They depend on the length and the language that are given, too.
+Its frames depend on all caches, like those of icefall's models, and on the inputs for the length and the language.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ BLANK: Final = len(TOKENS) - 1
 CHUNKS: Final = (8, 16, 56, 104)
 """The feature frames of a step, in published models."""
 _LAYERS, _LEFT, _WIDTH, _KERNEL, _SUBSAMPLING = 3, 12, 8, 4, 8
-_BEFORE: Final = 9  # feature frames of a window that the one before it has, too
+_BEFORE: Final = 9  # feature frames that a window shares with the one before it
 _PREDICTOR_LAYERS: Final = 2
-_QUIET: Final = -60  # of features whose filters are weighed by their width
+_QUIET: Final = -60  # for features whose filters are weighted by their width
 
 Batch = int | str
 
 
 def make_nemo_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 16, batch: Batch = BATCH) -> Path:
-    """A folder with a model with CTC."""
+    """Make a folder with a CTC model."""
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, chunk, 80, batch, {})
     builder.output(add_ctc(builder, frames, BLANK, 12), "logprobs", (batch, "frames", len(TOKENS)))
@@ -54,9 +54,9 @@ def make_nemo_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 16, batch:
 def make_nemo_folder(
     folder: Path, seed: int = 0, *, chunk: int = 16, batch: Batch = BATCH, languages: Mapping[str, int] | None = None
 ) -> Path:
-    """A folder with a transducer. With `languages` it has those, and more feature numbers, as Nemotron has.
+    """Make a folder with a transducer. With `languages` it knows these, and has more features, as Nemotron has.
 
-    A state of its predictor is for exactly one stream, as in the files that are published.
+    A state of its predictor is for exactly one stream, as in published files.
     """
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, chunk, 128 if languages else 80, batch, languages or {})
@@ -69,12 +69,12 @@ def make_nemo_folder(
 
 
 def make_nemotron_folder(folder: Path, seed: int = 0, *, chunk: int = 56) -> Path:
-    """A folder with a transducer of several languages."""
+    """Make a folder with a transducer of several languages."""
     return make_nemo_folder(folder, seed, chunk=chunk, languages=LANGUAGES)
 
 
 def with_any_step(make: Callable[..., Path]) -> Callable[[Path, int], Path]:
-    """Makes the same folders with steps of 80 ms to 1040 ms by turns."""
+    """Return a function that makes the same folders with steps of 80 ms to 1040 ms in turn."""
     return lambda folder, seed: make(folder, seed, chunk=CHUNKS[seed % len(CHUNKS)])
 
 
@@ -89,7 +89,7 @@ def _states(chunk: int) -> tuple[State, ...]:
 def _encoder(
     builder: GraphBuilder, chunk: int, mels: int, batch: Batch, languages: Mapping[str, int]
 ) -> tuple[str, list[str]]:
-    """The frames of the encoder, and the new values of its states."""
+    """Add an encoder. Returns its frames, and the new values of its states."""
     window = chunk + _BEFORE
     features = builder.input("audio_signal", (batch, mels, "time"))
     upright = builder.node("Transpose", features, perm=[0, 2, 1])
@@ -98,10 +98,10 @@ def _encoder(
     results, memory = add_states(builder, pooled(builder, hidden), _states(chunk), batch)
     results[-1] = builder.node("Min", results[-1], builder.constant(_LEFT, np.int64))
     wrong = builder.node("Sub", length, builder.constant(window, np.int64))  # 0 if the length is right
-    told = [wrong]
+    extra_inputs = [wrong]
     if languages:
-        told.append(builder.input("prompt_index", (batch,), TensorProto.INT64))
-    for number in told:
+        extra_inputs.append(builder.input("prompt_index", (batch,), TensorProto.INT64))
+    for number in extra_inputs:
         number = builder.node("Mul", builder.node("Cast", number, to=TensorProto.FLOAT), builder.constant(2))
         memory = builder.node("Add", memory, builder.node("Unsqueeze", number, builder.constant([1, 2], np.int64)))
     return add_frames(builder, hidden, memory), results
@@ -110,7 +110,7 @@ def _encoder(
 def _save(
     builder: GraphBuilder, path: Path, states: list[str], chunk: int, batch: Batch, languages: Mapping[str, int] = {}
 ) -> None:
-    """Write the graph: after its frames come their number and the caches."""
+    """Write the graph. Its frames are followed by their number and the caches."""
     builder.output("length", "encoded_lengths", (batch,), TensorProto.INT64)
     for result, state in zip(states, _states(chunk), strict=True):
         builder.output(result, f"{state.name}_next", state.port(batch), state.type)
@@ -147,8 +147,8 @@ def _make_predictor(path: Path, seed: int) -> None:
         added = builder.node("Add", builder.node("Mul", turned, builder.constant(0.25)), read)
         fresh.append(builder.whole(added, 1, 8.0))
         read = builder.node("ReduceSum", fresh[-1], builder.constant([0], np.int64), keepdims=0)
-    found = builder.node("Unsqueeze", builder.whole(read, 0.5, 8.0), builder.constant([2], np.int64))
-    builder.output(found, "outputs", (BATCH, HIDDEN, 1))
+    result = builder.node("Unsqueeze", builder.whole(read, 0.5, 8.0), builder.constant([2], np.int64))
+    builder.output(result, "outputs", (BATCH, HIDDEN, 1))
     builder.output(count, "prednet_lengths", (BATCH,), TensorProto.INT32)
     builder.output(fresh[0], "states", (_PREDICTOR_LAYERS, BATCH, HIDDEN))
     builder.output(fresh[1], "74", (_PREDICTOR_LAYERS, 1, HIDDEN))
@@ -166,6 +166,6 @@ def _make_joiner(path: Path, seed: int) -> None:
     joined = builder.whole(builder.node("Add", *rows), 0.5, 8.0)
     scores = builder.node("MatMul", joined, builder.constant(builder.signs(JOINED, len(TOKENS))))
     scores = builder.node("Add", scores, builder.constant(offsets(builder, 30, BLANK)))
-    found = builder.node("Unsqueeze", scores, builder.constant([1], np.int64))
-    builder.output(found, "outputs", (BATCH, 1, 1, len(TOKENS)))
+    result = builder.node("Unsqueeze", scores, builder.constant([1], np.int64))
+    builder.output(result, "outputs", (BATCH, 1, 1, len(TOKENS)))
     builder.save(path, {})

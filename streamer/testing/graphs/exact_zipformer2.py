@@ -1,4 +1,4 @@
-"""Makes folders with a small Zipformer-2 that computes in whole numbers."""
+"""Makes folders with a small Zipformer-2 that computes exactly."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _EMBEDDED: Final = (128, 3, 19)
 def make_ctc_folder(
     folder: Path, seed: int = 0, *, chunk: int = 32, batch: Batch = BATCH, tokens: Sequence[str] = TOKENS
 ) -> Path:
-    """A folder with a model with CTC. `tokens`: as many others, to write in another script."""
+    """Make a folder with a CTC model. `tokens`: the same number of other tokens, such as another script."""
     return make_ctc(folder, _encoder(chunk), seed, batch, tokens)
 
 
 def make_transducer_folder(
     folder: Path, seed: int = 0, *, chunk: int = 32, batch: Batch = BATCH, exact: bool = True
 ) -> Path:
-    """A folder with a transducer. Without `exact`, decoder and joiner have any weights."""
+    """Make a folder with a transducer. `exact` is that of `make_transducer`."""
     return make_transducer(folder, _encoder(chunk), seed, batch, exact=exact)
 
 
@@ -41,12 +41,12 @@ def _encoder(chunk: int) -> ExactEncoder:
 
 
 def _states(chunk: int) -> list[State]:
-    found = []
+    states = []
     layer = 0
     for stack, count in enumerate(_LAYERS):
         for _ in range(count):
             left, dim, values = _LEFT[stack], _DIMS[stack], _VALUE[stack] * _HEADS[stack]
-            found += [
+            states += [
                 State(f"cached_key_{layer}", (left, 1, _QUERY[stack] * _HEADS[stack]), 1),
                 State(f"cached_nonlin_attn_{layer}", (1, 1, left, 3 * dim // 4), 1),
                 State(f"cached_val1_{layer}", (left, 1, values), 1),
@@ -55,4 +55,4 @@ def _states(chunk: int) -> list[State]:
                 State(f"cached_conv2_{layer}", (1, dim, _KERNELS[stack] // 2), 0),
             ]
             layer += 1
-    return [*found, State("embed_states", (1, *_EMBEDDED), 0), State("processed_lens", (1,), 0, grows=chunk // 2)]
+    return [*states, State("embed_states", (1, *_EMBEDDED), 0), State("processed_lens", (1,), 0, grows=chunk // 2)]

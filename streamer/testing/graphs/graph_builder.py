@@ -1,4 +1,4 @@
-"""Writes small ONNX graphs, whose numbers are whole so that every sum is exact."""
+"""Writes small ONNX graphs. Their numbers are whole, so that every sum is exact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPSET, _IR = 17, 9
 
 
 class GraphBuilder:
-    """Collects the nodes of one graph. Every method adds a node and returns the name of its result."""
+    """Collects the nodes of one graph. The methods add nodes and return the names of their results."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -26,33 +26,33 @@ class GraphBuilder:
         self._outputs: list[Any] = []
 
     def input(self, name: str, shape: Sequence[int | str], kind: int = TensorProto.FLOAT) -> str:
-        """Declare an input."""
+        """Add an input."""
         self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def output(self, value: str, name: str, shape: Sequence[int | str], kind: int = TensorProto.FLOAT) -> None:
-        """Give a value out under this name."""
+        """Add an output with this name."""
         self._nodes.append(helper.make_node("Identity", [value], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
 
     def constant(self, value: Any, kind: Any = np.float32) -> str:
-        """A constant."""
+        """Add a constant."""
         name = f"c{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
         return name
 
     def signs(self, *shape: int) -> NDArray[np.float32]:
-        """Random numbers of -1, 0 and 1."""
+        """Draw random numbers from -1, 0 and 1."""
         return self.random.integers(-1, 2, shape).astype(np.float32)
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Any node with one result."""
+        """Add any node with one result."""
         name = f"v{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
         return name
 
     def whole(self, value: str, scale: float, most: float) -> str:
-        """Scale by a power of two, round, and limit. The result is exact in any order of summation."""
+        """Add nodes that scale by a power of two, round, and limit. The result is exact in any order of summation."""
         scaled = self.node("Mul", value, self.constant(scale))
         return self.node("Clip", self.node("Round", scaled), self.constant(-most), self.constant(most))
 

@@ -1,4 +1,4 @@
-"""The beam search of transducers, which also says how nearly it decided otherwise."""
+"""The beam search of transducers, with the margins of its decisions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MeasuredBeamSearch(TransducerBeamSearch):
             self._margins[slot] = _NONE
 
     def margin(self, slot: int) -> float:
-        """The least margin of the running segment, if it ended here."""
+        """Return the least margin of the running segment, if it ended here."""
         beam = self._beams[slot]
         before = len(self._graphs.start) + len(beam.settled)
         first, *others = sorted((one.score / (before + len(one.tokens)) for one in beam.hypotheses), reverse=True)
@@ -46,12 +46,12 @@ class MeasuredBeamSearch(TransducerBeamSearch):
     def _chosen(self, slot: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         chosen = super()._chosen(slot, candidates)
         gaps = [candidates[len(chosen)].less - chosen[-1].less] if len(candidates) > len(chosen) else []
-        seen: dict[tuple[int, ...], float] = {}
+        best: dict[tuple[int, ...], float] = {}
         for candidate in chosen:
             before = self._beams[slot].hypotheses[candidate.place].numbers
             numbers = before if candidate.number in self._graphs.silent else (*before, candidate.number)
-            if numbers in seen:
-                gaps.append(candidate.less - seen[numbers])
-            seen.setdefault(numbers, candidate.less)
+            if numbers in best:
+                gaps.append(candidate.less - best[numbers])
+            best.setdefault(numbers, candidate.less)
         self._margins[slot] = min([self._margins[slot], *gaps])
         return chosen

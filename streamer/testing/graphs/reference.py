@@ -1,9 +1,9 @@
-"""Recognises segments with sherpa-onnx, in a process of its own, because it ends the process that gives it bad files.
+"""Recognises segments with sherpa-onnx, in a process of its own, because sherpa-onnx ends its process at bad files.
 
     python -m streamer.testing.graphs.reference FOLDER SEGMENTS.npz < REQUEST.json
 
-The request has the search, and the hotwords and the language of each segment. It prints a JSON list: for each segment
-the tokens as sherpa-onnx writes them, and the frame of each.
+The request has the search, and the hotwords and the language of each segment. The program prints a JSON list: for each
+segment the tokens as sherpa-onnx writes them, and the frame of each token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FRAMES_S: Final = {
     Family(Architecture.T_ONE, SearchKind.CTC): 0.03,
     Family(Architecture.FASTCONFORMER, SearchKind.TRANSDUCER): 0.08,
 }
-"""How long sherpa-onnx believes a frame to be. With CTC, it does not know that those of NeMo are twice as long."""
+"""The length of a frame by which sherpa-onnx computes times. Frames of NeMo with CTC are twice as long in fact."""
 _USUAL_FRAME_S: Final = 0.04
 VOCABULARY = "bpe.vocab"
 """The pieces of a model, by which sherpa-onnx divides hotwords into tokens."""
@@ -50,18 +50,18 @@ def reference_tokens(
     hotwords: Sequence[Sequence[Hotword]] | None = None,
     languages: Sequence[str] | None = None,
 ) -> list[Reference]:
-    """What sherpa-onnx finds in these segments, each with a stream of its own that gets exactly these samples.
+    """Return what sherpa-onnx finds in these segments. Each gets a stream of its own with exactly these samples.
 
-    `hotwords` and `languages` are those of each segment. The heavier of two hotwords with a common beginning must come
-    first, because otherwise sherpa-onnx takes back less than it gave.
+    `hotwords` and `languages` are for each segment. The heavier of two hotwords with a common beginning must come
+    first, because otherwise sherpa-onnx takes back less of a bonus than it gave.
     """
     request = {
         "search": search,
         "hotwords": [_listed(each) for each in hotwords or [()] * len(segments)],
         "languages": list(languages or [LANGUAGE] * len(segments)),
     }
-    with tempfile.TemporaryDirectory() as kept:
-        path = Path(kept) / "segments.npz"
+    with tempfile.TemporaryDirectory() as folder_name:
+        path = Path(folder_name) / "segments.npz"
         np.savez(path, *segments)
         command = [sys.executable, "-m", "streamer.testing.graphs.reference", str(folder), str(path)]
         done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, timeout=_LIMIT_S)
@@ -83,7 +83,7 @@ def main() -> None:
     family = read_model_folder(folder).family
     telephone = family.architecture is Architecture.T_ONE
     rate, frame_s = 8_000 if telephone else 16_000, _FRAMES_S.get(family, _USUAL_FRAME_S)
-    found = []
+    results = []
     with np.load(path) as segments:
         for name, hotwords, language in zip(segments.files, request["hotwords"], request["languages"], strict=True):
             stream = recogniser.create_stream(hotwords=hotwords) if hotwords else recogniser.create_stream()
@@ -94,12 +94,12 @@ def main() -> None:
             while recogniser.is_ready(stream):
                 recogniser.decode_stream(stream)
             frames = [round(time / frame_s) for time in recogniser.timestamps(stream)]
-            found.append((recogniser.tokens(stream), frames))
-    json.dump(found, sys.stdout)
+            results.append((recogniser.tokens(stream), frames))
+    json.dump(results, sys.stdout)
 
 
 def _telephone(samples: NDArray[np.int16]) -> NDArray[np.int16]:
-    """A whole segment at 8 kHz, and a step more: a step is only computed when another one has come."""
+    """Return a segment at 8 kHz with one step more, because a step is computed only when another one has come."""
     mirrored = np.concatenate((samples[FRAME_LEAD - 1 :: -1], samples))
     return np.append(halved(mirrored), np.zeros(TELEPHONE_STEP, np.int16))
 

@@ -1,4 +1,4 @@
-"""Sounds for models that hear nothing sensible: tones and noise of all kinds, with pauses."""
+"""Random sounds for models that recognise nothing sensible: tones and noise of all kinds, with pauses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _TONES = 3
 
 
 def random_sound(random: np.random.Generator, seconds: float) -> NDArray[np.int16]:
-    """Parts of 50 to 400 ms; one in six is a pause of up to two seconds."""
-    wanted = round(seconds * SAMPLE_RATE)
+    """Make a sound of parts of 50 to 400 ms. One in six is a pause of up to two seconds."""
+    length = round(seconds * SAMPLE_RATE)
     parts: list[NDArray[np.float64]] = []
-    while sum(map(len, parts)) < wanted:
+    while sum(map(len, parts)) < length:
         if random.random() < 1 / 6:
             parts.append(random.normal(0, 2, int(random.integers(8_000, 32_000))))
             continue
@@ -22,4 +22,4 @@ def random_sound(random: np.random.Generator, seconds: float) -> NDArray[np.int1
         heights, loudness, phases = random.uniform((100, 200, 0), (6_000, 4_000, 6), (_TONES, 3)).T
         tones = loudness @ np.sin(2 * np.pi * np.outer(heights, at) + phases[:, None])
         parts.append(tones + random.normal(0, 30, len(at)))
-    return np.concatenate(parts)[:wanted].clip(-32768, 32767).astype(np.int16)
+    return np.concatenate(parts)[:length].clip(-32768, 32767).astype(np.int16)

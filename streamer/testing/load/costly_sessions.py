@@ -41,14 +41,14 @@ class Seen:
     ended: Counter[str] = field(default_factory=Counter)  # how the sessions of the other clients ended
 
     def later_s(self, attack: str, part: float) -> float:
-        """How much later this quantile of the partials was during the attack."""
+        """Return how much later this quantile of the partials was during the attack."""
         return _together(self.beside[attack]).quantile(part) - _together(self.alone).quantile(part)
 
 
 async def run(
     url: str, audio: bytes, number: int, attackers: int, seconds: float, rounds: int, attacks: Sequence[str]
 ) -> Seen:
-    """Alternate periods without an attack and with each attack, with the same sessions in all of them."""
+    """Alternate periods without an attack and with each attack. All have the same sessions."""
     seen, lag = Seen(), LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())
@@ -74,35 +74,34 @@ async def run(
 
 
 def report(seen: Seen) -> str:
-    """A table with a line for each kind of period, and how much later the partials were."""
+    """Return a table with a line for each kind of period, and how much later the partials were."""
     lines = [HEADS, _together(seen.alone).line("alone")]
     lines += [_together(periods).line(f"beside {attack}") for attack, periods in seen.beside.items()]
     lines.append("")
     for attack, answers in seen.answers.items():
         later = ", ".join(f"{name} {seen.later_s(attack, part):+.3f} s" for name, part in _PARTS)
-        told = ", ".join(f"{code} {number}" for code, number in answers.most_common())
-        lines.append(f"later beside {attack}: {later}. Their attempts: {told}.")
+        codes = ", ".join(f"{code} {number}" for code, number in answers.most_common())
+        lines.append(f"later beside {attack}: {later}. Their attempts: {codes}.")
     ends = ", ".join(f"{code} {number}" for code, number in seen.ended.items())
     return "\n".join([*lines, f"The sessions ended: {ends}."])
 
 
 def failures(seen: Seen) -> Iterator[str]:
-    """A sentence for each bound that was exceeded."""
+    """Yield a sentence for each bound that was exceeded."""
     cut = sum(number for code, number in seen.ended.items() if code != "done")
     if cut:
         yield f"{cut} of the sessions ended too early"
     for attack in seen.beside:
         if not seen.answers[attack]:
             yield f"no attempt at {attack} was answered"
-        for name, part in _PARTS[
-            1:
-        ]:  # not the median: partials are early or late in a step, and the median may be either kind
+        # The median does not count: partials are early or late in a step, and the median may be either kind.
+        for name, part in _PARTS[1:]:
             if not seen.later_s(attack, part) <= MOST_LATER_S:
                 yield f"partials came {seen.later_s(attack, part):.2f} s later beside {attack} ({name})"
 
 
 async def _attack(url: str, attack: str, place: int, answers: Counter[str]) -> None:
-    """Attack again and again as one client with an address of its own."""
+    """Attack again and again, as one client with an address of its own."""
     dice = random.Random(place)
     address = {"X-Forwarded-For": f"10.66.{place // 250}.{place % 250 + 1}"}
 
@@ -121,7 +120,7 @@ async def _attack(url: str, attack: str, place: int, answers: Counter[str]) -> N
             with suppress(WebSocketException, OSError, asyncio.TimeoutError):
                 await ATTACKS[attack](open_one, dice)
         finally:
-            # A goodbye: what is left of one turn must not be felt in the next.
+            # Closing ends the work of this turn, so that it does not affect the next one.
             await asyncio.gather(*(websocket.close() for websocket in opened), return_exceptions=True)
             opened.clear()
         await asyncio.sleep(PAUSE_S)
@@ -163,7 +162,7 @@ async def _takeovers(open_one: Open, _: random.Random) -> None:
     for _number in range(TAKEOVERS):
         websocket.transport.pause_reading()
         silent.append(websocket)
-        websocket, _told = await open_one(resume={"token": ready["token"], "after": 1})
+        websocket, _ready = await open_one(resume={"token": ready["token"], "after": 1})
     for each in silent:
         each.transport.abort()
     await websocket.close()

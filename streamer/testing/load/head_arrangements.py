@@ -24,8 +24,8 @@ ARRANGEMENTS = (FUSED, ROUTER, DIRECT, SCRIPTED)
 NAMES = {FUSED: "fused", ROUTER: "router", DIRECT: "direct", SCRIPTED: "scripted"}
 HEADS = ("activity_head", "transcript_head")
 SAMPLES = 5120  # 320 ms
-PATIENCE_S = 20.0  # for an answer; a scripted model may hang
-START_S = 180.0  # of a Triton with so many processes on a busy machine
+PATIENCE_S = 20.0  # the limit for an answer, because a scripted model may hang
+START_S = 180.0  # the limit for the start, because there are many processes and the machine may be busy
 _SCRIPT = """
 import triton_python_backend_utils as pb_utils
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -64,14 +64,14 @@ class TritonPythonModel:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one arrangement did with this many streams."""
+    """The result of one arrangement with one number of streams."""
 
     latency_ms: float  # the median of all answers
     speed: float  # seconds of audio in a second, of all streams together
 
 
 Results = dict[tuple[str, int], Measured | None]
-"""By arrangement and number of streams; None if it failed."""
+"""The results by arrangement and number of streams; None if it failed."""
 
 
 def arrangements(folder: Path, heads: int = 1) -> Path:
@@ -104,7 +104,7 @@ def measure(
 
 
 def table(results: Results, streams: tuple[int, ...], models: tuple[str, ...] = ARRANGEMENTS) -> str:
-    """The results as Markdown: latency and throughput, that of the first arrangement = 1."""
+    """Return the results as Markdown: latency and throughput, relative to the first arrangement."""
     lines = [
         "| arrangement | "
         + " | ".join(f"{number} stream{'s' * (number > 1)}: latency, throughput" for number in streams)
@@ -124,15 +124,15 @@ def _ratio(one: Measured | None, first: Measured | None) -> str:
 
 
 def _direct_config() -> str:
-    """The shipped ensemble without its router: both heads read what the encoder gives."""
+    """Return the shipped ensemble without its router: both heads read the output of the encoder."""
     config = model_config(asr_repository() / ROUTER)
     config.name = DIRECT
     [router] = [step for step in config.ensemble_scheduling.step if step.model_name == "feature_router"]
-    given = {router.output_map[copy]: router.input_map[copy.partition("_FOR_")[0]] for copy in router.output_map}
+    sources = {router.output_map[copy]: router.input_map[copy.partition("_FOR_")[0]] for copy in router.output_map}
     config.ensemble_scheduling.step.remove(router)
     for step in config.ensemble_scheduling.step:
         for name, tensor in list(step.input_map.items()):
-            step.input_map[name] = given.get(tensor, tensor)
+            step.input_map[name] = sources.get(tensor, tensor)
     return config_text(config)
 
 
@@ -154,7 +154,7 @@ async def _measure(
 
 
 async def _drive(link: Link, speech: bytes, streams: int, seconds: float) -> Measured:
-    """Let this many streams speak, each from another place, for this long."""
+    """Send the speech in this many streams for these seconds. Each begins at another place."""
     size = 2 * SAMPLES
     until, latencies = time.monotonic() + seconds, list[float]()
 
@@ -162,15 +162,15 @@ async def _drive(link: Link, speech: bytes, streams: int, seconds: float) -> Mea
         sequence = link.sequence()
         try:
             while time.monotonic() < until:
-                asked = time.monotonic()
+                sent_at = time.monotonic()
                 await sequence.send((speech[place:] + speech)[:size], timeout=PATIENCE_S)
-                latencies.append(time.monotonic() - asked)
+                latencies.append(time.monotonic() - sent_at)
                 place = (place + size) % len(speech)
             await sequence.send(end=True, timeout=PATIENCE_S)
         finally:
             sequence.discard()
 
-    begun = time.monotonic()
+    began = time.monotonic()
     await asyncio.gather(*(stream(number * size % len(speech)) for number in range(streams)))
     audio_s = len(latencies) * SAMPLES / SAMPLE_RATE
-    return Measured(1000 * median(latencies), audio_s / (time.monotonic() - begun))
+    return Measured(1000 * median(latencies), audio_s / (time.monotonic() - began))

@@ -22,13 +22,13 @@ FRAME = int(FRAME_S * BYTES_PER_S)
 READY_LIMIT_S = 30.0
 END_LIMIT_S = 60.0
 POLL_S = 0.5
-TOLD = re.compile(r"try again in (\d+) s")
+RETRY = re.compile(r"try again in (\d+) s")
 LAG = re.compile(r'^streamer_lag_max_seconds\{pace="real_time"\} (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a session was refused, and after how many seconds to try again, if the service said so."""
+    """The reason of a refusal, and after how many seconds to try again, if the service said so."""
 
     code: str
     retry_s: int | None
@@ -52,8 +52,8 @@ class LiveSession:
         event = await _next_event(websocket)
         if event["type"] != "ready":
             await websocket.wait_closed()
-            told = TOLD.search(websocket.close_reason or "")
-            return Refusal(event.get("code", event["type"]), int(told[1]) if told else None)
+            retry = RETRY.search(websocket.close_reason or "")
+            return Refusal(event.get("code", event["type"]), int(retry[1]) if retry else None)
         self._sending = asyncio.create_task(self._send(websocket, audio, offset))
         return None
 
@@ -101,40 +101,40 @@ class LagWatch:
     """Polls the service for the lag of the session that is furthest behind."""
 
     url: str
-    seen: list[tuple[float, float]] = field(default_factory=list)
+    lags: list[tuple[float, float]] = field(default_factory=list)
 
     async def watch(self) -> None:
-        """Poll until cancelled."""
+        """Poll the service until cancelled."""
         while True:
             lag = await asyncio.to_thread(self._look)
-            self.seen.append((time.monotonic(), lag))
+            self.lags.append((time.monotonic(), lag))
             await asyncio.sleep(POLL_S)
 
     def most(self, since: float, until: float) -> float:
-        """The largest lag between these times."""
-        return max((lag for at, lag in self.seen if since <= at <= until), default=0.0)
+        """Return the largest lag between these times."""
+        return max((lag for at, lag in self.lags if since <= at <= until), default=0.0)
 
     def _look(self) -> float:
         with urllib.request.urlopen(page(self.url, "/metrics"), timeout=10) as answer:
-            found = LAG.search(answer.read().decode())
-        return float(found[1]) if found else 0.0
+            match = LAG.search(answer.read().decode())
+        return float(match[1]) if match else 0.0
 
 
 @dataclass(frozen=True)
 class Period:
-    """What a number of sessions saw between two times."""
+    """The delays of a number of sessions between two times."""
 
     sessions: int
     delays_s: Sequence[float]
     lag_s: float
 
     def quantile(self, part: float) -> float:
-        """The delay within which this part of the partials arrived."""
+        """Return the delay within which this part of the partials arrived."""
         ordered = sorted(self.delays_s)
         return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
 
     def line(self, name: str) -> str:
-        """A line of the table with HEADS."""
+        """Return a line of the table with HEADS."""
         figures = (f"{self.quantile(part):.3f}" for part in (0.5, 0.95, 0.99))
         cells = (name, str(self.sessions), str(len(self.delays_s)), *figures, f"{self.lag_s:.2f}")
         return "| " + " | ".join(cells) + " |"
@@ -163,20 +163,20 @@ async def open_sessions(
 
 
 def period(sessions: Iterable[LiveSession], lag: LagWatch, since: float, until: float) -> Period:
-    """What these sessions saw between these times."""
+    """Return the delays of these sessions between these times."""
     all_of_them = list(sessions)
     delays = [late for session in all_of_them for at, late in session.delays if since <= at <= until]
     return Period(len(all_of_them), delays, lag.most(since, until))
 
 
 def session_limit(url: str) -> int:
-    """The limit of sessions that the service reports."""
+    """Return the limit of sessions that the service reports."""
     with urllib.request.urlopen(page(url, "/readyz"), timeout=10) as answer:
         return int(json.loads(answer.read())["sessions_limit"])
 
 
 def page(url: str, path: str) -> str:
-    """The address of a page of the service whose websocket has this URL."""
+    """Return the address of a page of the service whose websocket has this URL."""
     return url.replace("ws", "http", 1).rpartition("/v1/")[0] + path
 
 

@@ -32,12 +32,12 @@ class Seen:
     ended: Counter[str] = field(default_factory=Counter)  # how the accepted sessions ended
 
     def ratio(self, part: float) -> float:
-        """The delay of this quantile of the partials beside refused clients, relative to that without them."""
+        """Return the delay of this quantile of the partials beside refused clients, relative to that without them."""
         return _together(self.beside).quantile(part) / _together(self.alone).quantile(part)
 
 
 async def run(url: str, audio: bytes, number: int, times: float, seconds: float, rounds: int) -> Seen:
-    """Alternate periods without and with refused clients, with the same sessions in all of them."""
+    """Alternate periods without and with refused clients. All have the same sessions."""
     seen, lag = Seen(), LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())
@@ -63,7 +63,7 @@ async def run(url: str, audio: bytes, number: int, times: float, seconds: float,
 
 
 def report(seen: Seen) -> str:
-    """A table with a line for each kind of period, and the ratios."""
+    """Return a table with a line for each kind of period, and the ratios."""
     lines = [HEADS, _together(seen.alone).line("alone"), _together(seen.beside).line("beside the refused")]
     ratios = ", ".join(f"p{part * 100:.0f} {seen.ratio(part):.2f}" for part in (0.5, 0.95))
     refusals = ", ".join(f"{code} {number}" for code, number in seen.refused.items())
@@ -75,7 +75,7 @@ def report(seen: Seen) -> str:
 
 
 def failures(seen: Seen) -> Iterator[str]:
-    """A sentence for each bound that was exceeded."""
+    """Yield a sentence for each bound that was exceeded."""
     cut = sum(number for code, number in seen.ended.items() if code != "done")
     if cut:
         yield f"{cut} of the accepted sessions ended too early"

@@ -21,18 +21,18 @@ CLIENT_HELLO: Final = bytes.fromhex("16030100f4010000f00303") + bytes(range(40))
 
 
 async def silent(target: Target, rng: random.Random) -> Strike:
-    """Connections over which nothing is sent: the service must soon end all of them."""
+    """Open connections and send nothing. The service must soon end all of them."""
     return await _held(target, rng, rng.randrange(20, 150), (b"",), tls=False)
 
 
 async def silent_tls(target: Target, rng: random.Random) -> Strike:
-    """TLS handshakes that do not continue: they must count like other connections, and be ended."""
-    said = (b"", CLIENT_HELLO[:5], CLIENT_HELLO, rng.randbytes(50), b"GET / HTTP/1.1\r\n\r\n")
-    return await _held(target, rng, 300, said, tls=True)
+    """Begin TLS handshakes and do not continue. They must count like other connections, and be ended."""
+    beginnings = (b"", CLIENT_HELLO[:5], CLIENT_HELLO, rng.randbytes(50), b"GET / HTTP/1.1\r\n\r\n")
+    return await _held(target, rng, 300, beginnings, tls=True)
 
 
 async def half_open(target: Target, rng: random.Random) -> Strike:
-    """Connections that end at any point of a session, with a reset or without a close."""
+    """End connections at any point of a session, with a reset or without a close."""
     steps = (target.request(), start(live=True), frame(BINARY, bytes(3200)), frame(BINARY, bytes(20_000))[:10_000])
 
     async def one(number: int) -> str:
@@ -52,17 +52,17 @@ async def half_open(target: Target, rng: random.Random) -> Strike:
 
 
 async def all_descriptors(target: Target, rng: random.Random) -> Strike:
-    """More connections than the service has descriptors: when they are closed, it must serve new clients."""
+    """Open more connections than the service has descriptors. When they are closed, it must serve new clients."""
     held: list[RawConnection] = []
     strike = Strike()
     target.disturb()
-    said = (b"", target.request(), b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\n")
+    beginnings = (b"", target.request(), b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\n")
     try:
         for number in range(600):
             try:
                 connection = await target.connect()
                 held.append(connection)
-                await connection.send(said[number % len(said)])
+                await connection.send(beginnings[number % len(beginnings)])
                 strike.add("held")
             except (*CUT_OFF, asyncio.TimeoutError):
                 strike.add("cut off")
@@ -82,8 +82,8 @@ async def all_descriptors(target: Target, rng: random.Random) -> Strike:
     raise PromiseBroken("no client was served any more after all descriptors had been used and freed again")
 
 
-async def _held(target: Target, rng: random.Random, number: int, said: Sequence[bytes], *, tls: bool) -> Strike:
-    chosen = [rng.choice(said) for _ in range(number)]
+async def _held(target: Target, rng: random.Random, number: int, beginnings: Sequence[bytes], *, tls: bool) -> Strike:
+    chosen = [rng.choice(beginnings) for _ in range(number)]
 
     async def one(index: int) -> str:
         connection = await target.connect(tls=tls)

@@ -57,7 +57,7 @@ _WORDS: Final = "these words are mine"
 
 
 async def wild_options(target: Target, rng: random.Random) -> Strike:
-    """Any value for any option, some of them hundreds of times: a session, or a refusal with a sentence."""
+    """Open sessions with any value for any option, some hundreds of times. A refusal must have a sentence."""
 
     async def one(_: int) -> str:
         query = wild_query(rng)
@@ -80,28 +80,28 @@ async def wild_options(target: Target, rng: random.Random) -> Strike:
 
 
 async def wild_messages(target: Target, rng: random.Random) -> Strike:
-    """Hundreds of wild texts among speech: each is answered or ignored, and every word is recognised."""
-    made = (wild_json(rng, MESSAGES[:2], _FIELDS) for _ in range(rng.choice((50, 300))))
-    texts = [each for each in made if _is_certain(each)]
+    """Send hundreds of wild texts among speech. Each must be answered or ignored, and every word recognised."""
+    wild = (wild_json(rng, MESSAGES[:2], _FIELDS) for _ in range(rng.choice((50, 300))))
+    texts = [each for each in wild if _is_certain(each)]
     audio = say(_WORDS).tobytes()
-    said = [frame(BINARY, audio[place : place + 6400]) for place in range(0, len(audio), 6400)]
+    frames = [frame(BINARY, audio[place : place + 6400]) for place in range(0, len(audio), 6400)]
     for each in texts:
-        said.insert(rng.randrange(len(said) + 1), text(each))
+        frames.insert(rng.randrange(len(frames) + 1), text(each))
     connection = await target.websocket(path=LINEAR)
-    ended = await connection.until_closed(b"".join([*said, CLOSE]))
+    ended = await connection.until_closed(b"".join([*frames, CLOSE]))
     strike = Strike()
     strike.add(judged(ended, b"wild messages"), len(texts))
     if ended.code == 1000:
-        known = sum(_type(each) == "KeepAlive" for each in texts)
-        if (answers := ended.number_of("Error")) != len(texts) - known:
-            raise PromiseBroken(f"{len(texts)} wild texts with {known} keepalives got {answers} errors")
-        if (told := _finals(ended)) != _WORDS:
-            raise PromiseBroken(f"among {len(texts)} wild texts, {_WORDS!r} was recognised as {told!r}")
+        keepalives = sum(_type(each) == "KeepAlive" for each in texts)
+        if (answers := ended.number_of("Error")) != len(texts) - keepalives:
+            raise PromiseBroken(f"{len(texts)} wild texts with {keepalives} keepalives got {answers} errors")
+        if (recognised := _finals(ended)) != _WORDS:
+            raise PromiseBroken(f"among {len(texts)} wild texts, {_WORDS!r} was recognised as {recognised!r}")
     return strike
 
 
 async def configurations(target: Target, rng: random.Random) -> Strike:
-    """Changes of options with any value: each gets its answer."""
+    """Change options to any value. Each change must get its answer."""
     number = rng.choice((20, 200))
     changes = [{"type": "Configure", rng.choice(_FIELDS[:3]): wild_value(rng, _FIELDS)} for _ in range(number)]
     changes = [change for change in changes if len(json.dumps(change)) < 60_000]
@@ -116,7 +116,7 @@ async def configurations(target: Target, rng: random.Random) -> Strike:
 
 
 async def wrong_kinds(target: Target, rng: random.Random) -> Strike:
-    """Audio as text, JSON as audio, frames of odd lengths, and messages cut into pieces that never end."""
+    """Send audio as text, JSON as audio, frames of odd lengths, and messages cut into pieces that never end."""
     strike = Strike()
     keepalive = json.dumps({"type": "KeepAlive"}).encode()
     for sent in (
@@ -136,7 +136,7 @@ async def wrong_kinds(target: Target, rng: random.Random) -> Strike:
 
 
 async def floods(target: Target, rng: random.Random) -> Strike:
-    """Endless small messages: keepalives, finalizes without an end, and audio of a few bytes."""
+    """Send a flood of small messages: keepalives, finalizes, or audio of a few bytes."""
     connection = await target.websocket(path=LINEAR)
     kind = rng.choice(
         (text({"type": "KeepAlive"}), FINALIZE, frame(BINARY, bytes(2)), frame(BINARY, bytes(64)) + FINALIZE)
@@ -152,7 +152,7 @@ async def floods(target: Target, rng: random.Random) -> Strike:
 
 
 async def containers(target: Target, rng: random.Random) -> Strike:
-    """Damaged recordings, random bytes and bombs without an encoding: recognised, or closed as undecodable."""
+    """Send damaged recordings, random bytes and bombs without an encoding. They must be recognised or refused."""
     bodies = [recordings.wild_recording(rng) for _ in range(4)] + [rng.choice(recordings.bombs(rng))]
 
     async def one(number: int) -> str:
@@ -168,16 +168,16 @@ async def containers(target: Target, rng: random.Random) -> Strike:
 
 
 async def gone(target: Target, rng: random.Random) -> Strike:
-    """Clients that go away at any point, some of them in the middle of a container."""
+    """Go away at any point, sometimes in the middle of a container."""
     wav = recordings.recording()
 
     async def one(_: int) -> str:
         container = rng.random() < 0.5
         request = target.request(PATH if container else LINEAR)
-        said = request + frame(BINARY, wav if container else say("hello").tobytes()) + FINALIZE + CLOSE
+        content = request + frame(BINARY, wav if container else say("hello").tobytes()) + FINALIZE + CLOSE
         connection = await target.connect()
         try:
-            await connection.send(said[: rng.randrange(len(said))])
+            await connection.send(content[: rng.randrange(len(content))])
             await connection.over(rng.random())
         finally:
             (connection.reset if rng.random() < 0.5 else connection.abort)()
@@ -187,14 +187,14 @@ async def gone(target: Target, rng: random.Random) -> Strike:
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:
-    """Endless audio, or endless mistakes, from a client that reads nothing: the service must stop reading it."""
-    said = rng.choice((frame(BINARY, say("words that nobody reads").tobytes()), text("{}") * 500))
+    """Send endless audio or endless mistakes, and read nothing. The service must stop reading."""
+    content = rng.choice((frame(BINARY, say("words that nobody reads").tobytes()), text("{}") * 500))
     connection = await target.websocket(path=f"{LINEAR}&interim_results=true&vad_events=true")
-    return await attack.unread(connection, said, 30_000_000, "messages")
+    return await attack.unread(connection, content, 30_000_000, "messages")
 
 
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:
-    """Guessed keys in every place where a key may be: status 401, before the upgrade."""
+    """Send guessed keys in every place where a key may be. They must be refused before the upgrade."""
 
     async def one(_: int) -> str:
         guess = rng.choice((target.hostile_key[:-1], "", "a" * 5000, "key,key", "\x7f", target.hostile_key.upper()))
@@ -219,7 +219,7 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
 
 
 def wild_query(rng: random.Random) -> str:
-    """Any value for any option, some of them hundreds of times."""
+    """Make a query with any value for any option, some hundreds of times."""
     chosen = [(rng.choice((*_NAMES, "colour")), _option(rng)) for _ in range(rng.choice((1, 2, 5, 20, 500)))]
     if rng.random() < 0.5:
         chosen += [("encoding", "linear16"), ("sample_rate", "16000")]
@@ -235,20 +235,20 @@ def _finals(ended: Ended) -> str:
     return " ".join(filter(None, (result["channel"]["alternatives"][0]["transcript"] for result in results)))
 
 
-def _type(said: str) -> object:
+def _type(sent_text: str) -> object:
     try:
-        message = json.loads(said)
+        message = json.loads(sent_text)
     except (ValueError, RecursionError):
         return None
     return message.get("type") if isinstance(message, dict) else None
 
 
-def _is_certain(said: str) -> bool:
+def _is_certain(sent_text: str) -> bool:
     """Return whether it is certain that this text is answered, or that it is not.
 
     Results may answer it, or its depth may be at the limit.
     """
-    return _type(said) != "Finalize" and not ("KeepAlive" in said and len(said) > 1000)
+    return _type(sent_text) != "Finalize" and not ("KeepAlive" in sent_text and len(sent_text) > 1000)
 
 
 ATTACKS: Sequence[Attack] = (

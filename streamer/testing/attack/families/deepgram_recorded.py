@@ -20,20 +20,20 @@ _ADDRESSES: Final = ("http://127.0.0.1:1/", "file:///etc/passwd", "http://[::1]"
 
 
 async def wild_options(target: Target, rng: random.Random) -> Strike:
-    """A recording with any value for any option."""
+    """Upload a recording with any value for any option."""
     wav = recording()
     return await at_once(6, lambda _: posted(target, f"{PATH}?{wild_query(rng)}"[:30_000], wav, rng))
 
 
 async def wild_recordings(target: Target, rng: random.Random) -> Strike:
-    """Damaged recordings, random bytes, and small files that are enormous once decoded."""
+    """Upload damaged recordings, random bytes, and small files that are enormous once decoded."""
     bodies = [wild_recording(rng) for _ in range(5)] + [rng.choice(recordings.bombs(rng))]
     query = rng.choice(("utterances=true", "multichannel=true", "encoding=linear16&sample_rate=192000&channels=8"))
     return await at_once(len(bodies), lambda number: posted(target, f"{PATH}?{query}", bodies[number], rng))
 
 
 async def json_bodies(target: Target, rng: random.Random) -> Strike:
-    """JSON in place of a recording: addresses that nobody may fetch, wrong types, and what is nested too deep."""
+    """Send JSON in place of a recording: addresses that nobody may fetch, wrong types, and values nested too deep."""
 
     async def one(_: int) -> str:
         body = wild_json(rng, ("url", "source"), ("url", "type", "callback"))
@@ -46,19 +46,19 @@ async def json_bodies(target: Target, rng: random.Random) -> Strike:
 
 
 async def forms(target: Target, rng: random.Random) -> Strike:
-    """Forms, which this format does not have, and queries that are cut anywhere."""
+    """Send forms, which this format does not have, with queries that are cut anywhere."""
     body = form(("url", b"http://127.0.0.1"), ("file", recording()))
     query = quote(f"model=nova-3&keyterm={chr(rng.randrange(0x10000))}", safe="=&", errors="replace")
     return await at_once(4, lambda _: posted(target, f"{PATH}?{query[: rng.randrange(len(query))]}", body, rng, FORM))
 
 
 async def gone(target: Target, rng: random.Random) -> Strike:
-    """Clients that go away at any point."""
+    """Go away at any point of an upload."""
     return await recordings.gone(target, (PATH, f"{PATH}?utterances=true"), rng)
 
 
 async def flood(target: Target, rng: random.Random) -> Strike:
-    """Far more recordings at once than are taken."""
+    """Upload far more recordings at once than the service accepts."""
     return await recordings.flood(target, PATH, recording(), rng)
 
 

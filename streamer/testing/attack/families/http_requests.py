@@ -64,16 +64,16 @@ _LARGE_PIECE: Final = b"X-%08d: " + b"a" * 200 + b"\r\n"
 
 
 async def nonsense(target: Target, rng: random.Random) -> Strike:
-    """Requests with bytes changed, left out or doubled: refused with a proper answer if they are not valid."""
+    """Send requests with bytes changed, left out or doubled. Invalid ones must get a proper answer."""
     strike = Strike()
     for _ in range(20):
-        told = await _told(target, mutated(rng.choice(SEEDS), rng))
-        strike.add(told)
+        answer = await _answer(target, mutated(rng.choice(SEEDS), rng))
+        strike.add(answer)
     return strike
 
 
 async def pipelined(target: Target, rng: random.Random) -> Strike:
-    """Hundreds of requests at once: each must get its own answer, in order."""
+    """Send hundreds of requests at once. Each must get its own answer, in order."""
     strike = Strike()
     chosen = [rng.choice(PIPELINED) for _ in range(rng.choice((50, 200, 500)))]
     connection = await target.connect()
@@ -82,15 +82,15 @@ async def pipelined(target: Target, rng: random.Random) -> Strike:
         sending = asyncio.create_task(connection.send(requests))
         try:
             for line, status in chosen:
-                found, headers = await connection.head()
-                if found == 503:  # too many requests are being answered at a time
+                actual, headers = await connection.head()
+                if actual == 503:  # too many requests are being answered at a time
                     strike.add("HTTP 503")
                     break
-                if found != status:
-                    raise PromiseBroken(f"{line!r} among other requests was answered with {found}, not {status}")
+                if actual != status:
+                    raise PromiseBroken(f"{line!r} among other requests was answered with {actual}, not {status}")
                 if not line.startswith("HEAD"):
                     await connection.content(headers)
-                strike.add(f"HTTP {found}")
+                strike.add(f"HTTP {actual}")
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
@@ -100,23 +100,23 @@ async def pipelined(target: Target, rng: random.Random) -> Strike:
 
 
 async def smuggled(target: Target, rng: random.Random) -> Strike:
-    """A request inside the body of another one that has two lengths: it must not be answered."""
+    """Hide a request in the body of another one that has two lengths. It must not be answered."""
     strike = Strike()
     for sent in rng.sample(SMUGGLED, 8):
         connection = await target.connect()
         try:
             await connection.send(sent)
-            told = await connection.rest()
+            answer = await connection.rest()
         finally:
             connection.abort()
-        if (answers := len(re.findall(rb"HTTP/1\.1 \d{3} ", told))) > 1 or b"alive" in told:
+        if (answers := len(re.findall(rb"HTTP/1\.1 \d{3} ", answer))) > 1 or b"alive" in answer:
             raise PromiseBroken(f"there were {answers} answers to {sent!r}")
-        strike.add(f"HTTP {_status(told)}" if told else "cut off")
+        strike.add(f"HTTP {_status(answer)}" if answer else "cut off")
     return strike
 
 
 async def slow_heads(target: Target, rng: random.Random) -> Strike:
-    """Requests that arrive byte by byte: they must be cut off within the limit, whatever they contain."""
+    """Send requests byte by byte. They must be cut off within the limit, whatever they contain."""
     heads = [rng.choice(SEEDS)[:-2] for _ in range(20)]
 
     async def one(number: int) -> str:
@@ -130,7 +130,7 @@ async def slow_heads(target: Target, rng: random.Random) -> Strike:
 
 
 async def large_heads(target: Target, rng: random.Random) -> Strike:
-    """Requests with very long header fields, names and paths."""
+    """Send requests with very long header fields, names and paths."""
     strike = Strike()
     heads = (
         b"GET /" + b"a" * rng.randrange(1 << 18) + b" HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -139,12 +139,12 @@ async def large_heads(target: Target, rng: random.Random) -> Strike:
         b"GET / HTTP/1.1\r\nHost: a\r\nCookie: " + b";" * rng.randrange(1 << 18) + b"\r\n\r\n",
     )
     for head in heads:
-        strike.add(await _told(target, head))
+        strike.add(await _answer(target, head))
     return strike
 
 
 async def bodies(target: Target, rng: random.Random) -> Strike:
-    """Bodies that are not allowed, or that never arrive: refused after only a small part was read."""
+    """Send bodies that are not allowed, or that never arrive. The service must refuse them after a small part."""
     strike = Strike()
     sent = (
         _POST + b"Content-Length: 999999999999\r\n\r\n" + bytes(1 << 16),
@@ -155,12 +155,12 @@ async def bodies(target: Target, rng: random.Random) -> Strike:
         _POST + b"Transfer-Encoding: chunked\r\n\r\n" + rng.randbytes(500),
     )
     for each in sent:
-        strike.add(await _told(target, each))
+        strike.add(await _answer(target, each))
     return strike
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:
-    """Endless requests whose answers are not read: the service must stop reading and cut the connection."""
+    """Send endless requests, and read no answer. The service must stop reading and cut the connection."""
     strike = Strike()
     request = b"GET /page/nothing HTTP/1.1\r\nHost: a\r\n\r\n" * 100
     connection = await target.connect()
@@ -174,29 +174,32 @@ async def unread(target: Target, rng: random.Random) -> Strike:
     return strike
 
 
-async def _told(target: Target, sent: bytes) -> str:
-    """Send this and end the connection; the status of the first answer, so an incomplete request waits for nothing."""
+async def _answer(target: Target, sent: bytes) -> str:
+    """Send this, end the sending side, and return the status of the first answer.
+
+    The sending side is ended so that the service does not wait for the rest of an incomplete request.
+    """
     connection = await target.connect()
     try:
         await connection.send(sent)
         connection.half_close()
-        told = await connection.rest()
+        answer = await connection.rest()
     except CUT_OFF:
         return "cut off"
     finally:
         connection.abort()
-    if not told:
+    if not answer:
         return "cut off"
-    status = _status(told)
+    status = _status(answer)
     if status not in (*REFUSALS, *SERVED, 100):
-        raise PromiseBroken(f"{sent[:200]!r} was answered with {told[:100]!r}")
+        raise PromiseBroken(f"{sent[:200]!r} was answered with {answer[:100]!r}")
     return f"HTTP {status}"
 
 
-def _status(told: bytes) -> int:
-    first = told.split(b"\r\n", 1)[0].split()
+def _status(answer: bytes) -> int:
+    first = answer.split(b"\r\n", 1)[0].split()
     if len(first) < 2 or first[0] != b"HTTP/1.1" or not first[1].isdigit():
-        raise PromiseBroken(f"this is not an HTTP answer: {told[:100]!r}")
+        raise PromiseBroken(f"this is not an HTTP answer: {answer[:100]!r}")
     return int(first[1])
 
 

@@ -21,22 +21,22 @@ STOP: Final = text({"type": "stop"})
 
 
 async def nested(target: Target, rng: random.Random) -> Strike:
-    """Lists and objects nested as deep as the parser can read, and deeper: an error with a sentence, and its close."""
+    """Send lists and objects nested as deep as the parser can read, and deeper. Each must get an error and a close."""
     strike = Strike()
     for _ in range(10):
         depth, value = nested_json(rng)
-        said = rng.choice((f'{{"type":"start","{rng.choice((*OPTIONS, "x"))}":{value}}}', value, f'{{"type":{value}}}'))
+        sent = rng.choice((f'{{"type":"start","{rng.choice((*OPTIONS, "x"))}":{value}}}', value, f'{{"type":{value}}}'))
         connection = await target.websocket()
-        ended = await connection.until_closed(text(said))
+        ended = await connection.until_closed(text(sent))
         # On a busy machine the text may come after the limit for `start`.
         if ended.code not in (None, 1013) and ended.error not in ("bad_json", "bad_message", "no_start"):
             raise PromiseBroken(f"JSON with {depth} levels was answered with {ended.error!r}, close code {ended.code}")
-        strike.add(judged(ended, said[:60].encode()))
+        strike.add(judged(ended, sent[:60].encode()))
     return strike
 
 
 async def options(target: Target, rng: random.Random) -> Strike:
-    """Random values for random options: a session with these options, or a sentence that says what is wrong."""
+    """Start sessions with random values for random options. A refusal must say in a sentence what is wrong."""
     strike = Strike()
     for _ in range(10):
         chosen = {rng.choice((*OPTIONS, "colour")): _value(rng) for _ in range(rng.choice((1, 1, 2, 5)))}
@@ -50,7 +50,7 @@ async def options(target: Target, rng: random.Random) -> Strike:
 
 
 async def hotwords(target: Target, rng: random.Random) -> Strike:
-    """As many phrases of unknown words as are allowed, in session after session."""
+    """Start sessions with as many hotwords of unknown words as are allowed."""
     strike = Strike()
     for _ in range(3):
         connection = await target.websocket()
@@ -60,18 +60,18 @@ async def hotwords(target: Target, rng: random.Random) -> Strike:
 
 
 async def wrong_order(target: Target, rng: random.Random) -> Strike:
-    """Valid messages at the wrong time."""
+    """Send valid messages at the wrong time."""
     strike = Strike()
-    known = (start(), start(), STOP, text({"type": "flush"}), text({"type": "keepalive"}), frame(BINARY, bytes(641)))
+    valid = (start(), start(), STOP, text({"type": "flush"}), text({"type": "keepalive"}), frame(BINARY, bytes(641)))
     for _ in range(10):
-        sent = [rng.choice(known) for _ in range(rng.randrange(1, 12))]
+        sent = [rng.choice(valid) for _ in range(rng.randrange(1, 12))]
         connection = await target.websocket()
         strike.add(judged(await connection.until_closed(b"".join([*sent, STOP])), b"wrong order"), len(sent))
     return strike
 
 
 async def not_json(target: Target, rng: random.Random) -> Strike:
-    """Odd texts: numbers with thousands of digits, keys that occur twice, characters that do not exist."""
+    """Send odd texts: numbers with thousands of digits, keys that occur twice, characters that do not exist."""
     strike = Strike()
     texts = (
         "1" * 5000,
@@ -94,7 +94,7 @@ async def not_json(target: Target, rng: random.Random) -> Strike:
 
 
 async def flood(target: Target, rng: random.Random) -> Strike:
-    """Thousands of small messages in a session: the words said between them must be recognised."""
+    """Send thousands of small messages in a session. The words between them must be recognised."""
     words = "heard in a flood"
     connection, ready = await target.session(partials=False)
     if ready["type"] != "ready":
@@ -113,7 +113,7 @@ async def flood(target: Target, rng: random.Random) -> Strike:
 
 
 async def flushes(target: Target, rng: random.Random) -> Strike:
-    """Flushes without pauses: each must be answered, or a live session closed as too fast."""
+    """Flush without pauses. Each flush must be answered, or a live session closed as too fast."""
     number = rng.choice((20, 300))
     connection, ready = await target.session(live=rng.random() < 0.3)
     if ready["type"] != "ready":
@@ -129,7 +129,7 @@ async def flushes(target: Target, rng: random.Random) -> Strike:
 
 
 async def left_behind(target: Target, rng: random.Random) -> Strike:
-    """Hundreds of flushes from a client that reads no answer, and then resets the connection."""
+    """Send hundreds of flushes, read no answer, and reset the connection."""
     connection, ready = await target.session()
     if ready["type"] != "ready":
         connection.abort()
@@ -146,7 +146,7 @@ async def left_behind(target: Target, rng: random.Random) -> Strike:
 
 
 async def odd_audio(target: Target, rng: random.Random) -> Strike:
-    """Audio at odd rates, with many channels, cut inside samples, or with values that are not numbers."""
+    """Send audio at odd rates, with many channels, cut inside samples, or with values that are not numbers."""
     chosen = {
         "encoding": rng.choice(("pcm_s16le", "pcm_f32le", "mulaw", "alaw")),
         "sample_rate": rng.choice((8000, 8001, 11_025, 44_100, 191_999, 192_000)),

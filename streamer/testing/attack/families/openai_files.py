@@ -55,7 +55,7 @@ _VALUES: Final = (
 
 
 async def wild_fields(target: Target, rng: random.Random) -> Strike:
-    """Any value for any field, before and after the file, of which there may be several or none."""
+    """Send any value for any field, before and after the file, of which there may be several."""
     wav = recording()
 
     async def one(_: int) -> str:
@@ -67,7 +67,7 @@ async def wild_fields(target: Target, rng: random.Random) -> Strike:
 
 
 async def broken_forms(target: Target, rng: random.Random) -> Strike:
-    """Forms with bytes changed or cut off, endless heads, boundaries within boundaries, and bodies that are no form."""
+    """Send forms with bytes changed or cut off, endless heads or boundaries within boundaries, and other bodies."""
     whole = form(("model", b"x"), ("stream", b"true"), ("file", recording()), ("late", b"1" * rng.randrange(200)))
     beginning = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="'.encode()
     bodies = (
@@ -84,7 +84,7 @@ async def broken_forms(target: Target, rng: random.Random) -> Strike:
 
 
 async def wild_recordings(target: Target, rng: random.Random) -> Strike:
-    """Damaged recordings, random bytes, and small files that are enormous once decoded."""
+    """Upload damaged recordings, random bytes, and small files that are enormous once decoded."""
     bodies = [wild_recording(rng) for _ in range(5)] + [rng.choice(recordings.bombs(rng))]
     fields = [("response_format", rng.choice(FORMATS).encode()), ("stream", rng.choice((b"true", b"false")))]
     return await at_once(
@@ -93,17 +93,17 @@ async def wild_recordings(target: Target, rng: random.Random) -> Strike:
 
 
 async def gone(target: Target, rng: random.Random) -> Strike:
-    """Clients that go away at any point."""
+    """Go away at any point of an upload."""
     return await recordings.gone(target, (PATH,), rng, FORM, form(("stream", b"true"), ("file", recording())))
 
 
 async def flood(target: Target, rng: random.Random) -> Strike:
-    """Far more recordings at once than are taken."""
+    """Upload far more recordings at once than the service accepts."""
     return await recordings.flood(target, PATH, form(("model", b"whisper-1"), ("file", recording())), rng, FORM)
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:
-    """Events that the client does not read while it sends an endless file."""
+    """Send an endless file, and read no event. The service must stop reading."""
     header = recording()[:44]
     endless = header[:4] + b"\xff\xff\xff\xff" + header[8:40] + b"\xff\xff\xff\xff"
     before = form(("stream", b"true"), ("file", endless)).removesuffix(f"\r\n--{BOUNDARY}--\r\n".encode())

@@ -74,7 +74,7 @@ _VALUES: Final[tuple[Any, ...]] = (
 
 
 async def wild_events(target: Target, rng: random.Random) -> Strike:
-    """Hundreds of wild texts and binary messages: each is answered once, and the session goes on."""
+    """Send hundreds of wild texts and binary messages. Each must be answered once, and the session goes on."""
     sent = [
         frame(BINARY, rng.randbytes(rng.randrange(50)))
         if rng.random() < 0.1
@@ -85,12 +85,12 @@ async def wild_events(target: Target, rng: random.Random) -> Strike:
 
 
 async def wild_settings(target: Target, rng: random.Random) -> Strike:
-    """Updates with any value for any setting, in both shapes: the new settings, or an error."""
+    """Update any setting to any value, in both shapes. Each update must be answered."""
     return await _each_answered(target, [text(_update(rng)) for _ in range(rng.choice((50, 300)))], _UPDATED)
 
 
 async def changing_settings(target: Target, rng: random.Random) -> Strike:
-    """Settings that change among audio, commits and clears: each item has its transcript, and each clear its answer."""
+    """Change settings among audio, commits and clears. Each item must get its transcript, and each clear its answer."""
     sent: list[bytes] = []
     for _ in range(30):
         how = rng.random()
@@ -114,21 +114,21 @@ async def changing_settings(target: Target, rng: random.Random) -> Strike:
 
 
 async def bad_audio(target: Target, rng: random.Random) -> Strike:
-    """Audio that is not base64, or of the wrong type: an error each."""
+    """Send audio that is not base64, or of the wrong type. Each event must get an error."""
     bad = (*(value for value in ODD if value not in ("", LONG)), "a", "\u00e9", "A" * 4001)
     appends = [{"type": _APPEND, "audio": rng.choice(bad)} for _ in range(rng.choice((50, 300)))]
     return await _each_answered(target, list(map(text, appends)), ("error",))
 
 
 async def enormous_appends(target: Target, rng: random.Random) -> Strike:
-    """An event with as much audio as is allowed, or a little more: an error, or a close."""
+    """Send an event with as much audio as is allowed, or a little more. It must get an error or a close."""
     size = (20 << 20) + rng.choice((1024, 1 << 20, 1 << 22))
     audio = frame(TEXT, f'{{"type":"{_APPEND}","audio":"'.encode() + b"A" * size + b'"}')
     return await _each_answered(target, [audio], ("error",))
 
 
 async def floods(target: Target, rng: random.Random) -> Strike:
-    """Hundreds of commits and clears: each is answered."""
+    """Send hundreds of commits or clears. Each must be answered."""
     kind, answers = rng.choice((("commit", ("error", "input_audio_buffer.committed")), ("clear", _CLEARED)))
     settings = {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}}
     before = [text(settings)] if rng.random() < 0.5 else []
@@ -139,7 +139,7 @@ async def floods(target: Target, rng: random.Random) -> Strike:
 
 
 async def wrong_kinds(target: Target, rng: random.Random) -> Strike:
-    """Events as binary messages, frames that are wrong, and events cut into pieces that never end."""
+    """Send events as binary messages, wrong frames, and events cut into pieces that never end."""
     strike = Strike()
     clear = json.dumps({"type": "input_audio_buffer.clear"}).encode()
     for sent in (
@@ -158,14 +158,14 @@ async def wrong_kinds(target: Target, rng: random.Random) -> Strike:
 
 
 async def gone(target: Target, rng: random.Random) -> Strike:
-    """Clients that go away at any point, with audio and commits under way."""
+    """Go away at any point, with audio and commits under way."""
 
     async def one(_: int) -> str:
-        said = target.request(LIVE) + text(_update(rng)) + _append(say("hello").tobytes())
-        said += text({"type": "input_audio_buffer.commit"}) * 5
+        content = target.request(LIVE) + text(_update(rng)) + _append(say("hello").tobytes())
+        content += text({"type": "input_audio_buffer.commit"}) * 5
         connection = await target.connect()
         try:
-            await connection.send(said[: rng.randrange(len(said))])
+            await connection.send(content[: rng.randrange(len(content))])
             await connection.over(rng.random())
         finally:
             (connection.reset if rng.random() < 0.5 else connection.abort)()
@@ -175,7 +175,7 @@ async def gone(target: Target, rng: random.Random) -> Strike:
 
 
 async def resting(target: Target, rng: random.Random) -> Strike:
-    """As many connections without audio as the key may have, each with long settings."""
+    """Open as many connections as the key may have, without audio and with long settings."""
 
     async def one(_: int) -> str:
         update = {"session": {"audio": {"input": {"transcription": {"prompt": "a" * 60_000}}}}}
@@ -191,17 +191,17 @@ async def resting(target: Target, rng: random.Random) -> Strike:
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:
-    """Endless updates, mistakes or audio from a client that reads nothing: the service must stop reading it."""
+    """Send endless updates, mistakes or audio, and read nothing. The service must stop reading."""
     long = {"session": {"audio": {"input": {"transcription": {"prompt": "a" * 30_000}}}}}
-    said = rng.choice(
+    content = rng.choice(
         (text({"type": "session.update", **long}), text("{}") * 500, _append(say("nobody reads").tobytes()))
     )
     connection = await target.websocket(path=LIVE)
-    return await attack.unread(connection, said, 60_000_000, "events")
+    return await attack.unread(connection, content, 60_000_000, "events")
 
 
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:
-    """Guessed keys in every place where a key may be, also at the paths that would make keys: always refused."""
+    """Send guessed keys in every place where a key may be, also at the paths that make keys. All must be refused."""
 
     async def one(_: int) -> str:
         guess = rng.choice((target.hostile_key[:-1], "", "a" * 5000, "\x7f", target.hostile_key.upper()))
@@ -249,7 +249,7 @@ def _append(audio: bytes) -> bytes:
 async def _each_answered(
     target: Target, sent: Sequence[bytes], answers: Sequence[str], before: Sequence[bytes] = ()
 ) -> Strike:
-    """Send these, and wait for an answer to each of them. `before`: what is sent first, and has no such answers."""
+    """Send these, and wait for an answer to each. `before` is sent first, and gets other answers."""
     connection = await target.websocket(path=LIVE)
     enough = len(sent)
     ended = await connection.until_closed(b"".join([*before, *sent]), lambda ended: ended.number_of(*answers) >= enough)

@@ -1,4 +1,4 @@
-"""Attacks on sessions and keys of others, and by more sessions than are allowed."""
+"""Attacks on the sessions and keys of others, and by more sessions than are allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOP: Final = text({"type": "stop"})
 
 
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:
-    """Invalid keys in all places where a key may be sent: they must open neither pages nor websockets."""
+    """Send invalid keys in all places where a key may be. They must open neither pages nor websockets."""
     strike = Strike()
     for _ in range(20):
         guess = _guess(target.hostile_key, rng)
@@ -52,7 +52,7 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
 
 
 async def guessed_tokens(target: Target, rng: random.Random) -> Strike:
-    """Invalid tokens, and tokens of sessions of another key: both must be unknown."""
+    """Resume with invalid tokens, and with tokens of another key. Both must be unknown."""
     strike = Strike()
     for _ in range(10):
         token = rng.choice([*target.tokens, secrets.token_urlsafe(24), "", "a" * 50_000, "\ud800"])
@@ -68,7 +68,7 @@ async def guessed_tokens(target: Target, rng: random.Random) -> Strike:
 
 
 async def takeovers(target: Target, rng: random.Random) -> Strike:
-    """A session that several clients take over again and again: it must keep one client and lose no word."""
+    """Take a session over by several clients again and again. It must keep one client and lose no word."""
     words = "taken over again"
     connection, ready = await target.session()
     if ready["type"] != "ready":
@@ -104,7 +104,7 @@ async def takeovers(target: Target, rng: random.Random) -> Strike:
 
 
 async def disagreeing(target: Target, rng: random.Random) -> Strike:
-    """A client that resumes from another sample than `from_sample`: its session must go on."""
+    """Resume from another sample than `from_sample`. The session must go on."""
     connection, ready = await target.session()
     if ready["type"] != "ready":
         connection.abort()
@@ -133,7 +133,7 @@ async def disagreeing(target: Target, rng: random.Random) -> Strike:
 
 
 async def parked(target: Target, rng: random.Random) -> Strike:
-    """Sessions whose clients vanish and never return, up to the limit of the key: the service must end them."""
+    """Vanish from sessions, up to the limit of the key, and never return. The service must end them."""
 
     async def one(number: int) -> str:
         connection, event = await target.session(live=True)
@@ -145,7 +145,7 @@ async def parked(target: Target, rng: random.Random) -> Strike:
 
 
 async def waiting(target: Target, rng: random.Random) -> Strike:
-    """Websockets that start no session: they must be closed in time, and so must those beyond the limit."""
+    """Open websockets and start no session. They must be closed in time, and so must those beyond the limit."""
 
     async def one(number: int) -> str:
         connection = await target.websocket()
@@ -155,7 +155,7 @@ async def waiting(target: Target, rng: random.Random) -> Strike:
 
 
 async def too_many(target: Target, rng: random.Random) -> Strike:
-    """More sessions than a key may have, with many channels: refused before they use any resources."""
+    """Start more sessions than a key may have, with many channels. They must be refused before they use resources."""
     options: dict[str, Any] = {"channels": 8, "multichannel": True} if rng.random() < 0.5 else {}
 
     async def one(number: int) -> str:
@@ -166,7 +166,7 @@ async def too_many(target: Target, rng: random.Random) -> Strike:
 
 
 def _guess(key: str, rng: random.Random) -> str:
-    """An invalid key, similar to a valid one or not."""
+    """Return an invalid key, similar to a valid one or not."""
     letters = list(key)
     if rng.random() < 0.5:
         place = rng.randrange(len(letters))

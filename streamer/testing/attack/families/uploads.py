@@ -19,18 +19,18 @@ _HIDDEN: Final = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 async def wild_recordings(target: Target, rng: random.Random) -> Strike:
-    """Recordings with bytes changed, left out or doubled, and random bytes behind the beginning of a format."""
+    """Upload damaged recordings, and random bytes after the beginning of a format."""
     return await at_once(6, lambda _: posted(target, PATH, wild_recording(rng), rng))
 
 
 async def bombs(target: Target, rng: random.Random) -> Strike:
-    """Small files that are enormous once decoded, or say so, or say nothing of it."""
+    """Upload small files that are enormous once decoded, or claim to be."""
     bodies = recordings.bombs(rng)
     return await at_once(len(bodies), lambda number: posted(target, PATH, bodies[number], rng))
 
 
 async def forms(target: Target, rng: random.Random) -> Strike:
-    """Forms with bytes changed, too many fields, endless heads, and boundaries within boundaries."""
+    """Send forms with bytes changed, too many fields, endless heads, and boundaries within boundaries."""
     strike = Strike()
     wav = recording()
     whole = form(("format", b"json"), ("model", b"default"), ("file", wav), ("late", b"1" * rng.randrange(200)))
@@ -49,12 +49,12 @@ async def forms(target: Target, rng: random.Random) -> Strike:
 
 
 async def gone(target: Target, rng: random.Random) -> Strike:
-    """Clients that go away at any point, with a reset or silently."""
+    """Go away at any point, with a reset or silently."""
     return await recordings.gone(target, (f"{PATH}?stream=true", PATH), rng)
 
 
 async def hidden(target: Target, rng: random.Random) -> Strike:
-    """A request within the body of a recording that has two lengths: it must not be answered."""
+    """Hide a request in the body of a recording that has two lengths. It must not be answered."""
     strike = Strike()
     for lengths in (
         b"Content-Length: 6\r\nTransfer-Encoding: chunked",
@@ -67,22 +67,22 @@ async def hidden(target: Target, rng: random.Random) -> Strike:
         connection = await target.connect()
         try:
             await connection.send(head(target, PATH, lengths.decode()) + b"0\r\n\r\n" + _HIDDEN)
-            told = await connection.rest()
+            answer = await connection.rest()
         finally:
             connection.abort()
-        if len(re.findall(rb"HTTP/1\.1 \d{3} ", told)) > 1 or b"alive" in told:
-            raise PromiseBroken(f"a request within a recording with {lengths!r} was answered: {told[:300]!r}")
-        strike.add(f"HTTP {int(told.split(b' ', 2)[1])}" if told else "cut off")
+        if len(re.findall(rb"HTTP/1\.1 \d{3} ", answer)) > 1 or b"alive" in answer:
+            raise PromiseBroken(f"a request within a recording with {lengths!r} was answered: {answer[:300]!r}")
+        strike.add(f"HTTP {int(answer.split(b' ', 2)[1])}" if answer else "cut off")
     return strike
 
 
 async def flood(target: Target, rng: random.Random) -> Strike:
-    """Far more recordings at once than are taken; no more decoders run than there may be."""
+    """Upload far more recordings at once than the service accepts. It must not run more decoders than allowed."""
     return await recordings.flood(target, PATH, recording(), rng)
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:
-    """Events that the client does not read while it sends: the service stops reading, and cuts it off."""
+    """Send an endless recording, and read no event. The service must stop reading."""
     return await recordings.unread(target, f"{PATH}?stream=true&partial_words=true&encoding=pcm_s16le")
 
 

@@ -19,7 +19,7 @@ CUT_LIMIT_S: Final = 40.0
 
 
 async def unread_pings(target: Target, rng: random.Random) -> Strike:
-    """Endless pings from a client that reads no pongs, before or after `start`: the service must stop reading."""
+    """Send endless pings, before or after `start`, and read no pong. The service must stop reading."""
     connection = await target.websocket()
     try:
         if rng.random() < 0.5:
@@ -38,23 +38,23 @@ async def unread_pings(target: Target, rng: random.Random) -> Strike:
 
 
 async def read_pings(target: Target, rng: random.Random) -> Strike:
-    """Thousands of pings: each must get its pong."""
+    """Send thousands of pings. Each must get its pong."""
     number = rng.choice((1000, 5000, 20_000))
     connection = await target.websocket()
     try:
         sending = asyncio.create_task(connection.send(frame(PING, rng.randbytes(rng.randrange(126))) * number))
-        seen = await connection.pongs(number)
+        pongs = await connection.pongs(number)
         await asyncio.gather(sending, return_exceptions=True)
     finally:
         connection.abort()
     # A connection without a session is closed after some seconds, which may be before the last pong.
     strike = Strike()
-    strike.add("pongs" if seen == number else "closed meanwhile", number)
+    strike.add("pongs" if pongs == number else "closed before", number)
     return strike
 
 
 async def wild(target: Target, rng: random.Random) -> Strike:
-    """Random frames with everything that can be wrong with a frame, with or without `start` before them."""
+    """Send random frames with everything that can be wrong with a frame, with or without `start` before them."""
     strike = Strike()
     for _ in range(10):
         connection = await target.websocket()
@@ -68,7 +68,7 @@ async def wild(target: Target, rng: random.Random) -> Strike:
 
 
 async def many_fragments(target: Target, rng: random.Random) -> Strike:
-    """A message in thousands of fragments, some of them empty, with pings between: it must arrive as one message."""
+    """Send a message in thousands of fragments, some empty, with pings between. It must arrive as one message."""
     number = rng.choice((500, 5000, 20_000))
     words = "a word in pieces"
     audio = say(words).tobytes()
@@ -86,7 +86,7 @@ async def many_fragments(target: Target, rng: random.Random) -> Strike:
 
 
 async def endless_fragments(target: Target, rng: random.Random) -> Strike:
-    """A message that never ends: closed when it is larger than allowed, or when the session is idle."""
+    """Send a message that never ends. The service must close when it is too large, or when the session is idle."""
     connection = await target.websocket()
     sent = start() + frame(BINARY, b"", fin=False)
     sent += frame(CONTINUATION, bytes(rng.choice((0, 1, 4000))), fin=False) * rng.choice((1000, 20_000))
@@ -97,7 +97,7 @@ async def endless_fragments(target: Target, rng: random.Random) -> Strike:
 
 
 async def not_utf8(target: Target, rng: random.Random) -> Strike:
-    """Text that is not UTF-8, whole or cut inside a character: closed with 1007."""
+    """Send text that is not UTF-8, whole or cut inside a character. It must be closed with 1007."""
     strike = Strike()
     bad = (
         b"\xff",
@@ -110,8 +110,8 @@ async def not_utf8(target: Target, rng: random.Random) -> Strike:
     for _ in range(10):
         chosen = rng.choice(bad)
         connection = await target.websocket()
-        said = fragments(chosen, [1] * rng.randrange(3), TEXT) if rng.random() < 0.5 else frame(TEXT, chosen)
-        ended = await connection.until_closed((start() if rng.random() < 0.5 else b"") + said)
+        frames = fragments(chosen, [1] * rng.randrange(3), TEXT) if rng.random() < 0.5 else frame(TEXT, chosen)
+        ended = await connection.until_closed((start() if rng.random() < 0.5 else b"") + frames)
         if ended.code not in (None, 1007, 1013) and ended.error != "no_start":
             raise PromiseBroken(f"the text {chosen!r} was closed with {ended.code}")
         strike.add(judged(ended, chosen))
@@ -119,7 +119,7 @@ async def not_utf8(target: Target, rng: random.Random) -> Strike:
 
 
 async def too_large(target: Target, rng: random.Random) -> Strike:
-    """Messages with a real or claimed length above the limit: closed with 1009, without waiting for their content."""
+    """Send messages with a real or claimed length above the limit. They must be closed with 1009 at once."""
     strike = Strike()
     for _ in range(4):
         claimed = rng.choice(((1 << 20) + 1, 1 << 31, 1 << 40, (1 << 63) - 1))
@@ -133,7 +133,7 @@ async def too_large(target: Target, rng: random.Random) -> Strike:
 
 
 async def unread_results(target: Target, rng: random.Random) -> Strike:
-    """Endless audio from a client that reads no results: the service must stop reading it."""
+    """Send endless audio, and read no result. The service must stop reading."""
     connection, ready = await target.session(step_ms=160, partial_words=True)
     if ready["type"] != "ready":
         connection.abort()
@@ -143,7 +143,7 @@ async def unread_results(target: Target, rng: random.Random) -> Strike:
 
 
 async def nonsense_after_stop(target: Target, rng: random.Random) -> Strike:
-    """Nonsense after `stop`: the client must still get its finals."""
+    """Send nonsense after `stop`. The client must still get its finals."""
     words = "these are owed to me"
     connection, ready = await target.session()
     if ready["type"] != "ready":
