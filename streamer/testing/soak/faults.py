@@ -59,11 +59,11 @@ class FaultInjector:
         self._running: set[asyncio.Task[None]] = set()
 
     def counted(self) -> Counter[str]:
-        """The number of faults of each kind."""
+        """Return the number of faults of each kind."""
         return Counter(fault.kind for fault in self.log)
 
     def felt_between(self, began: float, over: float) -> list[dict[str, Any]]:
-        """The faults that may have affected a session that ran between these times."""
+        """Return the faults that may have affected a session that ran between these times."""
         return [
             asdict(fault)
             for fault in self.log
@@ -108,9 +108,9 @@ class FaultInjector:
             elif fault.kind == "model reloaded":
                 await _reload(triton, self._service.model)
             else:
-                held = triton.stubs if fault.kind == "model's process stopped" else [triton.pid]
+                pids = triton.stubs if fault.kind == "model's process stopped" else [triton.pid]
                 triton.paused = True
-                await self._stop(held, fault.seconds)
+                await self._stop(pids, fault.seconds)
         finally:
             triton.paused = False
             fault.over = self._now()
@@ -142,7 +142,7 @@ class FaultInjector:
 
 
 async def _reload(triton: TritonUnderTest, model: str) -> None:
-    """Load the model again, as an operator may do at any time. All sequences are lost. Of an ensemble, all steps."""
+    """Load the model, or all steps of an ensemble, again, as an operator may do at any time. All sequences are lost."""
     endpoint = triton.endpoint("grpc")
     if endpoint is None:
         return
@@ -156,8 +156,8 @@ async def _reload(triton: TritonUnderTest, model: str) -> None:
 
 
 async def _config(client: aio.InferenceServerClient, model: str) -> dict[str, Any]:
-    found = await client.get_model_config(model, as_json=True, client_timeout=RELOAD_LIMIT_S)
-    config: dict[str, Any] = found["config"]
+    answer = await client.get_model_config(model, as_json=True, client_timeout=RELOAD_LIMIT_S)
+    config: dict[str, Any] = answer["config"]
     return config
 
 

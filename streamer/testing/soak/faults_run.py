@@ -49,17 +49,17 @@ SPARE_DESCRIPTORS = 4
 class Settings:
     """The settings of a run."""
 
-    seed: int  # of everything that is random
+    seed: int  # the seed of all random choices
     folder: Path  # for logs and broken sessions
     minutes: float = 10.0  # the time in which sessions begin
     at_a_time: int = 80  # the mean number of simultaneous sessions
     tritons: int = 2  # the number of Tritons behind the service; 0: an embedded one
-    slots: int = 40  # of each model instance
+    slots: int = 40  # the slots of each model instance
     every: float = 6.0  # seconds between faults; 0: none
     formats: bool = True  # a share of the sessions speaks foreign formats, or uploads recordings
     recordings: bool = False  # send recordings to the shipped model instead of generated words to the exact one
     public: Path | None = None  # the folder of a public model, which gets recordings in the place of the shipped one
-    model: str = MODEL  # or asr_heads: the recogniser in steps
+    model: str = MODEL  # `asr_heads`: the recogniser in steps
     only: int | None = None  # the number of the only session to run, again and again
 
 
@@ -86,7 +86,7 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
 
 
 def _repository(settings: Settings, folder: Path) -> Path:
-    """The repository with the model of the test; `folder` is where one can be made."""
+    """Return the repository with the model of the test. `folder` is a place to make one."""
     if settings.public is not None:
         (folder / "models").mkdir()
         linked_model(settings.public, folder / "models" / MODEL)
@@ -112,7 +112,7 @@ class FaultsRun:
         """Do the run and fill the report."""
         if self._settings.recordings or self._settings.public:
             self._recorded = await undisturbed_sessions(self._service.url)
-        await self._session(0)  # opens what is opened only at the first use
+        await self._session(0)  # the first session opens files that later ones need too
         before = self._service.descriptors()
         async with self._faults_happen(), self._sampled():
             await self._crowd()
@@ -141,11 +141,11 @@ class FaultsRun:
     async def _crowd(self) -> None:
         """Run sessions in waves until the time is over."""
         seconds, at_a_time = self._settings.minutes * 60, self._settings.at_a_time
-        number, running, told = 1, set[asyncio.Task[None]](), time.monotonic()
+        number, running, told_at = 1, set[asyncio.Task[None]](), time.monotonic()
         began = time.monotonic()
         while (elapsed := time.monotonic() - began) < seconds and self._service.alive:
-            wanted = at_a_time * (0.8 + 0.5 * math.sin(2 * math.pi * elapsed / WINDOW_S))
-            while len(running) < wanted:
+            target = at_a_time * (0.8 + 0.5 * math.sin(2 * math.pi * elapsed / WINDOW_S))
+            while len(running) < target:
                 task = asyncio.create_task(
                     self._session(number if self._settings.only is None else self._settings.only)
                 )
@@ -155,8 +155,8 @@ class FaultsRun:
             for task in [task for task in running if task.done()]:
                 task.result()
             await asyncio.sleep(LOOK_S)
-            if time.monotonic() - told > TOLD_EVERY_S:
-                told = time.monotonic()
+            if time.monotonic() - told_at > TOLD_EVERY_S:
+                told_at = time.monotonic()
                 self._tell_progress(len(running))
         await asyncio.gather(*running)
         self.report.seconds = time.monotonic() - began
@@ -218,22 +218,22 @@ class FaultsRun:
             f"{faults} faults, {report.recoveries} recoveries, {report.broken} broken"
         )
 
-    def _model(self, made: SessionPlan) -> str:
+    def _model(self, plan: SessionPlan) -> str:
         if self._settings.public is not None:
             return f" --public-model {self._settings.public}"
-        return " --recordings" * (not made.exact) + f" --model {self._settings.model}" * (self._settings.model != MODEL)
+        return " --recordings" * (not plan.exact) + f" --model {self._settings.model}" * (self._settings.model != MODEL)
 
     def _write(self, record: SessionRecord, verdict: Verdict) -> None:
-        """Write everything that is known of a session with an error."""
-        made = record.plan
+        """Write the whole record of a session with an error."""
+        plan = record.plan
         faults = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
         content = {
-            "repeat": f"python scripts/service/soak.py faults --seed {made.seed} --only {made.number}"
-            + self._model(made),
+            "repeat": f"python scripts/service/soak.py faults --seed {plan.seed} --only {plan.number}"
+            + self._model(plan),
             "broken": verdict.broken,
-            "kind": made.kind,
-            "options": made.options,
-            "pace": made.pace,
+            "kind": plan.kind,
+            "options": plan.options,
+            "pace": plan.pace,
             "ended": record.ended,
             "close_code": record.close_code,
             "began": record.began,
@@ -242,9 +242,9 @@ class FaultsRun:
             "refusals": record.refusals,
             "connections": record.connections,
             "faults": faults,
-            "spoken": [[asdict(said) for said in speech.words] for speech in made.speeches],
-            "items": [repr(item)[:200] for item in made.items],
+            "spoken": [[asdict(word) for word in speech.words] for speech in plan.speeches],
+            "items": [repr(item)[:200] for item in plan.items],
             "events": [[round(at, 3), event] for at, event in record.events],
         }
-        path = self._settings.folder / f"session-{made.number}.json"
+        path = self._settings.folder / f"session-{plan.number}.json"
         path.write_text(json.dumps(content, indent=1) + "\n")

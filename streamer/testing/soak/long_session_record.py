@@ -1,4 +1,4 @@
-"""The record of one long session: what was said and when, what was recognised, and what it cost."""
+"""The record of one long session: its turns, the recognised words, and samples of memory and processor time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Turn:
 
     @property
     def exact(self) -> bool:
-        """Whether flushes separate it from the other turns, so that its words must always be the same."""
+        """Whether flushes separate the turn from the others, so that its words must always be the same."""
         return self.round % 2 == 0
 
 
@@ -43,7 +43,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Sample:
-    """The figures at a point of the session, when this much audio was recognised."""
+    """The figures of the processes when this much audio was recognised."""
 
     audio_ms: int
     at: float

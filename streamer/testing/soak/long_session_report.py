@@ -18,7 +18,7 @@ WRONG_POINTS = 5.0
 
 
 def failures(record: LongSessionRecord, recordings: Sequence[Recording]) -> Iterator[str]:
-    """A sentence for each bound that was exceeded."""
+    """Yield a sentence for each bound that was exceeded."""
     end = record.samples[-1].audio_ms
     settled = next(sample for sample in record.samples if sample.audio_ms >= end / 10)
     for name, before in settled.memory_mb.items():
@@ -31,21 +31,21 @@ def failures(record: LongSessionRecord, recordings: Sequence[Recording]) -> Iter
     early, late = _delay(record, first), _delay(record, last)
     if late > DELAY_RATIO * early + DELAY_S:
         yield f"results arrived {late:.2f} s after their audio at the end, {early:.2f} s before"
-    said = _said(record)
-    yield from _exactness(said)
-    free = [shift for turn, shift in _shifts(said) if turn.start_ms >= 0.9 * end and not turn.exact]
+    words_by_turn = _words_by_turn(record)
+    yield from _exactness(words_by_turn)
+    free = [shift for turn, shift in _shifts(words_by_turn) if turn.start_ms >= 0.9 * end and not turn.exact]
     if free and abs(median(free)) > DRIFT_MS:
         yield f"times drifted by {median(free):.0f} ms"
-    more = _more_wrong(said, recordings, end / 2)
+    more = _more_wrong(words_by_turn, recordings, end / 2)
     if more > WRONG_POINTS:
         yield f"{more:.1f} % more words were wrong in the second half"
 
 
 def report(record: LongSessionRecord) -> str:
-    """A table with a line for every tenth of the session, and a summary."""
+    """Return a table with a line for every tenth of the session, and a summary."""
     names = list(record.samples[0].memory_mb)
-    said = _said(record)
-    shifts = _shifts(said)
+    words_by_turn = _words_by_turn(record)
+    shifts = _shifts(words_by_turn)
     heads = ["minute", *(f"{name} MB" for name in names), "clock s/min", "CPU s/min", "delay s", "drift ms"]
     lines = [heads, ["---:"] * len(heads)]
     for tenth in range(10):
@@ -58,32 +58,30 @@ def report(record: LongSessionRecord) -> str:
         lines.append(
             [f"{part[-1].audio_ms / 60_000:.1f}", *memory, f"{clock:.1f}", cpu, f"{_delay(record, part):.2f}", drift]
         )
-    exact = [turn for turn in said if turn.exact]
-    lost = sum(1 for _ in _exactness(said))
+    exact = [turn for turn in words_by_turn if turn.exact]
+    lost = sum(1 for _ in _exactness(words_by_turn))
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return (
-        f"{table}\n\n{len(record.words)} words in {len(said)} turns; {len(exact)} of them separated by flushes, "
-        f"{lost} of these differ from the first."
-    )
+    totals = f"{len(record.words)} words in {len(words_by_turn)} turns"
+    return f"{table}\n\n{totals}; {len(exact)} of them separated by flushes, {lost} of these differ from the first."
 
 
-def _said(record: LongSessionRecord) -> dict[Turn, list[Word]]:
-    """The words of each turn, by the middle of the word."""
-    said: dict[Turn, list[Word]] = {turn: [] for turn in record.turns}
+def _words_by_turn(record: LongSessionRecord) -> dict[Turn, list[Word]]:
+    """Return the words of each turn. A word belongs to the turn in which its middle is."""
+    words_by_turn: dict[Turn, list[Word]] = {turn: [] for turn in record.turns}
     turns = iter(record.turns)
     turn = next(turns)
     for text, start, end in record.words:
         while (start + end) / 2 >= turn.end_ms and (following := next(turns, None)):
             turn = following
-        said[turn].append(Word(text, start - turn.start_ms, end - turn.start_ms))
-    return said
+        words_by_turn[turn].append(Word(text, start - turn.start_ms, end - turn.start_ms))
+    return words_by_turn
 
 
-def _shifts(said: Mapping[Turn, Sequence[Word]]) -> list[tuple[Turn, float]]:
-    """How much later each turn has its words than the first turn of its recording: the median of common words."""
-    found = []
-    firsts = {(turn.recording, turn.exact): words for turn, words in reversed(list(said.items()))}
-    for turn, words in said.items():
+def _shifts(words_by_turn: Mapping[Turn, Sequence[Word]]) -> list[tuple[Turn, float]]:
+    """Return how much later the words of each turn are than in the first turn of its recording: the median."""
+    shifts = []
+    firsts = {(turn.recording, turn.exact): words for turn, words in reversed(list(words_by_turn.items()))}
+    for turn, words in words_by_turn.items():
         first = firsts[turn.recording, turn.exact]
         same = difflib.SequenceMatcher(None, [w.text for w in first], [w.text for w in words], autojunk=False)
         moved = [
@@ -92,13 +90,13 @@ def _shifts(said: Mapping[Turn, Sequence[Word]]) -> list[tuple[Turn, float]]:
             for index in range(block.size)
         ]
         if moved:
-            found.append((turn, float(median(moved))))
-    return found
+            shifts.append((turn, float(median(moved))))
+    return shifts
 
 
-def _exactness(said: Mapping[Turn, Sequence[Word]]) -> Iterator[str]:
+def _exactness(words_by_turn: Mapping[Turn, Sequence[Word]]) -> Iterator[str]:
     firsts: dict[int, Sequence[Word]] = {}
-    for turn, words in said.items():
+    for turn, words in words_by_turn.items():
         if not turn.exact:
             continue
         first = firsts.setdefault(turn.recording, words)
@@ -112,14 +110,14 @@ def _exactness(said: Mapping[Turn, Sequence[Word]]) -> Iterator[str]:
             yield f"{where} has other times than in the first round"
 
 
-def _more_wrong(said: Mapping[Turn, Sequence[Word]], recordings: Sequence[Recording], middle: float) -> float:
-    """How many more words are wrong in the second half, in percent of the words. Compares the same recordings."""
+def _more_wrong(words_by_turn: Mapping[Turn, Sequence[Word]], recordings: Sequence[Recording], middle: float) -> float:
+    """Return how many more words are wrong in the second half, in percent. The same recordings are compared."""
     wrong: dict[tuple[int, bool], list[float]] = {}
-    for turn, words in said.items():
+    for turn, words in words_by_turn.items():
         matcher = difflib.SequenceMatcher(None, recordings[turn.recording].words, [word.text for word in words], False)
-        found = sum(block.size for block in matcher.get_matching_blocks())
+        right = sum(block.size for block in matcher.get_matching_blocks())
         wrong.setdefault((turn.recording, turn.start_ms >= middle), []).append(
-            100 * (1 - found / len(recordings[turn.recording].words))
+            100 * (1 - right / len(recordings[turn.recording].words))
         )
     both = [number for number, late in wrong if late and (number, False) in wrong]
     changes = [mean(wrong[number, True]) - mean(wrong[number, False]) for number in both]
@@ -127,7 +125,7 @@ def _more_wrong(said: Mapping[Turn, Sequence[Word]], recordings: Sequence[Record
 
 
 def _part(record: LongSessionRecord, first: int, last: int) -> list[Sample]:
-    """The samples between two tenths of the session."""
+    """Return the samples between two tenths of the session."""
     end = record.samples[-1].audio_ms
     return [
         sample for sample in record.samples if first * end / 10 <= sample.audio_ms <= last * end / 10

@@ -81,7 +81,7 @@ async def session(
 
 def _turns(recordings: Sequence[Recording], length_ms: int) -> Iterator[tuple[Turn, NDArray[np.int16]]]:
     rng = np.random.default_rng(1)
-    # Faint noise, the same in every pause, so that the audio before a cut does not depend on the length of the pause.
+    # Every pause has the same faint noise, so that the audio before a cut does not depend on the length of the pause.
     noise = rng.integers(-4, 5, PAUSES_MS[1] * PER_MS, dtype=np.int16)
     at, number = 0, 0
     while at < length_ms:

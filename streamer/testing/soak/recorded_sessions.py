@@ -1,7 +1,7 @@
 """Makes sessions that send recordings to the shipped model. Each must get the words that an undisturbed one got.
 
-This is a weaker test than that with the exact model, because many sessions say the same words and the model is slow.
-But it is the model that people use.
+This test is weaker than that with the exact model, because many sessions say the same words and the model is slow. But
+it uses the model that people use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RecordedSession:
 
 async def undisturbed_sessions(url: str) -> list[RecordedSession]:
     """Recognise each recording with each set of options, without faults."""
-    found = []
+    sessions = []
     for number, utterance in enumerate(read_manifest(shipped(DEFAULT))):
         audio = np.concatenate([utterance.samples(), silence(1500)])
         audio = audio[: len(audio) // PER_MS * PER_MS]
@@ -59,12 +59,12 @@ async def undisturbed_sessions(url: str) -> list[RecordedSession]:
                 raise UndisturbedError(f"{utterance.name} ended with {record.ended!r}: {record.error}")
             finals = [event for _, event in record.events if event["type"] == "final"]
             words = [SpokenWord(w["word"], w["start_ms"], w["end_ms"]) for final in finals for w in final["words"]]
-            found.append(replace(session, speech=replace(session.speech, words=tuple(words))))
-    return found
+            sessions.append(replace(session, speech=replace(session.speech, words=tuple(words))))
+    return sessions
 
 
 def draw_recorded_plan(seed: int, number: int, recorded: list[RecordedSession]) -> SessionPlan:
-    """The plan of the session with this number."""
+    """Draw the plan of the session with this number."""
     rng = random.Random(f"{seed} {number}")
     session = rng.choice(recorded)
     [kind] = rng.choices(list(KINDS), list(KINDS.values()))

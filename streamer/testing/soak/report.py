@@ -88,11 +88,11 @@ class SoakReport:
         self.gaps_ms += gaps
 
     def slopes(self) -> dict[str, tuple[float, int]]:
-        """The growth of memory in the second half, in MB per 1000 sessions, and these sessions, by kind of process."""
+        """Return the memory growth in the second half (MB per 1000 sessions) and the sessions, by kind of process."""
         return {name: slope(samples, self.seconds / 2) for name, samples in self._by_name().items()}
 
     def failures(self) -> Iterator[str]:
-        """A sentence for each failure."""
+        """Yield a sentence for each failure."""
         if self.broken:
             yield f"{counted(self.broken, 'session')} got wrong results"
         for name, amount in self.left.items():
@@ -104,7 +104,7 @@ class SoakReport:
         yield from self.complaints
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values, without the samples of memory."""
+        """Return the report as JSON values, without the samples of memory."""
         return {
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
@@ -129,12 +129,12 @@ class SoakReport:
         }
 
     def memory(self) -> str:
-        """The samples of memory as a table with tabs."""
+        """Return the samples of memory as a table with tabs."""
         rows = (f"{s.at:.1f}\t{s.sessions}\t{s.name}\t{s.pid}\t{s.memory_mb:.2f}" for s in self.samples)
         return "\n".join(["seconds\tsessions\tprocess\tpid\tMB", *rows]) + "\n"
 
     def table(self) -> str:
-        """The main figures as a Markdown table."""
+        """Return the main figures as a Markdown table."""
         p50, p95, most = (gap / 1000 for gap in self._gaps())
         words = self.lost, self.doubled, self.crossed, self.altered
         rows = {
@@ -157,23 +157,28 @@ class SoakReport:
                 for name, (growth, sessions) in self.slopes().items()
             ),
         }
-        return "\n".join(["| what | result |", "|---|---|", *(f"| {name} | {seen} |" for name, seen in rows.items())])
+        return "\n".join(
+            ["| what | result |", "|---|---|", *(f"| {name} | {figure} |" for name, figure in rows.items())]
+        )
 
     def _gaps(self) -> tuple[int, int, int]:
         ranked = sorted(self.gaps_ms) or [0]
         return ranked[len(ranked) // 2], ranked[int(0.95 * (len(ranked) - 1))], ranked[-1]
 
     def _by_name(self) -> dict[str, list[MemorySample]]:
-        found: dict[str, list[MemorySample]] = defaultdict(list)
+        samples_by_name: dict[str, list[MemorySample]] = defaultdict(list)
         for sample in self.samples:
-            found[sample.name].append(sample)
-        return found
+            samples_by_name[sample.name].append(sample)
+        return samples_by_name
 
 
 def slope(samples: Sequence[MemorySample], since: float) -> tuple[float, int]:
-    """The growth in MB per 1000 sessions of processes of one kind: each has its own level, and all have one slope."""
+    """Return the growth of processes of one kind in MB per 1000 sessions, and the sessions.
+
+    Each process has a level of its own, and all have the same slope.
+    """
     above = below = 0.0
-    seen = 0
+    covered = 0
     lives: dict[int, list[MemorySample]] = defaultdict(list)
     for sample in samples:
         lives[sample.pid].append(sample)
@@ -185,12 +190,12 @@ def slope(samples: Sequence[MemorySample], since: float) -> tuple[float, int]:
         memory = np.array([sample.memory_mb for sample in least])
         above += float(((sessions - sessions.mean()) * (memory - memory.mean())).sum())
         below += float(((sessions - sessions.mean()) ** 2).sum())
-        seen += int(sessions[-1] - sessions[0])
-    return (1000 * above / below if below else 0.0), seen
+        covered += int(sessions[-1] - sessions[0])
+    return (1000 * above / below if below else 0.0), covered
 
 
 def _least(samples: Sequence[MemorySample]) -> list[MemorySample]:
-    """The least memory in each complete window, because the memory of running sessions comes and goes."""
+    """Return the least memory in each complete window, because the memory of running sessions comes and goes."""
     if not samples:
         return []
     begin, end = samples[0].at, samples[-1].at

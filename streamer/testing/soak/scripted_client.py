@@ -72,14 +72,14 @@ class ScriptedClient:
         self._skip = 0  # bytes of the next item that the service has already
         self._paced_since: float | None = None
         self._token = ""
-        self._seen = 0
+        self._newest = 0
         self._messages: dict[int, Event] = {}
         self._older: _Connection | None = None
         self._listening = asyncio.Event()
         self._listening.set()
 
     async def run(self) -> SessionRecord:
-        """Carry out the plan."""
+        """Carry out the plan, and return the record."""
         self.record.began = self._now()
         try:
             await asyncio.wait_for(self._run(), PATIENCE_S)
@@ -153,7 +153,7 @@ class ScriptedClient:
         except (OSError, InvalidHandshake, asyncio.TimeoutError) as error:
             record.connections.append((self._now(), f"not made: {error!r}"))
             return None
-        after = max(1, self._seen - self._rng.choice((0, 0, 0, 1, 4)))
+        after = max(1, self._newest - self._rng.choice((0, 0, 0, 1, 4)))
         connection = _Connection(websocket, after if resuming else 0)
         start: dict[str, Any] = {"type": "start", **self._plan.options}
         if resuming:
@@ -235,19 +235,19 @@ class ScriptedClient:
         if number != connection.last + 1:
             self.record.wrong.append(f"message {number} came after message {connection.last}")
         connection.last = number
-        known = self._messages.get(number)
-        if known is None:
+        earlier = self._messages.get(number)
+        if earlier is None:
             self._messages[number] = event
             self.record.events.append((self._now(), event))
-        elif known != event:
+        elif earlier != event:
             self.record.wrong.append(f"message {number} has changed since it was first received")
-        self._seen = max(self._seen, number)
+        self._newest = max(self._newest, number)
         if event["type"] == "error" and event["fatal"]:
             self.record.error = event
 
     @property
     def _complete(self) -> bool:
-        last = self._messages.get(self._seen, {"type": ""})
+        last = self._messages.get(self._newest, {"type": ""})
         return last["type"] == "done" or bool(self.record.error)
 
     def _note_end(self, connection: _Connection) -> None:

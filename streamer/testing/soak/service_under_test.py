@@ -76,12 +76,12 @@ class TritonUnderTest:
     def endpoint(self, kind: str) -> Endpoint | None:
         """Return its address for grpc, http or metrics (a loopback port or a socket); None if it does not run."""
         pid = self.pid
-        found = [] if pid is None else _options(pid, f"--{kind}-address=") + _options(pid, f"--{kind}-port=")
-        return Endpoint(found[0], int(found[1])) if len(found) == 2 else None
+        parts = [] if pid is None else _options(pid, f"--{kind}-address=") + _options(pid, f"--{kind}-port=")
+        return Endpoint(parts[0], int(parts[1])) if len(parts) == 2 else None
 
 
 class ServiceUnderTest:
-    """A context manager: entered when the service is ready. At the end it notes everything that is left in `left`."""
+    """A context manager that runs the service. At the end, `left` gets a sentence for each thing that is left."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ServiceUnderTest:
         self.url = ""
         self.tritons: list[TritonUnderTest] = []
         self.left: list[str] = []  # a sentence for each thing that was still there at the end
-        self.restarts = 0  # of external Tritons
+        self.restarts = 0  # how often external Tritons were restarted
         self.log = logs / "service.log"
         self._repository, self._logs, self._slots, self._rng = repository, logs, slots, rng
         self._number = tritons
@@ -158,28 +158,28 @@ class ServiceUnderTest:
         self.left += [f"shared memory {name} still exists" for name in _shared(prefixes)]
 
     def processes(self) -> dict[tuple[str, int], float]:
-        """The memory of each process, by its kind and id."""
-        found = {}
+        """Return the memory of each process, by its kind and id."""
+        memory = {}
         watched = [("bridge", self.bridge)]
         for triton in self.tritons:
             watched += [] if (pid := triton.pid) is None else [("Triton", pid)]
             watched += [("model", pid) for pid in triton.stubs]
         for name, pid in watched:
             with suppress(OSError):  # it has just ended
-                found[name, pid] = memory_mb(pid)
-        return found
+                memory[name, pid] = memory_mb(pid)
+        return memory
 
     def descriptors(self) -> int:
-        """The number of files and sockets that the service has open."""
+        """Return the number of files and sockets that the service has open."""
         return len(list(Path(f"/proc/{self.bridge}/fd").iterdir()))
 
     async def metrics(self) -> Metrics:
-        """The metrics of the service, by name and labels."""
+        """Return the metrics of the service, by name and labels."""
         page = "http" + self.url.removeprefix("ws").rpartition("/v1/")[0] + "/metrics"
         return await asyncio.to_thread(_metrics, page)
 
     async def owed(self) -> dict[str, float]:
-        """The amounts of resources that belong to sessions. All must be 0 when no session runs."""
+        """Return the amounts of resources that belong to sessions. All must be 0 when no session runs."""
         left = dict.fromkeys(("slots", *OWED), float("inf"))
         with suppress(OSError):  # a Triton may be restarting
             left["slots"] = await self.slots_live()
@@ -191,18 +191,18 @@ class ServiceUnderTest:
         return left
 
     async def slots_live(self) -> float:
-        """The number of slots that streams hold in the models."""
+        """Return the number of slots that streams hold in the models."""
         live = 0.0
         for triton in self.tritons:
             endpoint = triton.endpoint("metrics")
             if endpoint is None:
                 return float("inf")
-            found = _figures(await asyncio.to_thread(_asked, endpoint, "/metrics"))
-            live += sum(value for name, value in found.items() if name.startswith("streamer_slots_live{"))
+            figures = _figures(await asyncio.to_thread(_get, endpoint, "/metrics"))
+            live += sum(value for name, value in figures.items() if name.startswith("streamer_slots_live{"))
         return live
 
     def complaints(self) -> Iterator[str]:
-        """The errors in the log of the service."""
+        """Yield the errors in the log of the service."""
         for line in self.log.read_text(errors="replace").splitlines():
             if re.search(r"Z error |Traceback|never retrieved|never awaited", line):
                 yield f"the service's log: {line[:300]}"
@@ -293,7 +293,7 @@ def _ready(triton: TritonUnderTest, model: str) -> bool:
     if endpoint is None:
         return False
     try:
-        _asked(endpoint, f"/v2/models/{model}/ready", 3.0)
+        _get(endpoint, f"/v2/models/{model}/ready", 3.0)
     except OSError:
         return False
     return True
@@ -304,8 +304,8 @@ def _metrics(page: str) -> Metrics:
         return _figures(answer.read().decode())
 
 
-def _asked(endpoint: Endpoint, path: str, limit_s: float = ASK_LIMIT_S) -> str:
-    """What a Triton answers to a GET; OSError."""
+def _get(endpoint: Endpoint, path: str, limit_s: float = ASK_LIMIT_S) -> str:
+    """Return the answer of a Triton to a GET. Raises OSError."""
     with endpoint.connected(limit_s) as connected:
         connection = HTTPConnection("localhost")
         connection.sock = connected
@@ -321,18 +321,18 @@ def _asked(endpoint: Endpoint, path: str, limit_s: float = ASK_LIMIT_S) -> str:
 
 
 def _figures(exposition: str) -> Metrics:
-    found = {}
+    figures = {}
     for line in exposition.splitlines():
         if line and not line.startswith("#"):
             name, _, value = line.rpartition(" ")
-            found[name] = float(value)
-    return found
+            figures[name] = float(value)
+    return figures
 
 
 def failures_inside(metrics: Metrics) -> Metrics:
-    """The unexpected failures in the service, by part; empty if there were none."""
-    found = {re.match(r'streamer_unexpected_failures_total{part="(\w+)"}', name): n for name, n in metrics.items()}
-    return {match[1]: number for match, number in found.items() if match and number}
+    """Return the unexpected failures in the service, by part; empty if there were none."""
+    failures = {re.match(r'streamer_unexpected_failures_total{part="(\w+)"}', name): n for name, n in metrics.items()}
+    return {match[1]: number for match, number in failures.items() if match and number}
 
 
 def send_signal(pid: int | None, number: signal.Signals) -> bool:

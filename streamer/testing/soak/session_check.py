@@ -14,7 +14,7 @@ from streamer.text.joining import joined
 
 # The ends after which no word may be missing.
 WHOLE = ("done", "idle", "odd_bytes", "shutting_down")
-# The ends of a session whose recogniser failed for too long. A client that was away meanwhile finds no session.
+# The ends of a session whose recogniser failed for too long. A client that was away then finds no session.
 OF_FAULTS = ("failed", "unknown_token")
 # Audio that waits because of a failure does not count against a client that is too fast.
 FORGIVEN = "too_fast"
@@ -50,19 +50,19 @@ def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
     verdict.broken += _end(record, events, disturbed)
     verdict.broken += _numbers(events)
     channels: Sequence[int | None] = range(len(plan.speeches)) if plan.options.get("multichannel") else (None,)
-    for channel, spoken in zip(channels, plan.speeches, strict=True):
+    for channel, speech in zip(channels, plan.speeches, strict=True):
         own = [event for event in events if event.get("channel") == channel]
         finals = [event for event in own if event["type"] == "final"]
-        told = [word["word"] for final in finals for word in final["words"]]
+        recognised = [word["word"] for final in finals for word in final["words"]]
         sent_ms = record.sent / plan.bytes_per_ms
         owed_ms = sent_ms if record.ended in WHOLE else 0.0
-        count(told, spoken.words, owed_ms, verdict, exact=plan.exact)
+        count(recognised, speech.words, owed_ms, verdict, exact=plan.exact)
         verdict.broken += _segments(own)
         verdict.broken += _times(own, sent_ms)
-        verdict.broken += word_times(finals, [said for said in spoken.words if said.end_ms <= sent_ms], plan.late_ms)
+        verdict.broken += word_times(finals, [word for word in speech.words if word.end_ms <= sent_ms], plan.late_ms)
         verdict.broken += _promises(own)
         if plan.exact:
-            verdict.broken += _partials(own, [said.text for said in spoken.words])
+            verdict.broken += _partials(own, [word.text for word in speech.words])
         verdict.broken += _speech(own)
     verdict.broken += _answers(record, events)
     if not disturbed and any(event["type"] == "recovered" for event in events):
@@ -70,31 +70,39 @@ def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
     return verdict
 
 
-def count(told: Sequence[str], spoken: Sequence[SpokenWord], owed_ms: float, verdict: Verdict, *, exact: bool) -> None:
+def count(
+    recognised: Sequence[str], spoken: Sequence[SpokenWord], owed_ms: float, verdict: Verdict, *, exact: bool
+) -> None:
     """Compare the words with those that were spoken. Words that end after `owed_ms` may be missing at the end."""
-    verdict.words += len(told)
-    texts = [said.text for said in spoken]
-    if told and len(told) <= len(texts) and spoken[len(told) - 1].end_ms > owed_ms > 0:
+    verdict.words += len(recognised)
+    texts = [word.text for word in spoken]
+    if recognised and len(recognised) <= len(texts) and spoken[len(recognised) - 1].end_ms > owed_ms > 0:
         # The audio ended inside this word.
-        told = [*told[:-1], texts[len(told) - 1]] if texts[len(told) - 1].startswith(told[-1]) else told
-    seen, own = Counter(told), Counter(texts)
-    for text, times in seen.items():
+        whole = texts[len(recognised) - 1]
+        if whole.startswith(recognised[-1]):
+            recognised = [*recognised[:-1], whole]
+    counts, own = Counter(recognised), Counter(texts)
+    for text, times in counts.items():
         if text in own:
             verdict.doubled += max(0, times - own[text])
         elif exact and origin(text) is not None:
             verdict.crossed += times
         else:
             verdict.altered += times
-    right = list(told) == texts[: len(told)]
+    right = list(recognised) == texts[: len(recognised)]
     # If a word arrived, all words before it must have arrived too.
-    last = len(told) - 1 if right else max((number for number, text in enumerate(texts) if text in seen), default=-1)
-    due = Counter(said.text for number, said in enumerate(spoken) if number <= last or said.end_ms <= owed_ms)
-    missing = due - seen
+    last = (
+        len(recognised) - 1
+        if right
+        else max((number for number, text in enumerate(texts) if text in counts), default=-1)
+    )
+    due = Counter(word.text for number, word in enumerate(spoken) if number <= last or word.end_ms <= owed_ms)
+    missing = due - counts
     verdict.lost += missing.total()
     if missing:
         verdict.broken.append(f"words are missing: {' '.join(missing)}")
     if not right:
-        verdict.broken.append(f"the words are not those that were spoken: {' '.join(told)}")
+        verdict.broken.append(f"the words are not those that were spoken: {' '.join(recognised)}")
 
 
 def _end(record: SessionRecord, events: Sequence[Event], disturbed: bool) -> Iterator[str]:
@@ -104,10 +112,10 @@ def _end(record: SessionRecord, events: Sequence[Event], disturbed: bool) -> Ite
     if record.ended not in ends:
         yield f"it ended with {record.ended!r} instead of {' or '.join(sorted(ends))}: {record.error}"
     if record.error and record.ended == record.error.get("code"):
-        wanted = CLOSES.get(record.ended, BAD_MESSAGE)
+        expected = CLOSES.get(record.ended, BAD_MESSAGE)
         # A close may be lost if data is still on its way to the service.
-        if record.close_code not in (wanted, None):
-            yield f"{record.ended} was closed with code {record.close_code}, not {wanted}"
+        if record.close_code not in (expected, None):
+            yield f"{record.ended} was closed with code {record.close_code}, not {expected}"
     if record.ended == "done":
         if record.close_code not in (1000, None):
             yield f"done was closed with code {record.close_code}"
@@ -161,7 +169,7 @@ def _segments(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
-    """Times never go back, and none is after the end of the audio that was sent."""
+    """Check that times never go back, and that none is after the end of the audio that was sent."""
     last_ms = heard_ms = cut_ms = 0
     for event in events:
         if event["type"] == "final":
@@ -189,16 +197,17 @@ def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
 def word_times(
     finals: Iterable[Mapping[str, Any]], spoken: Sequence[SpokenWord], late_ms: tuple[int, int]
 ) -> Iterator[str]:
-    """Each word has the times at which it was said, whichever sequence recognised it."""
-    told = [word for final in finals for word in final["words"]]
-    for word, said in zip(told, spoken, strict=False):  # as far as both go; missing words are reported by `count`
-        late = word["start_ms"] - said.start_ms, word["end_ms"] - said.end_ms
-        if word["word"] == said.text and not all(late_ms[0] <= each <= late_ms[1] for each in late):
-            yield f"{said.text} was said from {said.start_ms} to {said.end_ms} ms, but its times are {late} ms later"
+    """Check that each word has the times at which it was said, whichever sequence recognised it."""
+    recognised = [word for final in finals for word in final["words"]]
+    for word, spoken_word in zip(recognised, spoken, strict=False):  # `count` reports missing words
+        late = word["start_ms"] - spoken_word.start_ms, word["end_ms"] - spoken_word.end_ms
+        if word["word"] == spoken_word.text and not all(late_ms[0] <= each <= late_ms[1] for each in late):
+            times = f"{spoken_word.start_ms} to {spoken_word.end_ms} ms"
+            yield f"{spoken_word.text} was said from {times}, but its times are {late} ms later"
 
 
 def _promises(events: Iterable[Event]) -> Iterator[str]:
-    """Stable text never changes and never becomes shorter."""
+    """Check that stable text never changes and never becomes shorter."""
     promised: dict[int, str] = {}
     for event in events:
         if event["type"] not in ("partial", "final"):
@@ -215,7 +224,7 @@ def _promises(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _partials(events: Iterable[Event], spoken: Sequence[str]) -> Iterator[str]:
-    """A partial is the beginning of the words that are not final yet. It has no letters of other sessions."""
+    """Check that a partial is the beginning of the words that are not final yet."""
     done = 0
     for event in events:
         if event["type"] == "final":
@@ -234,12 +243,12 @@ def _speech(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _answers(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
-    """Each flush is answered once, at the position where it was sent. Acknowledgements never go back."""
+    """Check that each flush is answered once, where it was sent, and that acknowledgements never go back."""
     plan = record.plan
     flushed = [event["audio_ms"] for event in events if event["type"] == "flushed"]
-    asked = [offset // plan.bytes_per_ms for offset in plan.flush_offsets]
-    if flushed != asked[: len(flushed)] or (record.ended in ("done", "odd_bytes") and flushed != asked):
-        yield f"flushes at {asked} ms were answered at {flushed}"
+    expected = [offset // plan.bytes_per_ms for offset in plan.flush_offsets]
+    if flushed != expected[: len(flushed)] or (record.ended in ("done", "odd_bytes") and flushed != expected):
+        yield f"flushes at {expected} ms were answered at {flushed}"
     heard = [event["audio_ms"] for event in events if event["type"] in ("heard", "flushed", "done")]
     if heard != sorted(heard):
         yield f"audio was acknowledged as {heard}"

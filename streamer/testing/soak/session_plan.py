@@ -1,4 +1,4 @@
-"""Makes the plan of a session from a seed and a number: what it says, how, and what happens to its client."""
+"""Makes the plan of a session from a seed and a number: its speech, its options, and the actions of its client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamer.wire.options import with_second_pass
 SHORT_IDLE_S = 6.0  # the setting of the service: a silent client is closed after this time
 SHORT_START_S = 3.0
 SHORT_RESUME_S = 10.0
-MOST_VOICES = 2  # for each session; the first voice of a session is its number times this
+MOST_VOICES = 2  # in one session; the first voice of a session is its number times this
 LARGEST = 1 << 20
 EXACT_LATE_MS = (-2, 84)
 TOO_MUCH_S = 60  # live audio sent at once
@@ -53,9 +53,9 @@ class Raw:
 
 @dataclass(frozen=True)
 class Action:
-    """Something that is done once, even if the items around it are sent again."""
+    """An action that is done once, even if the items around it are sent again."""
 
-    what: str  # sleep, cut, second, vanish, leave, deaf
+    what: str  # sleep, stop_reading, cut, takeover, vanish, leave
     seconds: float = 0.0
 
 
@@ -111,9 +111,8 @@ class SessionPlan:
     speeches: tuple[Speech, ...]  # one, or with `multichannel` one for each channel
     audio: bytes
     items: tuple[Item, ...]
-    ends: frozenset[
-        str
-    ]  # the possible ends without a fault: "done", the code of an error, or the code of a close without an error
+    # The possible ends without a fault: "done", the code of an error, or the code of a close without an error.
+    ends: frozenset[str]
     pace: float | None = None  # how many times as fast as spoken; None: as fast as possible
     eager: bool = False  # audio is sent before the session is ready
     # How much the times of words may differ from the real ones. The exact model emits a letter a frame late, and its
@@ -139,17 +138,17 @@ class SessionPlan:
     @property
     def flush_offsets(self) -> tuple[int, ...]:
         """The bytes of audio before each flush."""
-        found, offset = [], 0
+        offsets, offset = [], 0
         for item in self.items:
             if isinstance(item, Audio):
                 offset = item.end
             elif isinstance(item, Text) and item.flush is not None:
-                found.append(offset)
-        return tuple(found)
+                offsets.append(offset)
+        return tuple(offsets)
 
 
 def draw_plan(seed: int, number: int) -> SessionPlan:
-    """The plan of the session with this number."""
+    """Draw the plan of the session with this number."""
     rng = random.Random(f"{seed} {number}")
     [kind] = rng.choices(list(KINDS), list(KINDS.values()))
     options = _options(rng)
@@ -160,13 +159,13 @@ def draw_plan(seed: int, number: int) -> SessionPlan:
     pace = None if kind in ("too_fast", "unread") else rng.choice([None, None, None, *paces])
     if pace == 1 and rng.random() < 0.7:
         options["live"] = True
-    made = SessionPlan(seed, number, kind, options, speeches, audio, (), frozenset(), pace, rng.random() < 0.3)
-    items, ends = _script(made, rng)
-    return SessionPlan(seed, number, kind, options, speeches, audio, tuple(items), frozenset(ends), pace, made.eager)
+    plan = SessionPlan(seed, number, kind, options, speeches, audio, (), frozenset(), pace, rng.random() < 0.3)
+    items, ends = _script(plan, rng)
+    return SessionPlan(seed, number, kind, options, speeches, audio, tuple(items), frozenset(ends), pace, plan.eager)
 
 
 def encoded(speeches: Sequence[Speech], options: dict[str, Any]) -> bytes:
-    """The interleaved channels, each as long as the longest; without `multichannel` all have the same audio."""
+    """Return the interleaved channels, as long as the longest. Without `multichannel` all have the same audio."""
     longest = max(len(each.audio) for each in speeches)
     rows = [np.pad(each.audio, (0, longest - len(each.audio))) for each in speeches]
     rows *= int(options.get("channels", 1)) // len(rows)
@@ -218,24 +217,24 @@ def _speeches(number: int, kind: str, rng: random.Random, options: dict[str, Any
     return tuple(draw_speech((first + voice) % VOICES, words, rng, pauses) for voice in range(voices))
 
 
-def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]]:
-    """The items in order, and the possible ends of the session."""
-    kind, audio = made.kind, made.audio
+def _script(plan: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]]:
+    """Return the items in order, and the possible ends of the session."""
+    kind, audio = plan.kind, plan.audio
     if kind == "no_start":
         return [Action("sleep", SHORT_START_S + 30)], {"no_start"}
     if kind == "refused":
         code, wrong = rng.choice(_REFUSED)
-        made.options.update(wrong)
+        plan.options.update(wrong)
         return [Audio(0, len(audio)), STOP], {code}
-    items = list(draw_sent(made, rng))
+    items = list(draw_sent(plan, rng))
     if kind == "half_sample":
         # The last sample is incomplete, so the session must end with an error.
         last = next(index for index in reversed(range(len(items))) if isinstance(items[index], Audio))
         items[last] = Audio(items[last].begin, items[last].end - 1)  # type: ignore[union-attr]
         return [*items, STOP], {"odd_bytes"}
     if kind == "too_fast":
-        made.options["live"] = True
-        frames = TOO_MUCH_S * 1000 * made.bytes_per_ms // LARGEST + 1
+        plan.options["live"] = True
+        frames = TOO_MUCH_S * 1000 * plan.bytes_per_ms // LARGEST + 1
         return [*items, *(Raw(bytes(LARGEST)) for _ in range(frames)), STOP], {"too_fast"}
     items += [STOP]
     if kind in ("cut", "takeover"):
@@ -257,7 +256,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
         index = rng.randint(1, len(items) - 1)
         return [*items[:index], Action("sleep", SHORT_IDLE_S + 60)], {"idle"}
     elif kind == "unread":
-        # Until the service closes, unless all its messages fit into the buffers.
+        # The client waits until the service closes, unless all messages fit into the buffers.
         return [Action("stop_reading", 30.0), *items], {"done", "4008", "lost"}
     elif kind == "slow":
         for _ in range(2):
@@ -271,23 +270,23 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
     return items, {"done"}
 
 
-def draw_sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
-    """The audio in frames of random size, with flushes between words."""
-    if made.kind == "tiny":
+def draw_sent(plan: SessionPlan, rng: random.Random) -> Iterator[Item]:
+    """Yield the audio in frames of random size, with flushes between words."""
+    if plan.kind == "tiny":
         sizes: Sequence[int] = (1, 2, 3, 101, 640, 1999)
-    elif made.pace is not None:
+    elif plan.pace is not None:
         sizes = (640, 3200, 6401, 10_240)
     else:
         sizes = rng.choice(((3200, 6400), (321, 10_240, 32_001), (200_000,), (LARGEST,)))
     flushes: list[int] = []
     if rng.random() < 0.3:
         # With several channels a flush would fall into words of the others, except at the end.
-        gaps = made.speeches[0].gaps if len(made.speeches) == 1 else (len(made.audio) // made.frame_bytes,)
+        gaps = plan.speeches[0].gaps if len(plan.speeches) == 1 else (len(plan.audio) // plan.frame_bytes,)
         flushes = sorted(rng.sample(gaps, min(len(gaps), rng.randint(1, 3))))
-        flushes += flushes[-1:] * rng.choice((0, 0, 1, 20 if not made.options.get("live") else 3))
+        flushes += flushes[-1:] * rng.choice((0, 0, 1, 20 if not plan.options.get("live") else 3))
     number, offset = 0, 0
     for gap in [*flushes, None]:
-        until = len(made.audio) if gap is None else gap * made.frame_bytes
+        until = len(plan.audio) if gap is None else gap * plan.frame_bytes
         while offset < until:
             end = min(offset + rng.choice(sizes), until)
             yield Audio(offset, end)

@@ -1,6 +1,7 @@
 """Makes the speech of sessions. Every word shows which voice says it and at which position.
 
-The exact model recognises these words exactly. So the words show whether one is lost, doubled or of another session.
+The exact model recognises these words exactly. So lost words, doubled words and words of other sessions can be
+recognised.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class SpokenWord:
 
 @dataclass(frozen=True)
 class Speech:
-    """The audio of one voice, its words, and the positions between words in samples, where a flush splits no word."""
+    """The audio of one voice, its words, and the positions between words (in samples), where a flush splits no word."""
 
     voice: int
     audio: NDArray[np.int16]
@@ -47,12 +48,12 @@ class Speech:
 
 
 def word(voice: int, index: int) -> str:
-    """The word that this voice says at this index."""
+    """Return the word that this voice says at this index."""
     return _letters(voice * _STRIDE % VOICES, VOICE_LETTERS) + _letters(index % MOST_WORDS, INDEX_LETTERS)
 
 
 def origin(text: str) -> tuple[int, int] | None:
-    """The voice and the index of a word; None if no voice says it."""
+    """Return the voice and the index of a word; None if no voice says it."""
     if len(text) != VOICE_LETTERS + INDEX_LETTERS or not set(text) <= set(ascii_lowercase):
         return None
     number = _number(text[:VOICE_LETTERS])
@@ -60,25 +61,25 @@ def origin(text: str) -> tuple[int, int] | None:
 
 
 def draw_speech(voice: int, words: int, rng: random.Random, pauses_ms: Sequence[int] = PAUSES_MS) -> Speech:
-    """Speech with this many words and random pauses between them."""
+    """Make speech with this many words and random pauses between them."""
     parts = [silence(rng.choice((0, 37, 900)))]
     for index in range(words):
         parts += [say(word(voice, index)), silence(rng.choice(pauses_ms))]
     ends = list(accumulate(len(part) for part in parts))
-    said = []
+    spoken_words = []
     for index in range(words):
         start, end = ends[2 * index], ends[2 * index + 1]
-        # After its letters follow the silence of the last one and the space.
-        said.append(SpokenWord(word(voice, index), start // PER_MS, (end - 4 * FRAME) // PER_MS))
-    return Speech(voice, np.concatenate(parts), tuple(said), tuple(ends[1 : 2 * words : 2]))
+        # The silence after the last letter and the space do not belong to the word.
+        spoken_words.append(SpokenWord(word(voice, index), start // PER_MS, (end - 4 * FRAME) // PER_MS))
+    return Speech(voice, np.concatenate(parts), tuple(spoken_words), tuple(ends[1 : 2 * words : 2]))
 
 
 def _letters(number: int, count: int) -> str:
-    found = ""
+    letters = ""
     for _ in range(count):
         number, rest = divmod(number, BASE)
-        found = ascii_lowercase[rest] + found
-    return found
+        letters = ascii_lowercase[rest] + letters
+    return letters
 
 
 def _number(letters: str) -> int:

@@ -21,7 +21,7 @@ _ROUNDING_S = 0.002
 
 
 class DeepgramSession(ForeignSession):
-    """The finals must cover the audio without a gap, and each `Finalize` must be answered."""
+    """A session in which finals must cover the audio without a gap, and each `Finalize` must get an answer."""
 
     async def converse(self) -> str:
         """Speak, finalize between words, and close the stream."""
@@ -60,7 +60,7 @@ class DeepgramSession(ForeignSession):
         return finalized
 
     async def _listen(self, websocket: ClientConnection) -> tuple[int, float]:
-        """Take messages to the end: how many `Finalize` were answered, and how many seconds the finals cover."""
+        """Read messages to the end. Returns how many `Finalize` were answered, and the seconds that finals cover."""
         answers, covered_s = 0, 0.0
         try:
             while True:

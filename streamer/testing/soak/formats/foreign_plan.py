@@ -1,4 +1,4 @@
-"""Makes the plan of a session in a foreign format: what it says, and which of the format's ways it takes."""
+"""Makes the plan of a session in a foreign format: its speech, and the options of the format."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
 
 
 def draw_format(seed: int, number: int) -> str:
-    """The format of the session with this number."""
+    """Draw the format of the session with this number."""
     [name] = random.Random(f"{seed} {number} format").choices(list(FORMATS), list(FORMATS.values()))
     return name
 
 
 def draw_foreign_plan(seed: int, number: int, format: str) -> SessionPlan:
-    """The plan of the session with this number in this format. Its kind is the format."""
+    """Draw the plan of the session with this number in this format. Its kind is the format."""
     rng = random.Random(f"{seed} {number} {format}")
     options: dict[str, Any] = {"ways": rng.choice(_CHOICES[format])}
     if format != "openai_realtime":
@@ -71,8 +71,8 @@ def draw_foreign_plan(seed: int, number: int, format: str) -> SessionPlan:
     audio = encoded(speeches, {})
     audio_s = len(speeches[0].audio) / SAMPLE_RATE
     pace = rng.choice([None, None, *(pace for pace in (8.0, 4.0, 2.0, 1.0) if audio_s / pace <= LONGEST_S)])
-    made = SessionPlan(seed, number, format, options, speeches, audio, (), frozenset(), pace)
-    items, end = list(draw_sent(made, rng)), "done"
+    plan = SessionPlan(seed, number, format, options, speeches, audio, (), frozenset(), pace)
+    items, end = list(draw_sent(plan, rng)), "done"
     if rng.random() < _VANISH:
         items = [*items[: rng.randint(0, len(items) - 1)], Action("vanish")]
         end = "vanished"

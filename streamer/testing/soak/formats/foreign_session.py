@@ -1,4 +1,4 @@
-"""What all sessions in foreign formats have in common: trying again, the pace, the record, and what was recognised."""
+"""The common part of sessions in foreign formats: trying again, the pace, the record, and the recognised words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_LETTER: Final = re.compile(r"[^a-z ]")
 
 
 class TriedAgain(Exception):
-    """The session was refused for the moment; the message is a word for it."""
+    """The session was refused for the moment. The message is a word for the reason."""
 
 
 class Vanished(Exception):
@@ -50,10 +50,10 @@ class ForeignSession(ABC):
 
     @abstractmethod
     async def converse(self) -> str:
-        """Open a connection, do what the plan says, and return how it ended. TriedAgain, Vanished."""
+        """Open a connection, do what the plan says, and return how it ended. Raises TriedAgain or Vanished."""
 
     async def run(self) -> SessionRecord:
-        """Carry out the plan."""
+        """Carry out the plan, and return the record."""
         record = self.record
         record.began = self._now()
         try:
@@ -70,7 +70,7 @@ class ForeignSession(ABC):
         return record
 
     async def pieces(self) -> AsyncIterator[tuple[int, int] | None]:
-        """The audio to send now, as its first byte and its last one, and None for a flush. Vanished."""
+        """Yield the audio to send now, as its first and last byte, and None for a flush. Raises Vanished."""
         since, plan = time.monotonic(), self.plan
         for item in plan.items:
             if isinstance(item, Action):
@@ -85,17 +85,17 @@ class ForeignSession(ABC):
 
     def final(self, words: list[dict[str, Any]]) -> None:
         """Note words that will not change: `word`, and if the format has them `start_ms` and `end_ms`."""
-        told = [{**word, "word": plain(str(word["word"]))} for word in words]
-        self.heard += [word["word"] for word in told]
-        self.record.events.append((self._now(), {"type": "final", "n": len(self.record.events), "words": told}))
+        plain_words = [{**word, "word": plain(str(word["word"]))} for word in words]
+        self.heard += [word["word"] for word in plain_words]
+        self.record.events.append((self._now(), {"type": "final", "n": len(self.record.events), "words": plain_words}))
 
     def final_text(self, text: str) -> None:
         """Note text that will not change, without times."""
         self.final([{"word": word} for word in text.split()])
 
     def partial(self, text: str) -> None:
-        """Check text that may change: it must be the beginning of what is still to come."""
-        rest = " ".join(said.text for said in self.plan.speeches[0].words[len(self.heard) :])
+        """Check text that may change: it must be the beginning of the words that are not final yet."""
+        rest = " ".join(word.text for word in self.plan.speeches[0].words[len(self.heard) :])
         if not rest.startswith(plain(text)):
             self.record.wrong.append(f"a partial has words that were not said there: {text!r}")
 
@@ -103,12 +103,12 @@ class ForeignSession(ABC):
         while True:
             try:
                 return await self.converse()
-            except TriedAgain as refused:
-                self.record.refusals[str(refused)] += 1
-            except InvalidStatus as refused:
-                if refused.response.status_code not in PASSING:
-                    return f"status {refused.response.status_code}"
-                self.record.refusals[f"status {refused.response.status_code}"] += 1
+            except TriedAgain as refusal:
+                self.record.refusals[str(refusal)] += 1
+            except InvalidStatus as refusal:
+                if refusal.response.status_code not in PASSING:
+                    return f"status {refusal.response.status_code}"
+                self.record.refusals[f"status {refusal.response.status_code}"] += 1
             if self.heard:
                 self.record.wrong.append("the session was refused after it had results")
             await asyncio.sleep(self._rng.uniform(*PAUSE_S))
@@ -118,12 +118,12 @@ class ForeignSession(ABC):
 
 
 def plain(text: str) -> str:
-    """Words without capitals and marks."""
+    """Return words without capitals and marks."""
     return _NO_LETTER.sub("", text.lower())
 
 
 def closed(code: int | None, reason: str) -> str:
-    """How a websocket ended that was closed so. TriedAgain if there was no place for it."""
+    """Return how a websocket with this close ended. Raises TriedAgain if there was no place for it."""
     if code == DONE:
         return "done"
     if code == TRY_LATER:

@@ -19,7 +19,7 @@ SESSIONS: dict[str, type[ForeignSession]] = {
 
 
 async def run_foreign(plan: SessionPlan, url: str, began: float) -> SessionRecord:
-    """Carry out a plan."""
+    """Carry out a plan, and return the record."""
     return await SESSIONS[plan.kind](plan, url, began).run()
 
 
@@ -32,10 +32,10 @@ def check_foreign(record: SessionRecord, *, disturbed: bool) -> Verdict:
         verdict.broken.append(f"it ended with {record.ended!r} instead of {' or '.join(sorted(ends))}")
     [speech] = plan.speeches
     finals = [event for _, event in record.events]
-    told = [word for final in finals for word in final["words"]]
-    # What a client has sent, that has gone in the middle, is owed to nobody.
+    words = [word for final in finals for word in final["words"]]
+    # If the client has gone in the middle, no words are owed to it.
     owed_ms = record.sent / plan.bytes_per_ms if record.ended == "done" else 0.0
-    count([word["word"] for word in told], speech.words, owed_ms, verdict, exact=True)
-    if all("start_ms" in word for word in told):
+    count([word["word"] for word in words], speech.words, owed_ms, verdict, exact=True)
+    if all("start_ms" in word for word in words):
         verdict.broken += word_times(finals, speech.words, plan.late_ms)
     return verdict

@@ -19,10 +19,10 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 class RealtimeSession(ForeignSession):
-    """Each committed item must have one transcript, which its deltas make up."""
+    """A session in which each committed item must have one transcript, which its deltas make up."""
 
     async def converse(self) -> str:
-        """Speak, commit between words or leave it to the detection of turns, and end like openai-agents."""
+        """Speak, commit between words, and end like openai-agents."""
         self._items: list[str] = []
         self._texts: dict[str, str] = {}  # the deltas of each item
         self._completed: list[str] = []
@@ -61,7 +61,7 @@ class RealtimeSession(ForeignSession):
             pass  # the other task notes why
 
     async def _listen(self, websocket: ClientConnection) -> None:
-        """Take events until everything is answered, or to the end."""
+        """Read events until everything is answered, or to the end."""
         try:
             while not (self._cleared and len(self._completed) == len(self._items)):
                 self._take(json.loads(await websocket.recv()))

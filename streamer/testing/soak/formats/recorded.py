@@ -18,20 +18,20 @@ _UNKNOWN = 0xFFFFFFFF
 
 
 def file_of(plan: SessionPlan) -> bytes:
-    """The speech of a plan as a file."""
+    """Return the speech of a plan as a file."""
     file = io.BytesIO()
     soundfile.write(file, plan.speeches[0].audio, SAMPLE_RATE, format=plan.options["container"])
     return file.getvalue()
 
 
 def endless_header() -> bytes:
-    """The header of a WAV file of unknown length."""
+    """Return the header of a WAV file of unknown length."""
     wave = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, SAMPLE_RATE, 2 * SAMPLE_RATE, 2, 16)
     return struct.pack("<4sI4s", b"RIFF", _UNKNOWN, b"WAVE") + wave + struct.pack("<4sI", b"data", _UNKNOWN)
 
 
 def form_around(fields: dict[str, str]) -> tuple[bytes, bytes]:
-    """What is before the file in a form with these fields, and what is behind it."""
+    """Return the parts of a form with these fields that come before and after the file."""
     parts = [
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
         for name, value in fields.items()
@@ -41,7 +41,7 @@ def form_around(fields: dict[str, str]) -> tuple[bytes, bytes]:
 
 
 async def post(netloc: str, path: str, kind: str, body: AsyncIterator[bytes]) -> tuple[int, bytes]:
-    """Send a body in chunks, and return the status and the content. What `body` raises cuts the connection."""
+    """Send a body in chunks, and return the status and the content. An exception of `body` cuts the connection."""
     host, _, port = netloc.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     answering = asyncio.create_task(reader.read(-1))
@@ -56,15 +56,15 @@ async def post(netloc: str, path: str, kind: str, body: AsyncIterator[bytes]) ->
             await writer.drain()
         except ConnectionError:
             pass  # an answer may come before all of it is sent
-        told = await asyncio.wait_for(answering, _ANSWER_LIMIT_S)
+        answer = await asyncio.wait_for(answering, _ANSWER_LIMIT_S)
     finally:
         answering.cancel()
         writer.transport.abort()
-    return _read(told)
+    return _read(answer)
 
 
-def _read(told: bytes) -> tuple[int, bytes]:
-    head, _, content = told.partition(b"\r\n\r\n")
+def _read(answer: bytes) -> tuple[int, bytes]:
+    head, _, content = answer.partition(b"\r\n\r\n")
     if not head:
         raise ConnectionResetError("there was no answer")
     if b"transfer-encoding: chunked" in head.lower():

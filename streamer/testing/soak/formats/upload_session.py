@@ -16,21 +16,21 @@ Word = dict[str, Any]
 
 
 class UploadSession(ForeignSession):
-    """One request. Its pieces are those of the plan, in proportion."""
+    """A session with one request. The file is cut into pieces in the proportions of the plan."""
 
     async def converse(self) -> str:
         """Send the recording, and read the answer."""
         path, kind, before, after = self._request()
         status, content = await post(self.netloc, path, kind, self._body(before, after))
-        told = content.decode()
+        answer = content.decode()
         if status in PASSING or b"event: error" in content:
-            code = _error(told)
+            code = _error(answer)
             if code == "failed":
                 return "failed"
             raise TriedAgain(code)
         if status != 200:
-            return f"status {status} {told[:200]}"
-        self._read(told)
+            return f"status {status} {answer[:200]}"
+        self._read(answer)
         self.record.close_code = 1000
         return "done"
 
@@ -48,55 +48,55 @@ class UploadSession(ForeignSession):
             yield after
 
     def _request(self) -> tuple[str, str, bytes, bytes]:
-        """The path, the type of the body, and what is before and behind the file."""
+        """Return the path, the type of the body, and the bytes before and after the file."""
         if self.plan.kind == "openai_file":
             form = f"multipart/form-data; boundary={BOUNDARY}"
             return openai_upload.PATH, form, *form_around({"model": "whisper-1", **self.ways})
         path = deepgram_live.PATH if self.plan.kind == "deepgram_file" else native_upload.PATH
         return f"{path}?{urlencode(self.ways)}", "audio/wav", b"", b""
 
-    def _read(self, told: str) -> None:
+    def _read(self, answer: str) -> None:
         """Note the words of the answer."""
         ways = self.ways
         if self.plan.kind == "deepgram_file":
-            [channel] = json.loads(told)["results"]["channels"]
+            [channel] = json.loads(answer)["results"]["channels"]
             self.final([_of_seconds(word) for word in channel["alternatives"][0]["words"]])
         elif self.plan.kind == "openai_file":
-            self._read_openai(told, ways)
+            self._read_openai(answer, ways)
         elif ways.get("format") == "json":
-            for segment in json.loads(told)["segments"]:
+            for segment in json.loads(answer)["segments"]:
                 self.final(segment["words"])
         else:
-            lines = [line.removeprefix("data: ") for line in told.splitlines() if line.startswith(("data: ", "{"))]
+            lines = [line.removeprefix("data: ") for line in answer.splitlines() if line.startswith(("data: ", "{"))]
             for event in map(json.loads, lines):
                 if event["type"] == "final":
                     self.final(event["words"])
                 elif event["type"] == "partial":
                     self.partial(event["text"])
 
-    def _read_openai(self, told: str, ways: dict[str, Any]) -> None:
+    def _read_openai(self, answer: str, ways: dict[str, Any]) -> None:
         if ways.get("stream"):
-            events = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
+            events = [json.loads(line[6:]) for line in answer.splitlines() if line.startswith("data: {")]
             deltas = "".join(event["delta"] for event in events if event["type"] == "transcript.text.delta")
             if events[-1]["text"] != deltas:
                 self.record.wrong.append(f"the deltas {deltas!r} are not the text {events[-1]['text']!r}")
             self.final_text(deltas)
         elif ways["response_format"] == "text":
-            self.final_text(told)
+            self.final_text(answer)
         elif ways["response_format"] == "json":
-            self.final_text(json.loads(told)["text"])
+            self.final_text(json.loads(answer)["text"])
         else:
-            self.final([_of_seconds(word) for word in json.loads(told)["words"]])
+            self.final([_of_seconds(word) for word in json.loads(answer)["words"]])
 
 
 def _of_seconds(word: Word) -> Word:
     return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
 
 
-def _error(told: str) -> str:
-    """The code of a refusal in any of these formats: the whole answer, or an event after others."""
-    _, event, data = told.partition("event: error\n")
-    line = data.splitlines()[0] if event else told
+def _error(answer: str) -> str:
+    """Return the code of a refusal in any of these formats. It is the whole answer, or an event after others."""
+    _, event, data = answer.partition("event: error\n")
+    line = data.splitlines()[0] if event else answer
     error = json.loads(line[line.index("{") :])
     if "err_msg" in error:
         return "failed" if "recogniser failed" in error["err_msg"] else str(error["err_code"])
