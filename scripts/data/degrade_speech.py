@@ -30,13 +30,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     try:
-        known = degradations(Corpus(options.work, "noise"), Corpus(options.work, "rooms"))
+        ways = degradations(Corpus(options.work, "noise"), Corpus(options.work, "rooms"))
         for name in options.ways or ():
-            if name not in known:
-                raise CorpusError(f"there is no degradation {name!r}; known are {', '.join(known)}")
+            if name not in ways:
+                raise CorpusError(f"there is no degradation {name!r}; there are {', '.join(ways)}")
         utterances = select_utterances(read_manifest(options.manifest), limit=options.limit)
-        for name in options.ways or known:
-            print(degrade(utterances, known[name], options.to, name, options.seed), flush=True)
+        for name in options.ways or ways:
+            print(degrade(utterances, ways[name], options.to, name, options.seed), flush=True)
     except (AudioError, CorpusError, ManifestError) as error:
         print(f"degrade_speech: {error}", file=sys.stderr)
         return 1

@@ -7,8 +7,8 @@
 The collection (MIT licence) has recordings by 70 people, most of whom speak another language at home, with their own
 telephones and computers. A name was given to them to be spelled letter by letter, and a number to be said digit by
 digit. CLONE/dictated.tsv has every second person. With --train, MORE gets the others, as a folder of given speech.
-Recordings that are too short or too long for what they should have are left out: some people said their name as a word.
-Who said "double five" or "oh" was right, too, but counts as wrong.
+Recordings that are too short or too long for their text are left out: some people said their name as a word. "Double
+five" and "oh" are right, too, but count as wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamer.training.labelling.dictated_recordings import (
 
 
 def main() -> int:
-    """Write what was asked for; returns the exit status."""
+    """Write the manifest, and the recordings to train on; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a clone of the collection; it gets the manifest")
     parser.add_argument("--train", type=Path, metavar="MORE", help="folder for the recordings to train on")

@@ -4,9 +4,8 @@
     python scripts/data/public_books.py CLONE --chapters CHAPTERS.TXT --known lm_text.tar.xz --output books.tar
 
 The collection has the books of some hundred authors, as plain text; in the United States, their copyright has ended.
-CHAPTERS.TXT is LibriSpeech's list of what was read from which book. Books from which its dev and test sets were read
-are left out, with whatever of them is in other books, too; and so is every paragraph that one of the --known archives
-has already.
+CHAPTERS.TXT is LibriSpeech's list of chapters and their books. Books from which its dev and test sets were read are
+left out, also where other books have parts of them. So is every paragraph that one of the --known archives has already.
 """
 
 from __future__ import annotations

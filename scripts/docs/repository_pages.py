@@ -45,16 +45,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add pages for the files outside docs/."""
     for document, address in DOCUMENTS.items():
         files.append(File.generated(config, address, content=(ROOT / document).read_text(encoding="utf-8")))
-    wanted = [
+    waiting = [
         path for page in files.documentation_pages() for path in _outside(page.content_string, _home(page.src_uri))
     ]
-    while wanted:
-        path = wanted.pop()
+    while waiting:
+        path = waiting.pop()
         if files.get_file_from_path(_address(path)) is None and (ROOT / path).exists():
-            text = _listing(path) if (ROOT / path).is_dir() else _shown(path)
+            text = _listing(path) if (ROOT / path).is_dir() else _source_page(path)
             page = File.generated(config, _address(path), content=text, inclusion=InclusionLevel.NOT_IN_NAV)
             files.append(page)
-            wanted += _outside(text, "")
+            waiting += _outside(text, "")
     return files
 
 
@@ -63,14 +63,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     address = page.file.src_uri
     home, here = _home(address), posixpath.dirname(address)
 
-    def led(link: re.Match[str]) -> str:
+    def new_link(link: re.Match[str]) -> str:
         path = _in_repository(link[2], home)
         if path is None:
             return link[0]
         target = path.removeprefix(f"{PAGES}/") if path.startswith(f"{PAGES}/") else _address(path)
         return f"{link[1]}{posixpath.relpath(target, here or '.')}{link[3] or ''}"
 
-    return LINK.sub(led, markdown)
+    return LINK.sub(new_link, markdown)
 
 
 def _home(address: str) -> str:
@@ -99,7 +99,7 @@ def _address(path: str) -> str:
     return DOCUMENTS.get(path, f"{SOURCE}/{path}.md")
 
 
-def _shown(path: str) -> str:
+def _source_page(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.endswith(".md"):
         return text
@@ -110,9 +110,9 @@ def _shown(path: str) -> str:
 
 def _listing(path: str) -> str:
     paths = sorted(
-        found.relative_to(ROOT).as_posix()
-        for found in (ROOT / path).rglob("*")
-        if found.is_file() and "__pycache__" not in found.parts
+        file.relative_to(ROOT).as_posix()
+        for file in (ROOT / path).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
     )
     links = "".join(f"- [{name.removeprefix(path).lstrip('/')}]({name})\n" for name in paths)
     return f"---\nsearch:\n  exclude: true\n---\n\n# {path}/\n\n{links}"

@@ -43,7 +43,7 @@ PATIENCE_S: Final = 300.0
 
 # Times of the picture, in seconds.
 LEAD_S: Final = 1.0  # from the command to the first audio
-STAY_S: Final = 4.0  # how long the complete transcript is shown
+STAY_S: Final = 4.0  # the complete transcript is shown for this long
 
 # Sizes of the picture, in its own units.
 CHARACTER: Final = 9.0
@@ -98,7 +98,7 @@ def main() -> int:
 
 
 def record() -> str:
-    """Run the command in a terminal. Returns what it showed, and when, in the format of asciinema."""
+    """Run the command in a terminal. Returns its output with times, in the format of asciinema."""
     outside, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
@@ -113,13 +113,13 @@ def record() -> str:
     try:
         while data := _read(outside):
             shown.append((round(time.monotonic() - began, 3), "o", data))
-        _, told = process.communicate(timeout=PATIENCE_S)
+        _, timing = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
         os.close(outside)
-    opened = re.search(r"([\d.]+)\s+\S+\s+session open", told)
+    opened = re.search(r"([\d.]+)\s+\S+\s+session open", timing)
     if process.returncode or opened is None:
-        raise SystemExit(f"The command failed:\n{told}")
+        raise SystemExit(f"The command failed:\n{timing}")
     shown.append((float(opened[1]), "m", "audio"))
     head = {"version": 2, "width": COLUMNS, "height": ROWS, "command": " ".join(COMMAND)}
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (head, *sorted(shown)))
@@ -184,9 +184,8 @@ def _read(terminal: int) -> str:
 def _lines(events: list[tuple[float, str]]) -> Iterator[Shown]:
     """Yield the content of each line of the terminal, with its times. It knows the control codes of our command."""
     row = 0
-    standing: dict[
-        int, tuple[str, int, float]
-    ] = {}  # by row: the text, how many of its characters are stable, and since when it is shown
+    # By row: the text, how many of its characters are stable, and since when it is shown.
+    standing: dict[int, tuple[str, int, float]] = {}
     for at_s, data in events:
         before = dict(standing)
         dim = False

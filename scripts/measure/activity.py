@@ -3,10 +3,10 @@
     python scripts/measure/activity.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--sounds FOLDER] [--json FILE]
 
 The recogniser runs with the bundle's activity head and without words, so only events of activity are measured. The
-noise is that which scripts/train/train_activity.py does not use, the synthetic sounds have other seeds, and the speech
-is dev with pauses of 1.2 to 5 s. FOLDER may have recordings of further sounds, with a folder for each kind. Recordings
-shorter than 2 s are played one after another with the rhythm of typing. The delay of a start is measured in pieces of a
-quarter of a step, as the bridge sends the audio while nobody speaks.
+noise is the part that scripts/train/train_activity.py does not use, the synthetic sounds have other seeds, and the
+speech is dev with pauses of 1.2 to 5 s. FOLDER may have recordings of further sounds, with a folder for each kind.
+Recordings shorter than 2 s are played one after another with the rhythm of typing. The delay of a start is measured in
+pieces of a quarter of a step, as the bridge sends the audio while nobody speaks.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from streamer.triton import TritonError
 
 
 def main() -> int:
-    """Compare; returns the exit status, 0 only if both recognised every recording."""
+    """Compare and print; returns the exit status, which is 0 only if both recognised every recording."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_hearing_arguments(parser)
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder that keeps the results of PocketSphinx")
@@ -45,13 +45,13 @@ def main() -> int:
         print(f"compare_pocketsphinx: {error}", file=sys.stderr)
         return 1
     theirs = [
-        score_utterance(utterance, normalise(found.text)) for utterance, found in zip(utterances, heard, strict=True)
+        score_utterance(utterance, normalise(each.text)) for utterance, each in zip(utterances, heard, strict=True)
     ]
     ours = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     print(comparison(theirs, ours))
-    audio_s = sum(found.seconds for found in heard)
+    audio_s = sum(each.seconds for each in heard)
     print(
-        f"\nCPU seconds for a second of audio: PocketSphinx {sum(found.cpu_s for found in heard) / audio_s:.3f}", end=""
+        f"\nCPU seconds for a second of audio: PocketSphinx {sum(each.cpu_s for each in heard) / audio_s:.3f}", end=""
     )
     parts = [f", {name} {used / run.seconds:.3f}" for name, used in run.cpu.items() if run.seconds]
     print("".join(parts) + f" ({audio_s:.0f} s of audio)")

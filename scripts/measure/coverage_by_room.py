@@ -20,19 +20,19 @@ def main() -> int:
     report = json.loads(parser.parse_args().report.read_text(encoding="utf-8"))
     print("| room | statements | run | branches | taken |\n|---|---:|---:|---:|---:|")
     for room, counts in [*sorted(rooms(report).items()), ("all", sum(rooms(report).values(), Counter()))]:
-        statements, run, branches, taken = (counts[name] for name in COUNTED)
-        print(f"| `{room}` | {statements} | {share(run, statements)} | {branches} | {share(taken, branches)} |")
+        statements, run, branches, covered = (counts[name] for name in COUNTED)
+        print(f"| `{room}` | {statements} | {share(run, statements)} | {branches} | {share(covered, branches)} |")
     return 0
 
 
 def rooms(report: dict[str, Any]) -> dict[str, Counter[str]]:
     """Return the counts of each package below streamer/, and of the modules beside the packages."""
-    found: dict[str, Counter[str]] = {}
+    by_room: dict[str, Counter[str]] = {}
     for path, file in report["files"].items():
         parts = PurePosixPath(path).parts
         room = parts[1] if len(parts) > 2 else "modules beside"
-        found.setdefault(room, Counter()).update({name: file["summary"][name] for name in COUNTED})
-    return found
+        by_room.setdefault(room, Counter()).update({name: file["summary"][name] for name in COUNTED})
+    return by_room
 
 
 def share(part: int, whole: int) -> str:

@@ -4,9 +4,8 @@
 
 The script starts the embedded Triton with four arrangements: fused (`streaming_asr`), router (`asr_heads`), direct (the
 same ensemble without the router) and scripted (one model that calls the steps). Each gets the same speech in a closed
-loop. Then it starts another one, with one instance of the encoder and two of each head. It prints Markdown tables of
-ratios, the first arrangement = 1, because client and server share the machine: only ratios within one run are
-meaningful.
+loop. Then it starts another Triton, with one instance of the encoder and two of each head. It prints Markdown tables of
+ratios to the first arrangement. Client and server share the machine, so only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ def main() -> int:
         parser.error("give 1 to 60 streams and up to 60 seconds")
     speech = read_audio(shipped("audio_samples") / "quilter.ogg").tobytes()
     try:
-        found = measure(speech, streams, options.seconds)
-        print(table(found, streams))
-        _tell(found[FUSED, streams[0]])
+        results = measure(speech, streams, options.seconds)
+        print(table(results, streams))
+        _tell(results[FUSED, streams[0]])
         print("\nWith one instance of the encoder and two of each head:\n")
         print(
             table(measure(speech, streams, options.seconds, heads=2, models=(FUSED, ROUTER)), streams, (FUSED, ROUTER))

@@ -4,7 +4,8 @@
     .venv/bin/python scripts/measure/public_model_cost.py FOLDER --streams 1 8 32 --seconds 8
     .venv/bin/python scripts/measure/public_model_cost.py FOLDER --engine     the recogniser alone, without Triton
 
-Prints a table. Processor time is that of all processes of the service, for a second of audio of one stream.
+The script prints a table. Processor time is the sum over all processes of the service, for a second of audio of one
+stream.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ def main() -> None:
     add("--seconds", type=float, default=8.0, help="how much of the recording each stream gets (8)")
     add("--recording", type=Path, default=RECORDING, help=f"speech ({RECORDING})")
     add("--engine", action="store_true", help="measure the recogniser alone, without Triton")
-    add("--rounds", type=int, default=5, metavar="N", help="with --engine, the middle of so many rounds counts (5)")
+    add(
+        "--rounds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="with --engine: the number of rounds, of which the median counts (5)",
+    )
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     speech = read_audio(options.recording)[: round(options.seconds * SAMPLE_RATE)]
@@ -63,15 +70,15 @@ def compare_engine(folder: Path, speech: Speech, streams: Sequence[int], rounds:
     print("| streams | recogniser, ms | steps | sherpa-onnx, ms | steps | ratio | ratio of a step |")
     print("|---" * 7 + "|", flush=True)
     for number in streams:
-        found = cost_of_engine(folder, speech, number, rounds)
+        cost = cost_of_engine(folder, speech, number, rounds)
         cells = (
             f"{number}",
-            f"{1000 * found.engine:.0f}",
-            f"{found.engine_steps}",
-            f"{1000 * found.reference:.0f}",
-            f"{found.reference_steps}",
-            f"{found.ratio:.2f}",
-            f"{found.step_ratio:.2f}",
+            f"{1000 * cost.engine:.0f}",
+            f"{cost.engine_steps}",
+            f"{1000 * cost.reference:.0f}",
+            f"{cost.reference_steps}",
+            f"{cost.ratio:.2f}",
+            f"{cost.step_ratio:.2f}",
         )
         print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -8,9 +8,9 @@
     .venv/bin/python scripts/measure/public_models.py --search beam --hotwords          the same with random hotwords
     .venv/bin/python scripts/measure/public_models.py FOLDER --search beam --hotwords "ADA LOVELACE" "TURING"
 
-The exact models compute in whole numbers, so nothing but equality is right. The small models for the beam search have
-any weights, as a model of your own has: whole numbers would make many sequences of tokens equally likely, and the
-reference does not say which of those it takes. There a segment may differ where two scores that decided anything were
+The exact models compute in whole numbers, so all results must be equal. The small models for the beam search have
+random weights: whole numbers would make many sequences of tokens equally likely, and the reference does not say which
+of them it takes. With these models, and with your own, a segment may differ if two scores that decided something were
 nearly equal. Such segments are counted. With `--hotwords`, half of the streams have some of them.
 
 The exit status is 0 only if no other segment differs. sherpa-onnx has no beam search for CTC, so it is not compared.
@@ -84,7 +84,7 @@ def main() -> int:
             sys.exit("Say which hotwords the model should listen for.")
         if hotwords and not (options.folder / VOCABULARY).exists():
             sys.exit(f"sherpa-onnx divides hotwords by {VOCABULARY}, which is not in {options.folder}.")
-        found = compare(
+        result = compare(
             options.folder,
             options.streams,
             seconds=options.seconds,
@@ -92,7 +92,7 @@ def main() -> int:
             hotwords=[Hotword(phrase) for phrase in hotwords or ()],
             sound=_one_of(options.recordings) if options.recordings else random_sound,
         )
-        return _told("the folder", found)
+        return _report("the folder", result)
     families = EXACT if search == GREEDY else BEAMS
     if options.family:
         families = {name: make for name, make in families.items() if name in options.family}
@@ -112,7 +112,7 @@ def main() -> int:
                     search=search,
                     hotwords=[Hotword(phrase, random.choice(WEIGHTS)) for phrase in phrases],
                 )
-        status |= _told(family, total)
+        status |= _report(family, total)
     return status
 
 
@@ -136,22 +136,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one_of(paths: Sequence[Path]) -> Sound:
-    """Let each stream hear one of these recordings."""
+    """Return a sound for streams: one of these recordings, drawn at random."""
     recordings = [read_audio(path) for path in paths]
     return lambda random, _: recordings[random.integers(len(recordings))]
 
 
-def _told(what: str, found: Comparison) -> int:
+def _report(what: str, result: Comparison) -> int:
     print(
-        f"{what}: {found.streams} streams, {found.segments} segments, {found.tokens} tokens, "
-        f"{len(found.different)} segments differ, {found.close} of them by margins below {NEARLY_EQUAL:g}; "
-        f"hotwords changed {found.biased}",
+        f"{what}: {result.streams} streams, {result.segments} segments, {result.tokens} tokens, "
+        f"{len(result.different)} segments differ, {result.close} of them by margins below {NEARLY_EQUAL:g}; "
+        f"hotwords changed {result.biased}",
         flush=True,
     )
-    for segment, (tokens, frames) in found.different[:3]:
+    for segment, (tokens, frames) in result.different[:3]:
         print(f"  ours: {segment.tokens} {segment.frames}\n  sherpa-onnx: {tokens} {frames}")
         print(f"  margin {segment.margin:.2g}, hotwords {segment.hotwords}")
-    return int(len(found.different) > found.close)
+    return int(len(result.different) > result.close)
 
 
 if __name__ == "__main__":

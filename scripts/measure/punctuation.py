@@ -1,11 +1,11 @@
-"""Measure the model of punctuation and capitals: on held-out text, on speech, its delay and its cost.
+"""Measures the model of punctuation and capitals: on held-out text and on speech, with its delay and its cost.
 
     python scripts/measure/punctuation.py --text TEXT --work PREPARED --bundle asr_repo/streaming_asr/1
 
-TEXT is the folder of text that scripts/train/train_punctuation.py read; what it set aside is read here. PREPARED is
-the folder of prepared speech. Its recordings of LJSpeech and of LibriSpeech train-clean-100 are used, as far as their
-printed text is in TEXT. The recogniser was trained on these recordings, so it hears them better than others; the
-punctuation model has not seen their text. F1 is the harmonic mean of precision and recall, in percent.
+TEXT is the folder of text that scripts/train/train_punctuation.py read. The part that it set aside is used here.
+PREPARED is the folder of prepared speech. Its recordings of LJSpeech and of LibriSpeech train-clean-100 are used, as
+far as their printed text is in TEXT. The recogniser was trained on these recordings, so it hears them better than
+others; the punctuation model has not seen their text. F1 is the harmonic mean of precision and recall, in percent.
 """
 
 from __future__ import annotations
@@ -99,16 +99,16 @@ def measure_speech(model: PunctuationModel, text: Path, work: Path, bundle: Path
 
 
 def print_speech(model: PunctuationModel, clips: Sequence[ReadClip], heard: Sequence[Sequence[HeardSegment]]) -> None:
-    """The table of speech: true and heard words, with and without pauses, and simpler ways."""
+    """Print the table of speech: true and recognised words, with and without pauses, and simpler ways."""
     print(f"\n| speech {HEAD}\n|---|---|---|---|---|")
     pairs = [(clip, segments) for clip, segments in zip(clips, heard, strict=True) if segments]
 
     def total(marker: Marker, true: bool, pauses: bool = True) -> MarkScores:
         scores = MarkScores()
         for clip, segments in pairs:
-            given = true_segments(clip, segments) if true else heard_segments(segments)
+            words = true_segments(clip, segments) if true else heard_segments(segments)
             add = true_scores if true else heard_scores
-            add(clip, given if pauses else without_pauses(given), marker, scores)
+            add(clip, words if pauses else without_pauses(words), marker, scores)
         return scores
 
     bounds = []
@@ -123,7 +123,7 @@ def print_speech(model: PunctuationModel, clips: Sequence[ReadClip], heard: Sequ
 
 
 def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]]) -> None:
-    """By how much later marks are settled than words."""
+    """Print how much later marks are settled than words."""
     delays = [delay for segments in heard for delay in settling_delays(segments, model.ahead)]
     times = np.array([delay.ms for delay in delays])
     median, slow = np.percentile(times, [50, 90])
@@ -135,7 +135,7 @@ def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]
 
 
 def print_costs(model: PunctuationModel, heard: HeardRecordings, seconds: float) -> None:
-    """What a call costs, and a stream, beside the recogniser."""
+    """Print what a call costs, and a stream, compared with the recogniser."""
     recogniser = heard.cpu_s / seconds
     print("\n| streams in a call | ms of a call | share of a core for a stream | of the recogniser's time |")
     print("|---|---|---|---|")
@@ -145,11 +145,11 @@ def print_costs(model: PunctuationModel, heard: HeardRecordings, seconds: float)
 
 
 def _best_pauses(total: Callable[[Marker], MarkScores]) -> tuple[MarkScores, int, int]:
-    """The bounds with the best sum of F1, found on the same recordings: better than they would be elsewhere."""
-    tried = [
+    """Return the bounds with the best sum of F1 on these recordings. On others they would be worse."""
+    trials = [
         (total(by_pauses(comma_ms, stop_ms)), comma_ms, stop_ms) for comma_ms in COMMAS_MS for stop_ms in FULL_STOPS_MS
     ]
-    return max(tried, key=lambda trial: trial[0].f1(KINDS[0]) + trial[0].f1(KINDS[1]))
+    return max(trials, key=lambda trial: trial[0].f1(KINDS[0]) + trial[0].f1(KINDS[1]))
 
 
 def _row(scores: MarkScores) -> str:

@@ -1,11 +1,11 @@
-"""Makes the folder of a Zipformer-2 of real size with random weights, by the code that public models are exported with.
+"""Makes the folder of a Zipformer-2 of real size with random weights, by the code that exports public models.
 
     git clone https://github.com/k2-fsa/icefall
     .venv/bin/python scripts/measure/random_zipformer2.py icefall small FOLDER       12 million parameters
     .venv/bin/python scripts/measure/random_zipformer2.py icefall large FOLDER       66 million, the usual size
 
-What it says means nothing, but it costs as much as a real one. About one frame in six has a token, as with real speech.
-Icefall itself needs k2 and others, which this does without: only its network and its export are used.
+Its words mean nothing, but it costs as much as a real model. About one frame in six has a token, as with real speech.
+Only the network and the export of icefall are used, so k2 and other packages are not needed.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class Size:
 
 
 SIZES: Final = {
-    "small": Size(
-        *((2, 2, 2, 2, 2, 2), (128, 160, 192, 256, 192, 160), (128,) * 6, (256, 320, 480, 640, 480, 320)), joined=320
-    ),
+    "small": Size((2,) * 6, (128, 160, 192, 256, 192, 160), (128,) * 6, (256, 320, 480, 640, 480, 320), 320),
     "large": Size(
         (2, 2, 3, 4, 3, 2),
         (192, 256, 384, 512, 384, 256),
@@ -136,8 +134,8 @@ def _quieten(folder: Path) -> None:
     predicted = decoder.run(None, {"y": np.zeros((1, transducer.context), np.int64)})[0]
     leads = []
     for start in range(FRAME_LEAD, len(speech) - window, layout.step_samples):
-        found = features(speech[None, start - FRAME_LEAD : start + window])
-        frames, *states = encoder.run(None, {"x": found, **feeds})
+        energies = features(speech[None, start - FRAME_LEAD : start + window])
+        frames, *states = encoder.run(None, {"x": energies, **feeds})
         feeds = dict(zip(feeds, states, strict=True))
         for frame in frames[0]:
             [scores] = joiner.run(None, {"encoder_out": frame[None], "decoder_out": predicted})

@@ -1,4 +1,4 @@
-"""Measures what steps of 160 and 320 ms cost, and what a flush costs: CPU time of the engine alone, by its parts.
+"""Measures the cost of steps of 160 and 320 ms, and of a flush: CPU time of the engine alone, by its parts.
 
     python scripts/measure/step_cost.py [--streams 1,8,32] [--seconds 6] [--rounds 3] [--bundle FOLDER]
 
@@ -41,7 +41,7 @@ MS = 16  # samples
 PARTS = {
     "features": (AcousticModel, "energies"),
     "encoder": (AcousticModel, "encode"),
-    "activity": (CompiledActivity, "step"),  # also that of the pieces
+    "activity": (CompiledActivity, "step"),  # includes that of the pieces
     "pieces": (SpeechDetector, "compute"),
     "search": (BeamSearch, "advance"),
     "end of segment": (BeamSearch, "alternatives"),
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def _steps(recogniser: Recogniser, audio: Samples, streams: int, step_ms: int, seconds: float) -> dict[str, float]:
-    """CPU milliseconds for a second of each stream."""
+    """Return the CPU milliseconds for a second of each stream."""
     for stream in range(streams):
         recogniser.open(stream, StreamOptions(step_ms=step_ms))
     count, size = int(1000 * seconds) // step_ms, step_ms * MS
@@ -106,7 +106,7 @@ def _part(audio: Samples, stream: int, number: int, size: int) -> Samples:
 
 
 def _flush(recogniser: Recogniser, audio: Samples, paused_ms: int, left_ms: int) -> tuple[float, int]:
-    """CPU milliseconds and steps of a flush with so much audio in the last step, after a pause."""
+    """Return the CPU milliseconds and the steps of a flush after a pause, with `left_ms` of audio in the last step."""
     dice = np.random.default_rng(0)
     spoken = np.concatenate([audio[: 3200 * MS], dice.integers(-3, 4, paused_ms * MS, dtype=np.int16)])
     whole = (len(spoken) // MS - left_ms) // 320 * 320 + left_ms
@@ -127,10 +127,10 @@ def _watched() -> Iterator[tuple[dict[str, float], dict[str, int]]]:
     originals = {part: getattr(kind, name) for part, (kind, name) in PARTS.items()}
 
     def watch(part: str) -> Any:
-        def measured(*given: Any, **named: Any) -> Any:
+        def measured(*arguments: Any, **keywords: Any) -> Any:
             began = time.thread_time()
             try:
-                return originals[part](*given, **named)
+                return originals[part](*arguments, **keywords)
             finally:
                 used[part] += time.thread_time() - began
                 calls[part] += 1

@@ -2,9 +2,9 @@
 
     python scripts/measure/step_time.py [--streams 1,32,128] [--steps 10] [--device cuda] [--bundle FOLDER]
 
-All streams get a step of 320 ms at the same time, as one batch. As long as a step takes less than 320 ms, the streams
-are heard as fast as people speak. The first steps prepare something and are not counted. `step_cost.py` measures the
-CPU time of the parts.
+All streams get a step of 320 ms at the same time, as one batch. If a step takes less than 320 ms, the recogniser keeps
+up with the speakers. The first steps, which load and prepare the model, are not counted. `step_cost.py` measures
+the CPU time of the parts.
 """
 
 from __future__ import annotations

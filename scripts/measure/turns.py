@@ -2,10 +2,10 @@
 
     python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--step-ms 320] [--half second]
 
-A turn is an utterance of dev: all that can be used. It is heard as it was spoken, with the pauses of its speaker, and
-once more with a further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the
-last word, as an independent aligner found it, to the audio that had to be heard for the final, without the time for
-computing.
+A turn is an utterance of dev. It is recognised as it was spoken, with the pauses of its speaker, and once more with a
+further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the last word, as an
+independent aligner found it, to the end of the audio that was needed for the final. The time for computing does not
+count.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--turns", type=int, help="so many of them, chosen at random (default: all)")
-    parser.add_argument("--half", choices=HALVES, help="only these: the rule was chosen on the first half")
+    parser.add_argument("--turns", type=int, help="this many turns, chosen at random (default: all)")
+    parser.add_argument("--half", choices=HALVES, help="only this half; the rule was chosen on the first half")
     parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=STEP_MS)
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()

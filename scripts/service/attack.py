@@ -3,8 +3,8 @@
     python scripts/service/attack.py [NAME…] [--minutes 10] [--seed N] [--attackers 8] [--bystanders 4]
     python scripts/service/attack.py --list
 
-NAME is an attack or a family of attacks; by default all run. Two tables show the attacks, the answers, and how the
-ordinary sessions fared. The exit status is 0 only if the service kept all promises. Linux only. See
+NAME is an attack or a family of attacks; by default all run. Two tables show the attacks with their answers, and the
+effect on the ordinary sessions. The exit status is 0 only if the service kept all promises. Linux only. See
 docs/explanation/attack.md.
 """
 

@@ -2,10 +2,10 @@
 
     python scripts/service/capacity.py [--seconds 10] [--levels 0.25,0.5,1,1.5,2,3] [--slots 256] [--instances 1]
 
-The first table is measured as `--sessions auto` does: more and more sequences send a step as soon as the last one was
-answered. For the other tables, live sessions at the pace of speech go through a service; their numbers are the first
-result times each level. They show how late partials come, and how far the service is behind: for sessions without and
-with a second pass. The clients run on the same machine, and use a part of it.
+The first table is measured as with `--sessions auto`: more and more sequences send a step as soon as the last one was
+answered. For the other tables, live sessions send audio to a service at the pace of speech. Their numbers are the first
+result times each level. The tables show how late partials come and how far the service is behind, for sessions without
+and with a second pass. The clients run on the same machine, and use a part of it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def main() -> int:
     audio = read_audio(AUDIO).tobytes()
     try:
         with TritonServer(asr_repository(), models=[MODEL], slots=options.slots, instances=options.instances) as triton:
-            most, found = asyncio.run(steps(triton.grpc_address, audio))
-            print(step_table(found), flush=True)
-            print(f"\nThis machine can serve {found.sessions} sessions.", flush=True)
+            most, capacity = asyncio.run(steps(triton.grpc_address, audio))
+            print(step_table(capacity), flush=True)
+            print(f"\nThis machine can serve {capacity.sessions} sessions.", flush=True)
             with service(None, "--triton", triton.grpc_address) as (url, _):
                 for second_pass in (False, True):
                     print(f"\n{'With' if second_pass else 'Without'} a second pass:\n\n{HEADS}", flush=True)
                     for level in options.levels:
-                        number = max(1, min(most, round(level * found.sessions)))
+                        number = max(1, min(most, round(level * capacity.sessions)))
                         line, ended = asyncio.run(live(url, audio, number, options.seconds, second_pass=second_pass))
                         others = ", ".join(f"{count} {code}" for code, count in ended.items() if code != "done")
                         print(line.line(f"{level:g} times{f' ({others})' if others else ''}"), flush=True)

@@ -5,8 +5,8 @@
 
 The script starts a service. Some live sessions send audio at the pace of speech, by turns alone and beside attackers.
 Each attacker has its own address, and opens costly sessions in a loop: new hotwords every time, frames of two minutes
-of audio, a flush after every sample, takeovers of a session. Prints how late partials came, and how much later beside
-the attackers. Both are measured in the same run, because everything shares the machine. A large
+of audio, a flush after every sample, takeovers of a session. It prints how late partials came, and how much later
+beside the attackers. Both are measured in the same run, because everything shares the machine. A large
 `--hotwords-per-address` disables the budget, and shows what the recogniser does without it. The exit status is 0 only
 if partials came at most a step later. A service that already runs must use `serve --behind-proxy`.
 """

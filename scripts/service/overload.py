@@ -2,10 +2,11 @@
 
     python scripts/service/overload.py [--sessions N|auto] [--times 3] [--seconds 10] [--rounds 6] [--server URL]
 
-The script starts a service that takes N sessions at a time; by default N is measured. N live sessions send audio at the
-pace of speech, by turns alone and beside further clients, so that there are three times as many clients in all. These
-try to open a session, are refused, and try again when they were told to. Prints how late partials came in both turns,
-and the ratio of the two, because the clients share the machine. The exit status is 0 only if every bound holds.
+The script starts a service that accepts N sessions at a time; by default N is measured. N live sessions send audio at
+the pace of speech, by turns alone and beside further clients, so that there are three times as many clients in all. The
+further clients are refused, and try again at the time that the service says. The script prints how late partials came
+in both turns, and the ratio of the two, because the clients share the machine. The exit status is 0 only if every bound
+holds.
 """
 
 from __future__ import annotations

@@ -88,15 +88,15 @@ def _long(options: argparse.Namespace) -> int:
 def _faults(options: argparse.Namespace) -> int:
     if options.public_model and options.model != MODEL:
         return _failed([f"choose --public-model or --model {options.model}, not both"])
-    if options.public_model and (wrong := wrong_folder(options.public_model)):
-        return _failed([f"--public-model {wrong}"])
+    if options.public_model and (problem := wrong_folder(options.public_model)):
+        return _failed([f"--public-model {problem}"])
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     folder = options.folder or FOLDER / str(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob("session-*.json"):  # of a run before
+    for path in folder.glob("session-*.json"):  # files of an earlier run
         path.unlink()
     tell = partial(print, "soak:", file=sys.stderr, flush=True)
-    tell(f"seed {seed}; what breaks is written to {folder}")
+    tell(f"seed {seed}; broken sessions are written to {folder}")
     settings = Settings(
         seed,
         folder,

@@ -3,8 +3,8 @@
     python scripts/train/average_models.py OUTPUT RUN/averaged:0.6 asr_repo/streaming_asr/1:0.4       acoustic models
     python scripts/train/average_models.py OUTPUT.safetensors NEW.safetensors:0.8 OLD.safetensors:0.2  language models
 
-Each model has its share after a colon. They need to have learnt from the same weights on: the average of two models
-that never had anything in common recognises nothing.
+Each model has its share after a colon. The models must come from the same first weights: the average of two models that
+never had anything in common recognises nothing.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _compare(options: argparse.Namespace) -> None:
         raise CorpusError("a comparison needs --work, --start and --to")
     stopped, tell = stop_signals(), partial(print, flush=True)
     judge = Judge(options.base, options.work, not options.untuned)
-    found = {}
+    results = {}
     among = settings(options.phone_text)
     for name, seed in chosen(options.only, options.seeds, among):
         folder = options.to / f"{name}-{seed}"
@@ -75,9 +75,9 @@ def _compare(options: argparse.Namespace) -> None:
                 judged = judge.judge(folder / "averaged", stopped, tell)
                 write_judged(folder, judged)
         if judged is not None:
-            found[name, seed] = judged
-    if found:
-        tell(comparison(found, BASELINE))
+            results[name, seed] = judged
+    if results:
+        tell(comparison(results, BASELINE))
 
 
 if __name__ == "__main__":

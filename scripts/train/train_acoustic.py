@@ -68,13 +68,15 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         nargs=2,
         metavar=("TIMES", "NUMBERS"),
-        help="make the model of --start larger: so many times its blocks, and feed-forward networks of so many numbers",
+        help="make the model of --start larger: TIMES as many blocks, and feed-forward networks of NUMBERS",
     )
     new.add_argument("--size", choices=SIZES, default="small")
     new.add_argument("--seed", type=int, default=1)
     new.add_argument("--processes", type=int, help="number of processes (default: one per core; one on a GPU)")
     new.add_argument("--batch-seconds", type=float, default=Run.batch_seconds)
-    new.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
+    new.add_argument(
+        "--minutes", type=float, default=1e6, help="stop after these minutes (default: at the end of the plan)"
+    )
     new.add_argument(
         "--save-every", type=float, default=Run.save_seconds, metavar="SECONDS", help="between checkpoints (240)"
     )
@@ -134,9 +136,11 @@ def _parser() -> argparse.ArgumentParser:
         "--teacher",
         type=Path,
         metavar="BUNDLE",
-        help="a model to learn from, beside the transcripts; it may be RUN/averaged of a run that goes on meanwhile",
+        help="a model to learn from, beside the transcripts; it may be RUN/averaged of a run that is still going on",
     )
-    plan.add_argument("--taught", type=float, default=Run.taught, metavar="WEIGHT", help="the weight of that")
+    plan.add_argument(
+        "--taught", type=float, default=Run.taught, metavar="WEIGHT", help="the weight of the teacher's loss"
+    )
     crf = parser.add_argument_group("CTC-CRF")
     crf.add_argument(
         "--ctc-share", type=float, default=Schedule.ctc_share, help="the share of plain CTC beside CTC-CRF"
@@ -196,7 +200,7 @@ def _train(options: argparse.Namespace) -> None:
 def _schedule(options: argparse.Namespace) -> Schedule:
     """Return the plan. A run that starts from a bundle needs no warm start, and a lower learning rate."""
     usual = GOING_ON if options.start else Schedule()
-    given = {name: getattr(options, name) for name in ("rate", "aligned_steps") if getattr(options, name) is not None}
+    changes = {name: getattr(options, name) for name in ("rate", "aligned_steps") if getattr(options, name) is not None}
     return replace(
         usual,
         minutes=options.plan_minutes or 0.0,
@@ -208,7 +212,7 @@ def _schedule(options: argparse.Namespace) -> Schedule:
         errors_weight=options.errors_weight,
         consistency=options.consistency,
         usual_last=options.usual_last,
-        **given,
+        **changes,
     )
 
 

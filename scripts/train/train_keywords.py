@@ -4,11 +4,11 @@
     python scripts/train/train_keywords.py --trained examples/keywords --to REPOSITORY
 
 PREPARED has the prepared and aligned `train` and `dev` (scripts/data/prepare_speech.py, scripts/data/align_speech.py).
-The encoder stays as it is. The pronunciations of the words are searched in the phones that it tells, and a small
-network, which is trained here, decides whether what was found is the word. One half of dev chooses a threshold for each
-word, the other half measures. All of it takes about ten minutes on two cores. With --trained nothing is trained: the
-network is read from a folder. Afterwards `streamer serve --repository REPOSITORY --model asr_keywords` serves the
-recogniser with the keywords.
+The encoder stays as it is. The pronunciations of the words are searched in its phones, and a small network, which is
+trained here, decides whether a found place is the word. One half of dev chooses a threshold for each word, the other
+half measures. All of it takes about ten minutes on two cores. With --trained nothing is trained: the network is read
+from a folder. Afterwards `streamer serve --repository REPOSITORY --model asr_keywords` serves the recogniser with the
+keywords.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from streamer.training.language.pronunciation import Pronunciations, cmu_diction
 from streamer.triton.repository import asr_repository
 
 WORDS = "first,last,never,nothing,something,before,again,little,house,people"
-HELD_BACK = 6  # one in so many utterances of train chooses the thresholds, too
+HELD_BACK = 6  # one in this many utterances of train chooses the thresholds, too
 
 
 def main() -> int:
@@ -56,14 +56,14 @@ def main() -> int:
     if options.trained:
         return _repository(options.trained, options.to)
     torch.set_num_threads(1)
-    begun, tell, words = time.process_time(), partial(print, flush=True), options.words.split(",")
+    began, tell, words = time.process_time(), partial(print, flush=True), options.words.split(",")
     try:
         bundle = asr_repository() / "streaming_asr" / "1"
         model = AcousticModel.load(bundle)
-        known = AlignedWords(options.work, "train", "train.heard.jsonl")
-        other = AlignedWords(options.work, "dev", "dev.phones.jsonl")
-        material = encoded(known, known.chosen(words, options.hours, options.seed), words, model, tell)
-        halves = [encoded(other, half, words, model, tell) for half in other.halves()]
+        train_words = AlignedWords(options.work, "train", "train.heard.jsonl")
+        dev_words = AlignedWords(options.work, "dev", "dev.phones.jsonl")
+        material = encoded(train_words, train_words.chosen(words, options.hours, options.seed), words, model, tell)
+        halves = [encoded(dev_words, half, words, model, tell) for half in dev_words.halves()]
     except (CorpusError, BundleError) as error:
         print(f"train_keywords: {error}", file=sys.stderr)
         return 1
@@ -79,12 +79,12 @@ def main() -> int:
     network = train(untrained(words, spoken, phones, material), learnt, options.steps, options.seed, tell)
     network = with_thresholds(network, [*halves[0], *held_back], options.most_false)
     keyword_repository(options.to, network)
-    found = errors(network, halves[1])
-    _report(found, tell=tell)
+    result = errors(network, halves[1])
+    _report(result, tell=tell)
     swapped = errors(with_thresholds(network, [*halves[1], *held_back], options.most_false), halves[0])
-    tell(f"the second half of dev: {_summary(found)}")
-    tell(f"the halves exchanged: {_summary(swapped)}; both together: {_summary(found + swapped)}")
-    tell(f"wrote {options.to}; {(time.process_time() - begun) / 60:.1f} minutes of processor time")
+    tell(f"the second half of dev: {_summary(result)}")
+    tell(f"the halves exchanged: {_summary(swapped)}; both together: {_summary(result + swapped)}")
+    tell(f"wrote {options.to}; {(time.process_time() - began) / 60:.1f} minutes of processor time")
     return 0
 
 
@@ -98,17 +98,17 @@ def _repository(trained: Path, folder: Path) -> int:
     return 0
 
 
-def _report(found: KeywordErrors, *, tell: partial[None]) -> None:
+def _report(result: KeywordErrors, *, tell: partial[None]) -> None:
     tell("| word | said | missed | false alarms |\n|---|---|---|---|")
-    for word in sorted(found.said | found.false):
-        tell(f"| {word} | {found.said[word]} | {found.said[word] - found.told[word]} | {found.false[word]} |")
+    for word in sorted(result.said | result.false):
+        tell(f"| {word} | {result.said[word]} | {result.said[word] - result.told[word]} | {result.false[word]} |")
 
 
-def _summary(found: KeywordErrors) -> str:
-    missed, said = sum(found.said.values()) - sum(found.told.values()), sum(found.said.values())
+def _summary(result: KeywordErrors) -> str:
+    missed, said = sum(result.said.values()) - sum(result.told.values()), sum(result.said.values())
     return (
-        f"{missed} of {said} missed ({100 * found.missed:.0f} %), {sum(found.false.values())} false alarms in "
-        f"{found.hours:.2f} hours ({found.false_an_hour:.1f} an hour)"
+        f"{missed} of {said} missed ({100 * result.missed:.0f} %), {sum(result.false.values())} false alarms in "
+        f"{result.hours:.2f} hours ({result.false_an_hour:.1f} an hour)"
     )
 
 

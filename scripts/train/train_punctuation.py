@@ -1,4 +1,4 @@
-"""Train the model of punctuation and capitals on punctuated text, as the recogniser would have heard it.
+"""Trains the model of punctuation and capitals on punctuated text, changed to what a recogniser might hear.
 
     python scripts/train/train_punctuation.py --text TEXT --speech train.tsv dev.tsv \\
         --bundle asr_repo/streaming_asr/1 --to asr_repo/streaming_asr/1/punctuation.safetensors --minutes 40

@@ -1,12 +1,12 @@
-"""Train the neural language model that rescores words in the search, and write `rescoring.safetensors`.
+"""Trains the neural language model that rescores words in the search, and writes `rescoring.safetensors`.
 
     python scripts/train/train_rescoring.py lm_text.tar.xz lm_text_modern.tar.xz --train train.tsv --dev dev.tsv \\
         --bundle asr_repo/streaming_asr/1 --minutes 30
 
-The text is that of build_language_model.py, without what dev holds. The words are the most frequent ones of the
-bundle's language model, so train again after building that. Prints the perplexities of the n-gram model, of the neural
-one and of both together; tune_search.py then finds how much it counts. On a GPU, each word is compared with all others
-instead of some, and the batches are larger.
+The text is that of build_language_model.py, without the sentences of dev. The words are the most frequent ones of the
+bundle's language model, so train again after building that. The script prints the perplexities of the n-gram model, of
+the neural one and of both together. tune_search.py then finds the weight of the neural model. On a GPU, each word is
+compared with all others instead of some, and the batches are larger.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="the file to write (in the bundle)")
     parser.add_argument("--minutes", type=float, default=NeuralRecipe.minutes, help="how long it is trained")
     parser.add_argument(
-        "--batches", type=int, default=0, help="read so many batches instead (of 2048 words, on a GPU 16 384)"
+        "--batches", type=int, default=0, help="read this many batches instead (of 2048 words, on a GPU 16 384)"
     )
     words, vector, memory = SIZES
     parser.add_argument("--words", type=int, help=f"words that it knows ({words})")

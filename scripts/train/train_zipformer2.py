@@ -3,11 +3,10 @@
     git clone https://github.com/k2-fsa/icefall
     python scripts/train/train_zipformer2.py icefall --work PREPARED --corpus NAME --to FOLDER [--minutes 12]
 
-PREPARED has the prepared `train` (scripts/data/prepare_speech.py), of which the recordings of one corpus are taken. One
-in ten is held back: FOLDER gets them as held-back/*.flac, with their words in held-back.tsv, beside the model, and as
-many of those that it has learnt as learnt/*.flac and learnt.tsv. Every word of the corpus is a token, so this is for a
-few hundred words at most. Ctrl-C ends the training early.
-docs/how-to/own-training.md has an example.
+PREPARED has the prepared `train` (scripts/data/prepare_speech.py). The recordings of one of its corpora are used. One
+in ten is held back: beside the model, FOLDER gets these as held-back/*.flac, with their words in held-back.tsv, and as
+many of the others as learnt/*.flac and learnt.tsv. Every word of the corpus is a token, so this is for a few hundred
+words at most. Ctrl-C ends the training early. docs/how-to/own-training.md has an example.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from streamer.training.zipformer2.ctc_training import SAMPLE_RATE, CtcTraining, 
 from streamer.training.zipformer2.recipe import RecipeError
 
 MOST_WORDS = 500
-HELD_BACK = 10  # one in so many
-SILENCE_S = 0.8  # at the end of what is written, because the network learns from recordings with silence at their end
+HELD_BACK = 10  # one in this many recordings is held back
+SILENCE_S = 0.8  # added to written recordings, because the network learns from recordings with silence at their end
 
 
 def main() -> int:

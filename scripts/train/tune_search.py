@@ -43,11 +43,11 @@ def _tune(options: argparse.Namespace) -> None:
     rescorer = load_rescorer(options.bundle, language)
     tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, options.set, options.cache))
 
-    def found(spoken: Sequence[EmittedUtterance], trial: BeamOptions) -> dict[str, float]:
+    def rates(spoken: Sequence[EmittedUtterance], trial: BeamOptions) -> dict[str, float]:
         return error_rates(spoken, run_beam(spoken, lexicon, language, trial, STREAMS, rescorer).words)
 
     def judge(trial: BeamOptions) -> float:
-        return mean_over_corpora(found(tuned_on, trial)) if 0 < trial.neural_share <= 1 else math.inf
+        return mean_over_corpora(rates(tuned_on, trial)) if 0 < trial.neural_share <= 1 else math.inf
 
     path = options.bundle / SEARCH_FILE
     start = BeamOptions.load(path) if path.exists() else BeamOptions(language_weight=1.0, blank_penalty=1.0)
@@ -57,7 +57,7 @@ def _tune(options: argparse.Namespace) -> None:
     best = tune(judge, start, partial(print, flush=True), tuned)
     print(f"\nwith {described(best, tuned)}; word errors in %")
     for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
-        print(f"{name:21s} {_listed(found(half, best))}")
+        print(f"{name:21s} {_listed(rates(half, best))}")
     best.save(path)
     print(f"wrote {path}")
 
