@@ -153,7 +153,7 @@ def _best_pauses(total: Callable[[Marker], MarkScores]) -> tuple[MarkScores, int
 
 
 def _row(scores: MarkScores) -> str:
-    cells = [f"{100 * scores.f1(kind):.1f}" if scores.wanted[kind] else "-" for kind in KINDS]
+    cells = [f"{100 * scores.f1(kind):.1f}" if scores.expected[kind] else "-" for kind in KINDS]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -47,12 +47,12 @@ def main() -> int:
     try:
         with service(options.server, *settings) as (url, _):
             counts = (options.sessions, options.attackers, options.seconds, options.rounds)
-            seen = asyncio.run(run(url, audio, *counts, attacks))
+            result = asyncio.run(run(url, audio, *counts, attacks))
     except OSError as error:
         print(f"costly_sessions: {error}", file=sys.stderr)
         return 1
-    print(report(seen))
-    broken = list(failures(seen))
+    print(report(result))
+    broken = list(failures(result))
     for complaint in broken:
         print(f"costly_sessions: {complaint}", file=sys.stderr)
     return int(bool(broken))

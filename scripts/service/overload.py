@@ -38,12 +38,12 @@ def main() -> int:
         with service(options.server, "--sessions", options.sessions) as (url, _):
             number = session_limit(url)
             print(f"{number} sessions, {round(number * options.times)} clients", file=sys.stderr)
-            seen = asyncio.run(run(url, audio, number, options.times, options.seconds, options.rounds))
+            result = asyncio.run(run(url, audio, number, options.times, options.seconds, options.rounds))
     except OSError as error:
         print(f"overload: {error}", file=sys.stderr)
         return 1
-    print(report(seen))
-    broken = list(failures(seen))
+    print(report(result))
+    broken = list(failures(result))
     for complaint in broken:
         print(f"overload: {complaint}", file=sys.stderr)
     return int(bool(broken))

@@ -101,11 +101,11 @@ def _repository(trained: Path, folder: Path) -> int:
 def _report(result: KeywordErrors, *, tell: partial[None]) -> None:
     tell("| word | said | missed | false alarms |\n|---|---|---|---|")
     for word in sorted(result.said | result.false):
-        tell(f"| {word} | {result.said[word]} | {result.said[word] - result.told[word]} | {result.false[word]} |")
+        tell(f"| {word} | {result.said[word]} | {result.said[word] - result.detected[word]} | {result.false[word]} |")
 
 
 def _summary(result: KeywordErrors) -> str:
-    missed, said = sum(result.said.values()) - sum(result.told.values()), sum(result.said.values())
+    missed, said = sum(result.said.values()) - sum(result.detected.values()), sum(result.said.values())
     return (
         f"{missed} of {said} missed ({100 * result.missed:.0f} %), {sum(result.false.values())} false alarms in "
         f"{result.hours:.2f} hours ({result.false_an_hour:.1f} an hour)"

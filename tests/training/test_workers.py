@@ -33,6 +33,6 @@ def test_results_are_in_order(processes: int) -> None:
 
 
 def test_no_worker() -> None:
-    """There must be one."""
+    """No worker at all is an error."""
     with pytest.raises(ValueError, match="max_workers must be greater than 0"), Workers(0):
         pass

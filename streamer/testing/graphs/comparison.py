@@ -51,7 +51,7 @@ class Segment:
     margin: float = float("inf")
 
     @property
-    def found(self) -> Reference:
+    def compared(self) -> Reference:
         """The values that are compared: tokens and frames."""
         return self.tokens, self.frames
 
@@ -147,7 +147,7 @@ def compare(
     languages = [segment.language for segment in segments]
     expected = reference_tokens(folder, samples, search=search, hotwords=phrases, languages=languages)
     result = Comparison(streams, len(segments), sum(len(segment.tokens) for segment in segments))
-    result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].found != pair[1]]
+    result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].compared != pair[1]]
     result.close = sum(segment.margin < NEARLY_EQUAL for segment, _ in result.different)
     if hotwords:
         plain = reference_tokens(folder, samples, search=search)

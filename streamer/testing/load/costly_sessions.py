@@ -32,7 +32,7 @@ FLUSHES = 200
 
 
 @dataclass
-class Seen:
+class Observations:
     """The observations of one run."""
 
     alone: list[Period] = field(default_factory=list)
@@ -47,17 +47,17 @@ class Seen:
 
 async def run(
     url: str, audio: bytes, number: int, attackers: int, seconds: float, rounds: int, attacks: Sequence[str]
-) -> Seen:
+) -> Observations:
     """Alternate periods without an attack and with each attack. All have the same sessions."""
-    seen, lag = Seen(), LagWatch(url)
+    result, lag = Observations(), LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())
     try:
         await asyncio.sleep(WARM_UP_S)
         for _ in range(rounds):
             for attack in ("", *attacks):
-                periods = seen.beside.setdefault(attack, []) if attack else seen.alone
-                answers = seen.answers.setdefault(attack, Counter()) if attack else Counter[str]()
+                periods = result.beside.setdefault(attack, []) if attack else result.alone
+                answers = result.answers.setdefault(attack, Counter()) if attack else Counter[str]()
                 crowd = range(attackers if attack else 0)
                 trying = [asyncio.create_task(_attack(url, attack, place, answers)) for place in crowd]
                 since = time.monotonic()
@@ -69,35 +69,35 @@ async def run(
     finally:
         watching.cancel()
         await asyncio.gather(*(session.end() for session in sessions))
-    seen.ended.update(session.ended for session in sessions)
-    return seen
+    result.ended.update(session.ended for session in sessions)
+    return result
 
 
-def report(seen: Seen) -> str:
+def report(result: Observations) -> str:
     """Return a table with a line for each kind of period, and how much later the partials were."""
-    lines = [HEADS, _together(seen.alone).line("alone")]
-    lines += [_together(periods).line(f"beside {attack}") for attack, periods in seen.beside.items()]
+    lines = [HEADS, _together(result.alone).line("alone")]
+    lines += [_together(periods).line(f"beside {attack}") for attack, periods in result.beside.items()]
     lines.append("")
-    for attack, answers in seen.answers.items():
-        later = ", ".join(f"{name} {seen.later_s(attack, part):+.3f} s" for name, part in _PARTS)
+    for attack, answers in result.answers.items():
+        later = ", ".join(f"{name} {result.later_s(attack, part):+.3f} s" for name, part in _PARTS)
         codes = ", ".join(f"{code} {number}" for code, number in answers.most_common())
         lines.append(f"later beside {attack}: {later}. Their attempts: {codes}.")
-    ends = ", ".join(f"{code} {number}" for code, number in seen.ended.items())
+    ends = ", ".join(f"{code} {number}" for code, number in result.ended.items())
     return "\n".join([*lines, f"The sessions ended: {ends}."])
 
 
-def failures(seen: Seen) -> Iterator[str]:
+def failures(result: Observations) -> Iterator[str]:
     """Yield a sentence for each bound that was exceeded."""
-    cut = sum(number for code, number in seen.ended.items() if code != "done")
+    cut = sum(number for code, number in result.ended.items() if code != "done")
     if cut:
         yield f"{cut} of the sessions ended too early"
-    for attack in seen.beside:
-        if not seen.answers[attack]:
+    for attack in result.beside:
+        if not result.answers[attack]:
             yield f"no attempt at {attack} was answered"
         # The median does not count: partials are early or late in a step, and the median may be either kind.
         for name, part in _PARTS[1:]:
-            if not seen.later_s(attack, part) <= MOST_LATER_S:
-                yield f"partials came {seen.later_s(attack, part):.2f} s later beside {attack} ({name})"
+            if not result.later_s(attack, part) <= MOST_LATER_S:
+                yield f"partials came {result.later_s(attack, part):.2f} s later beside {attack} ({name})"
 
 
 async def _attack(url: str, attack: str, place: int, answers: Counter[str]) -> None:

@@ -13,21 +13,21 @@ from streamer.text.counts import counted
 
 WARM_UP_S = 3.0
 GATHER_S = 3.2
-UNTOLD_S = 5  # the pause of a client that was refused without a time to try again
+RETRY_S = 5  # the pause of a client that was refused without a time to try again
 # The bounds.
 LATER = 1.5
 MOST_LAG_S = 2.0
 
 
 @dataclass
-class Seen:
+class Observations:
     """The observations of one run."""
 
     alone: list[Period] = field(default_factory=list)
     beside: list[Period] = field(default_factory=list)
     attempts: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    untold: int = 0  # refusals without a time to try again
+    without_retry: int = 0  # refusals without a time to try again
     let_in: int = 0  # accepted sessions that should have been refused
     ended: Counter[str] = field(default_factory=Counter)  # how the accepted sessions ended
 
@@ -36,16 +36,16 @@ class Seen:
         return _together(self.beside).quantile(part) / _together(self.alone).quantile(part)
 
 
-async def run(url: str, audio: bytes, number: int, times: float, seconds: float, rounds: int) -> Seen:
+async def run(url: str, audio: bytes, number: int, times: float, seconds: float, rounds: int) -> Observations:
     """Alternate periods without and with refused clients. All have the same sessions."""
-    seen, lag = Seen(), LagWatch(url)
+    result, lag = Observations(), LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())
     try:
         await asyncio.sleep(WARM_UP_S)
         for _ in range(rounds):
-            for clients, periods in ((0, seen.alone), (round(number * (times - 1)), seen.beside)):
-                trying = [asyncio.create_task(_try(url, audio, seen)) for _ in range(clients)]
+            for clients, periods in ((0, result.alone), (round(number * (times - 1)), result.beside)):
+                trying = [asyncio.create_task(_try(url, audio, result)) for _ in range(clients)]
                 since = time.monotonic()
                 await asyncio.sleep(seconds)
                 periods.append(period(sessions, lag, since, time.monotonic()))
@@ -54,58 +54,58 @@ async def run(url: str, audio: bytes, number: int, times: float, seconds: float,
                 failures = await asyncio.gather(*trying, return_exceptions=True)
                 for failure in failures:
                     if not isinstance(failure, asyncio.CancelledError):
-                        seen.refused[type(failure).__name__] += 1
+                        result.refused[type(failure).__name__] += 1
     finally:
         watching.cancel()
         await asyncio.gather(*(session.end() for session in sessions))
-    seen.ended.update(session.ended for session in sessions)
-    return seen
+    result.ended.update(session.ended for session in sessions)
+    return result
 
 
-def report(seen: Seen) -> str:
+def report(result: Observations) -> str:
     """Return a table with a line for each kind of period, and the ratios."""
-    lines = [HEADS, _together(seen.alone).line("alone"), _together(seen.beside).line("beside the refused")]
-    ratios = ", ".join(f"p{part * 100:.0f} {seen.ratio(part):.2f}" for part in (0.5, 0.95))
-    refusals = ", ".join(f"{code} {number}" for code, number in seen.refused.items())
-    ends = ", ".join(f"{code} {number}" for code, number in seen.ended.items())
+    lines = [HEADS, _together(result.alone).line("alone"), _together(result.beside).line("beside the refused")]
+    ratios = ", ".join(f"p{part * 100:.0f} {result.ratio(part):.2f}" for part in (0.5, 0.95))
+    refusals = ", ".join(f"{code} {number}" for code, number in result.refused.items())
+    ends = ", ".join(f"{code} {number}" for code, number in result.ended.items())
     return (
-        "\n".join(lines) + f"\n\nlater beside the refused, as a ratio: {ratios}. {seen.attempts} attempts, "
-        f"refused: {refusals or 'none'}; accepted beyond the limit: {seen.let_in}. The sessions ended: {ends}."
+        "\n".join(lines) + f"\n\nlater beside the refused, as a ratio: {ratios}. {result.attempts} attempts, "
+        f"refused: {refusals or 'none'}; accepted beyond the limit: {result.let_in}. The sessions ended: {ends}."
     )
 
 
-def failures(seen: Seen) -> Iterator[str]:
+def failures(result: Observations) -> Iterator[str]:
     """Yield a sentence for each bound that was exceeded."""
-    cut = sum(number for code, number in seen.ended.items() if code != "done")
+    cut = sum(number for code, number in result.ended.items() if code != "done")
     if cut:
         yield f"{cut} of the accepted sessions ended too early"
-    if seen.let_in:
-        yield f"{counted(seen.let_in, 'session')} got in beyond the limit"
-    if not seen.refused["full"] or set(seen.refused) != {"full"}:
+    if result.let_in:
+        yield f"{counted(result.let_in, 'session')} got in beyond the limit"
+    if not result.refused["full"] or set(result.refused) != {"full"}:
         yield "clients got other answers than the refusal `full`"
-    if seen.untold:
-        yield f"{counted(seen.untold, 'refusal')} did not say when to try again"
-    furthest = max(each.lag_s for each in (*seen.alone, *seen.beside))
+    if result.without_retry:
+        yield f"{counted(result.without_retry, 'refusal')} did not say when to try again"
+    furthest = max(each.lag_s for each in (*result.alone, *result.beside))
     if furthest > MOST_LAG_S:
         yield f"a session was {furthest:.1f} s behind"
     for part in (0.5, 0.95):
-        if not seen.ratio(part) <= LATER:
-            yield f"partials came {seen.ratio(part):.2f} times as late (p{part * 100:.0f})"
+        if not result.ratio(part) <= LATER:
+            yield f"partials came {result.ratio(part):.2f} times as late (p{part * 100:.0f})"
 
 
-async def _try(url: str, audio: bytes, seen: Seen) -> None:
+async def _try(url: str, audio: bytes, result: Observations) -> None:
     """Ask for a session again and again, as one client."""
     while True:
-        seen.attempts += 1
+        result.attempts += 1
         session = LiveSession()
         refusal = await session.begin(url, audio)
         if refusal is None:
-            seen.let_in += 1
+            result.let_in += 1
             await session.end()
             continue
-        seen.refused[refusal.code] += 1
-        seen.untold += refusal.retry_s is None
-        await asyncio.sleep(refusal.retry_s if refusal.retry_s is not None else UNTOLD_S)
+        result.refused[refusal.code] += 1
+        result.without_retry += refusal.retry_s is None
+        await asyncio.sleep(refusal.retry_s if refusal.retry_s is not None else RETRY_S)
 
 
 def _together(periods: Sequence[Period]) -> Period:

@@ -33,7 +33,7 @@ class KeywordErrors:
 
     hours: float
     said: Counter[str]
-    told: Counter[str]  # how many of `said` the spotter reported
+    detected: Counter[str]  # how many of `said` the spotter reported
     false: Counter[str]
 
     @property
@@ -44,17 +44,17 @@ class KeywordErrors:
     @property
     def missed(self) -> float:
         """The share of the spoken keywords that were not reported."""
-        return 1 - sum(self.told.values()) / max(1, sum(self.said.values()))
+        return 1 - sum(self.detected.values()) / max(1, sum(self.said.values()))
 
     def __add__(self, other: KeywordErrors) -> KeywordErrors:
         return KeywordErrors(
-            self.hours + other.hours, self.said + other.said, self.told + other.told, self.false + other.false
+            self.hours + other.hours, self.said + other.said, self.detected + other.detected, self.false + other.false
         )
 
 
 def errors(network: KeywordNetwork, material: Sequence[Spoken]) -> KeywordErrors:
     """Return the errors of a spotter on this speech."""
-    said, told, false = Counter[str](), Counter[str](), Counter[str]()
+    said, detected, false = Counter[str](), Counter[str](), Counter[str]()
     spotter = KeywordSpotter(network, slots=1)
     for spoken in material:
         size = len(spoken.frames)
@@ -65,16 +65,16 @@ def errors(network: KeywordNetwork, material: Sequence[Spoken]) -> KeywordErrors
         said.update(network.words[keyword.word] for keyword in spoken.keywords)
         for keyword in reports:
             word = network.words.index(keyword.word)
-            (told if _take(ends, word, keyword.at_ms // FRAME_MS - 1) else false)[keyword.word] += 1
-    return KeywordErrors(sum(each.hours for each in material), said, told, false)
+            (detected if _take(ends, word, keyword.at_ms // FRAME_MS - 1) else false)[keyword.word] += 1
+    return KeywordErrors(sum(each.hours for each in material), said, detected, false)
 
 
 def with_thresholds(network: KeywordNetwork, material: Sequence[Spoken], most_false: float) -> KeywordNetwork:
     """Return the network with the thresholds that miss least, with at most this many false alarms an hour in total."""
     hours = sum(each.hours for each in material)
-    told, false = _by_threshold(network, material)
+    detected, false = _by_threshold(network, material)
     said = np.bincount([each.word for spoken in material for each in spoken.keywords], minlength=len(network.words))
-    misses = 1 - told / np.maximum(said, 1)
+    misses = 1 - detected / np.maximum(said, 1)
     alarms = np.concatenate([false[:1].repeat(MARGIN, axis=0), false[:-MARGIN]]) / max(hours, 1e-9)
     words = np.arange(len(network.words))
     chosen = np.full(len(words), len(THRESHOLDS) - 1)

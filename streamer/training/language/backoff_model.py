@@ -31,12 +31,12 @@ class BackOffModel:
 
     def __post_init__(self) -> None:
         first, second = self.bigrams >> BITS, self.bigrams & MASK
-        self.word_back_off = _left(self.bigram, first, len(self.words)) / _left(
+        self.word_back_off = _remaining(self.bigram, first, len(self.words)) / _remaining(
             self.unigrams[second], first, len(self.words)
         )
         self.contexts = np.searchsorted(self.bigrams, self.trigrams >> BITS)
         self.suffixes = self.pair_probabilities((self.trigrams >> BITS) & MASK, self.trigrams & MASK)
-        self.pair_back_off = _left(self.trigram, self.contexts, len(self.bigrams)) / _left(
+        self.pair_back_off = _remaining(self.trigram, self.contexts, len(self.bigrams)) / _remaining(
             self.suffixes, self.contexts, len(self.bigrams)
         )
 
@@ -72,13 +72,13 @@ class BackOffModel:
             yield f"ngram {order}={number}"
         yield ""
         yield "\\1-grams:"
-        for word, value, left in zip(words, _log10(self.unigrams), _log10(self.word_back_off), strict=True):
-            yield f"{value:.4f}\t{word}\t{left:.4f}"
+        for word, value, back_off in zip(words, _log10(self.unigrams), _log10(self.word_back_off), strict=True):
+            yield f"{value:.4f}\t{word}\t{back_off:.4f}"
         yield ""
         yield "\\2-grams:"
         pairs = zip(self.bigrams.tolist(), _log10(self.bigram), _log10(self.pair_back_off), strict=True)
-        for key, value, left in pairs:
-            yield f"{value:.4f}\t{words[key >> BITS]} {words[key & MASK]}\t{left:.4f}"
+        for key, value, back_off in pairs:
+            yield f"{value:.4f}\t{words[key >> BITS]} {words[key & MASK]}\t{back_off:.4f}"
         yield ""
         yield "\\3-grams:"
         for key, value in zip(self.trigrams.tolist(), _log10(self.trigram), strict=True):
@@ -87,10 +87,10 @@ class BackOffModel:
         yield "\\end\\"
 
 
-def _left(probabilities: Floats, contexts: Keys, number: int) -> Floats:
+def _remaining(probabilities: Floats, contexts: Keys, number: int) -> Floats:
     """Return the probability that the n-grams of each context leave for others."""
-    taken = np.bincount(contexts, weights=probabilities, minlength=number)
-    return np.maximum(1.0 - taken, LEAST)
+    used = np.bincount(contexts, weights=probabilities, minlength=number)
+    return np.maximum(1.0 - used, LEAST)
 
 
 def _log10(values: Floats) -> list[float]:

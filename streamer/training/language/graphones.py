@@ -168,13 +168,13 @@ class _Counts:
         number = {graphone: index for index, graphone in enumerate(self._graphones)}
         tokens = np.array([number[token] for word in words for token in (BEGIN, *word, END)])
         ends = np.flatnonzero(tokens == 1)
-        left = ends[np.searchsorted(ends, np.arange(len(tokens)))] - np.arange(len(tokens)) + 1
+        remaining = ends[np.searchsorted(ends, np.arange(len(tokens)))] - np.arange(len(tokens)) + 1
         size = len(self._graphones)
         # ids[k][t]: the node of the k tokens that begin at t, or -1 if the word ends before.
         ids = [np.zeros(len(tokens), np.int64)]
         self.levels: list[_Level] = []
         for length in range(1, order + 1):
-            at = np.flatnonzero(left >= length)
+            at = np.flatnonzero(remaining >= length)
             keys, first, node, raw = np.unique(
                 ids[-1][at] * size + tokens[at + length - 1], return_index=True, return_inverse=True, return_counts=True
             )
@@ -203,9 +203,9 @@ class _Counts:
         lower = np.full(1, 1 / (len(self._graphones) - 1))
         for level in self.levels:
             count, parent = level.count, level.parent
-            taken = _discounts(count)[np.minimum(count, 3)]
-            total, left = np.bincount(parent, count), np.bincount(parent, taken)
-            level.probability = ((count - taken) + left[parent] * lower[level.shorter]) / total[parent]
+            discount = _discounts(count)[np.minimum(count, 3)]
+            total, freed = np.bincount(parent, count), np.bincount(parent, discount)
+            level.probability = ((count - discount) + freed[parent] * lower[level.shorter]) / total[parent]
             lower = level.probability
 
     def _prune(self, least: float) -> None:
@@ -214,16 +214,16 @@ class _Counts:
         for number in range(self._order - 1, 0, -1):
             level, above = self.levels[number], self.levels[number - 1]
             lower = above.probability[level.shorter]
-            left = 1 - np.bincount(level.parent, level.probability, len(above.raw))
+            remaining = 1 - np.bincount(level.parent, level.probability, len(above.raw))
             spare = 1 - np.bincount(level.parent, lower, len(above.raw))
-            backoff = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
+            backoff = np.maximum(remaining, 1e-9) / np.maximum(spare, 1e-9)
             gain = level.raw * np.log(level.probability / (lower * backoff[level.parent]))
             level.kept = needed | (gain >= least)
             above.kept = needed = np.bincount(level.parent, level.kept, len(above.raw)) > 0
             kept = level.kept
-            left = 1 - np.bincount(level.parent[kept], level.probability[kept], len(above.raw))
+            remaining = 1 - np.bincount(level.parent[kept], level.probability[kept], len(above.raw))
             spare = 1 - np.bincount(level.parent[kept], lower[kept], len(above.raw))
-            above.backoff = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
+            above.backoff = np.maximum(remaining, 1e-9) / np.maximum(spare, 1e-9)
         self.levels[0].kept = np.ones(len(self.levels[0].raw), bool)
 
     def _quantised(self) -> LetterToSound:

@@ -16,7 +16,7 @@ from streamer.engine.punctuation.mark_network import MARKS, MarkNetwork, Network
 from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.punctuation.word_rows import AFFIXES, WordRows
 from streamer.training.punctuation.heard_text import END, NOTHING, HeardText
-from streamer.training.punctuation.labelled_text import UNTOLD
+from streamer.training.punctuation.labelled_text import UNLABELLED
 from streamer.training.punctuation.mark_offsets import best_offsets
 
 _BALANCED = 25  # batches from which the offsets are found
@@ -137,4 +137,4 @@ def _balance(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: Hear
 
 
 def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
-    return functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=UNTOLD)
+    return functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=UNLABELLED)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamer.engine.punctuation.mark_network import PAUSES
 from streamer.engine.punctuation.marks import Mark
-from streamer.training.punctuation.labelled_text import UNTOLD, LabelledText
+from streamer.training.punctuation.labelled_text import UNLABELLED, LabelledText
 from streamer.training.punctuation.pause_statistics import LONG, READ_ALOUD, hesitant
 from streamer.training.punctuation.similar_words import ALIKE
 
@@ -89,7 +89,7 @@ class HeardText:
         words, marks, cases = self._misheard(part)
         pauses = self._paused(marks)
         if ends:
-            words, marks, cases = np.append(words, END), np.append(marks, UNTOLD), np.append(cases, UNTOLD)
+            words, marks, cases = np.append(words, END), np.append(marks, UNLABELLED), np.append(cases, UNLABELLED)
             # The pause is short if somebody stops the recording.
             shortest = LONG if dice.random() < hearing.silent_end_share else 1
             pauses = np.append(pauses, dice.integers(shortest, PAUSES))
@@ -104,9 +104,9 @@ class HeardText:
             parts.append([values[:size] for values in vars(piece).values()])
             free -= size
             empty = min(gap, free)
-            parts.append([np.full(empty, fill) for fill in (NOTHING, 0, UNTOLD, UNTOLD)])
+            parts.append([np.full(empty, fill) for fill in (NOTHING, 0, UNLABELLED, UNLABELLED)])
             free -= empty
-        parts.append([np.full(free, fill) for fill in (NOTHING, 0, UNTOLD, UNTOLD)])
+        parts.append([np.full(free, fill) for fill in (NOTHING, 0, UNLABELLED, UNLABELLED)])
         return HeardPiece(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)))
 
     def _segment_end(self, part: LabelledText, length: int) -> int:
@@ -134,7 +134,7 @@ class HeardText:
         wrong = dice.random(size) < rate * hearing.substituted
         similar = self._similar[words, dice.integers(ALIKE, size=size)]
         wrong &= similar != words
-        words[wrong], cases[wrong] = similar[wrong], UNTOLD
+        words[wrong], cases[wrong] = similar[wrong], UNLABELLED
         # A dropped word leaves its mark to the word before it. The first word is never dropped.
         lost = dice.random(size) < rate * hearing.dropped * np.where(np.isin(words, self._short), 2.0, 0.5)
         lost[0] = False
@@ -146,7 +146,7 @@ class HeardText:
         if len(added) and len(self._short):
             # The word is inserted before another one, so it has no mark itself.
             words = np.insert(words, added, dice.choice(self._short, len(added)))
-            marks, cases = np.insert(marks, added, 0), np.insert(cases, added, UNTOLD)
+            marks, cases = np.insert(marks, added, 0), np.insert(cases, added, UNLABELLED)
         return words, marks, cases
 
     def _paused(self, marks: Integers) -> Integers:

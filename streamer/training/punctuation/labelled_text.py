@@ -15,7 +15,7 @@ from streamer.training.data.corpus import CorpusError
 from streamer.training.language.text_sources import NOT_TEXT, LeakGuard, paragraphs, source_of
 from streamer.training.punctuation.punctuated_text import LabelledWord, labelled_sentences
 
-UNTOLD = -1
+UNLABELLED = -1
 """A label that is not known from the text."""
 
 MOST_WORDS = 700_000
@@ -40,7 +40,7 @@ Small = npt.NDArray[np.int8]
 
 @dataclass
 class LabelledText:
-    """Running text: numbers of words, labels by number in Mark and Case (or UNTOLD), and what each word begins.
+    """Running text: numbers of words, labels by number in Mark and Case (or UNLABELLED), and what each word begins.
 
     `begins` is 1 where a word begins a sentence, and 2 where it also does not follow from the words before it.
     """
@@ -117,10 +117,10 @@ def tell_first_cases(texts: Texts) -> None:
             counts[case] += np.bincount(text.words[within], minlength=len(texts.words))
     usual = counts.argmax(axis=0).astype(np.int8)
     total = counts.sum(axis=0)
-    usual[(total < _FEWEST_TIMES) | (counts.max(axis=0) < _NEARLY_ALWAYS * total)] = UNTOLD
+    usual[(total < _FEWEST_TIMES) | (counts.max(axis=0) < _NEARLY_ALWAYS * total)] = UNLABELLED
     for text in (*texts.learnt.values(), *texts.held_out.values()):
         first = text.begins > 0
-        text.cases[first] = np.where(text.cases[first] == UNTOLD, UNTOLD, usual[text.words[first]])
+        text.cases[first] = np.where(text.cases[first] == UNLABELLED, UNLABELLED, usual[text.words[first]])
 
 
 class _Collected:
@@ -135,8 +135,8 @@ class _Collected:
     def add(self, sentence: list[LabelledWord], numbers: dict[str, int]) -> None:
         for word, mark, case, begins in sentence:
             self.words.append(numbers.setdefault(word, len(numbers)))
-            self.marks.append(UNTOLD if mark is None else _MARKS[mark])
-            self.cases.append(UNTOLD if case is None else _CASES[case])
+            self.marks.append(UNLABELLED if mark is None else _MARKS[mark])
+            self.cases.append(UNLABELLED if case is None else _CASES[case])
             self.begins.append(2 if self._broken else int(begins))
             self._broken = mark is None
 

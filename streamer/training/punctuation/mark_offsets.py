@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, zeros
 
-from streamer.training.punctuation.labelled_text import UNTOLD
+from streamer.training.punctuation.labelled_text import UNLABELLED
 
 _STEPS = tuple(0.15 * step for step in range(13))
 _ROUNDS = 2
@@ -12,7 +12,7 @@ _ROUNDS = 2
 
 def best_offsets(scores: Tensor, labels: Tensor) -> Tensor:
     """Return what to add to the scores [words, marks] of each mark for the best F1. Labels are [words]."""
-    labelled = labels != UNTOLD
+    labelled = labels != UNLABELLED
     scores, labels = scores[labelled], labels[labelled]
     offsets = zeros(scores.shape[1])
     for _ in range(_ROUNDS):

@@ -49,7 +49,7 @@ Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Found:
+class RecognisedUtterance:
     """One utterance: the words that a search found, which of them are right, and the aligned times of those (ms)."""
 
     words: tuple[HypothesisWord, ...]
@@ -57,7 +57,7 @@ class Found:
     times: Mapping[int, tuple[int, int]]  # by the number of the word
 
 
-def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
+def compare(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> RecognisedUtterance:
     """Compare the words that a search found with the reference and its times."""
     pairs = pair_words(spoken.words, [word.text for word in words])
     matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}
@@ -67,19 +67,21 @@ def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignm
             if number is not None and reference is not None:
                 _, start, length = alignment.words[reference]
                 times[number] = start, start + length
-    return Found(words, tuple(number in matches for number in range(len(words))), times)
+    return RecognisedUtterance(words, tuple(number in matches for number in range(len(words))), times)
 
 
-def fitted(found: Sequence[Found]) -> StepCalibration:
+def fitted(utterances: Sequence[RecognisedUtterance]) -> StepCalibration:
     """Return the delays and the evidence that fit these utterances."""
-    starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.times.items()]
-    ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.times.items()]
+    starts = [
+        start - one.words[number].start * FRAME_MS for one in utterances for number, (start, _) in one.times.items()
+    ]
+    ends = [end - one.words[number].end * FRAME_MS for one in utterances for number, (_, end) in one.times.items()]
     if not starts:
         raise CorpusError(
             "the calibration needs words that were recognised correctly, but the alignment has none of them"
         )
-    signs = np.array([confidence_features(word) for one in found for word in one.words])
-    right = np.array([right for one in found for right in one.right], dtype=np.float64)
+    signs = np.array([confidence_features(word) for one in utterances for word in one.words])
+    right = np.array([right for one in utterances for right in one.right], dtype=np.float64)
     return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(signs, right))
 
 
@@ -112,10 +114,10 @@ def _regression(signs: Values, right: Values) -> Values:
     return weights
 
 
-def judged(found: Sequence[Found], calibration: Calibration, search: str, step_ms: int) -> list[str]:
+def judged(utterances: Sequence[RecognisedUtterance], calibration: Calibration, search: str, step_ms: int) -> list[str]:
     """Return a row of the table: median and 90th percentile of the errors of times, and errors of confidences."""
     offsets, words, finals = [], [], []
-    for one in found:
+    for one in utterances:
         spans = calibration.spans(one.words, FRAME_MS, step_ms, search)
         offsets += [
             TimeOffset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.times.items()
@@ -153,19 +155,19 @@ def calibrate(
         GREEDY: (CHARACTERS_HEAD, lambda spoken, _: run_greedy(spoken)),
     }
     fits: dict[str, dict[int, StepCalibration]] = {}
-    found: dict[tuple[str, int], list[list[Found]]] = {}
+    by_step: dict[tuple[str, int], list[list[RecognisedUtterance]]] = {}
     for search, (head, run) in searches.items():
         fits[search] = {}
         for step_ms in steps:
             spoken = read_emissions(bundle, work, name, cache, step_ms, head)
-            found[search, step_ms] = [
+            by_step[search, step_ms] = [
                 [
-                    found_in(one, words, alignments[one.utterance.name])
+                    compare(one, words, alignments[one.utterance.name])
                     for one, words in zip(half, run(half, step_ms).hypotheses, strict=True)
                 ]
                 for half in halves(spoken)
             ]
-            fits[search][step_ms] = fitted(found[search, step_ms][0])
+            fits[search][step_ms] = fitted(by_step[search, step_ms][0])
             tell(f"{search}, {step_ms} ms: {fits[search][step_ms]}")
     calibration = Calibration(fits)
     path = bundle / CALIBRATION_FILE
@@ -174,6 +176,6 @@ def calibrate(
     header = ["search, step", "start", "90th %", "end", "90th %", "words", "calibration error", "ranking", "of finals"]
     tables = []
     for index, title in enumerate(("the half it was fitted on", "the other half")):
-        rows = [judged(each[index], calibration, *which) for which, each in found.items()]
+        rows = [judged(each[index], calibration, *which) for which, each in by_step.items()]
         tables.append(f"{title}:\n{table(header, rows)}")
     return "\n\n".join(tables)

@@ -61,14 +61,14 @@ class Language:
     def rare(self, spoken: Sequence[EmittedUtterance], most: float) -> tuple[set[str], list[str]]:
         """Return the rare words of the references, and the same with some rare words of the language model."""
         spelled = set(self.lexicon.words.tolist())
-        number = {word: index for index, word in enumerate(self.model.words)}
+        numbers = {word: index for index, word in enumerate(self.model.words)}
         chances = self.model.unigrams.tolist()
 
         def is_rare(word: str) -> bool:
-            known = number.get(word)
+            index = numbers.get(word)
             if len(word) < SHORTEST or not word.isalpha():
                 return False
-            return known not in spelled or known is None or chances[known] < math.log(most)
+            return index not in spelled or index is None or chances[index] < math.log(most)
 
         spoken_words = {word for one in spoken for word in one.words if is_rare(word)}
         others = sorted(word for word in self.model.words if is_rare(word) and word not in spoken_words)
@@ -80,14 +80,14 @@ class HotwordCounts:
     """Sums over utterances."""
 
     said: int = 0  # rare words of the references
-    found: int = 0  # those that were recognised
+    recognised: int = 0  # those that were recognised
     inserted: int = 0  # hotwords that were inserted but not said
     others: int = 0  # all other words of the references
     errors: int = 0  # errors in other words, and other insertions
 
     def row(self) -> str:
         """Return a line of the table."""
-        recall = f"{100 * self.found / self.said:5.1f}" if self.said else "    -"
+        recall = f"{100 * self.recognised / self.said:5.1f}" if self.said else "    -"
         words = self.said + self.others
         return (
             f"{self.said:4d} | {recall} | {self.inserted:4d} | {1000 * self.inserted / max(words, 1):5.2f} | "
@@ -96,11 +96,11 @@ class HotwordCounts:
 
 
 def judged(
-    spoken: Sequence[EmittedUtterance], found: Sequence[Sequence[str]], hotwords: Sequence[Sequence[str]]
+    spoken: Sequence[EmittedUtterance], hypotheses: Sequence[Sequence[str]], hotwords: Sequence[Sequence[str]]
 ) -> HotwordCounts:
     """Compare the recognised words with the reference. Rare words are counted separately."""
     result = HotwordCounts()
-    for one, words, phrases in zip(spoken, found, hotwords, strict=True):
+    for one, words, phrases in zip(spoken, hypotheses, hotwords, strict=True):
         own_hotwords = set(phrases)
         extra = Counter(word for word in words if word in own_hotwords)
         extra.subtract(word for word in one.words if word in own_hotwords)
@@ -110,7 +110,7 @@ def judged(
             hypothesis = words[pair.hypothesis] if pair.hypothesis is not None else None
             if reference in own_hotwords:
                 result.said += 1
-                result.found += reference == hypothesis
+                result.recognised += reference == hypothesis
             else:
                 result.others += reference is not None
                 result.errors += reference != hypothesis
@@ -179,10 +179,10 @@ def tuned(
     tried: list[tuple[int, int, BeamOptions]] = []
     for bonus, floor in itertools.product(TRIED_BONUSES, TRIED_FLOORS):
         trial = replace(start, hotword_bonus=bonus, hotword_floor=floor)
-        found = recognised(spoken, hotwords, language, trial)
+        hypotheses = recognised(spoken, hotwords, language, trial)
         own = hotword_lists(spoken, rare, pool, distractors=0)
-        result = replace(judged(spoken, found, own), inserted=judged(spoken, found, hotwords).inserted)
-        wrong = result.errors + result.said - result.found
+        result = replace(judged(spoken, hypotheses, own), inserted=judged(spoken, hypotheses, hotwords).inserted)
+        wrong = result.errors + result.said - result.recognised
         tell(f"bonus {bonus:4.1f}, floor {floor:5.1f}: {wrong} words wrong | {result.row()}")
         tried.append((wrong, result.inserted, trial))
     most = min(wrong for wrong, _, _ in tried) * ABOUT
@@ -200,11 +200,11 @@ def rows(
     yield f"none                  | {len(having)} | {judged(having, plain, own).row()}"
     for distractors in (0, 10, 100):
         hotwords = hotword_lists(having, rare, pool, distractors)
-        found = recognised(having, hotwords, language, options)
-        result = replace(judged(having, found, own), inserted=judged(having, found, hotwords).inserted)
+        hypotheses = recognised(having, hotwords, language, options)
+        result = replace(judged(having, hypotheses, own), inserted=judged(having, hypotheses, hotwords).inserted)
         yield f"own, {distractors:3d} distractors  | {len(having)} | {result.row()}"
     without = [one for one in spoken if not rare & set(one.words)]
     hotwords = hotword_lists(without, rare, pool, 100)
-    for name, given in (("none, none said", [[]] * len(without)), ("100, none said", hotwords)):
-        found = recognised(without, given, language, options)
-        yield f"{name:21s} | {len(without)} | {judged(without, found, hotwords).row()}"
+    for name, phrases in (("none, none said", [[]] * len(without)), ("100, none said", hotwords)):
+        hypotheses = recognised(without, phrases, language, options)
+        yield f"{name:21s} | {len(without)} | {judged(without, hypotheses, hotwords).row()}"

@@ -45,7 +45,7 @@ class SpokenTurn:
 class Step:
     """The state of the recogniser after a step."""
 
-    found: Hypothesis
+    hypothesis: Hypothesis
     activity: ActivityReading
     silent: int  # the number of frames without activity at the beginning of the step
     last: tuple[HypothesisWord, ...] = ()  # the words if the segment ended here, in a pause after the first of them
@@ -53,7 +53,7 @@ class Step:
     @property
     def paused(self) -> int:
         """The number of frames for which the speaker has paused."""
-        return paused(self.found, self.activity.frames, self.activity.quiet)
+        return paused(self.hypothesis, self.activity.frames, self.activity.quiet)
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
         for end in range(size, len(group[-1].audio) + 1, size):
             samples = np.stack([_piece(turn.audio, end - size, end) for turn in group])
             emissions = model.step(state, slots, samples)
-            for slot, found in enumerate(search.advance(slots, emissions)):
+            for slot, hypothesis in enumerate(search.advance(slots, emissions)):
                 probabilities = torch.exp(emissions[ACTIVITY][slot, :, 0]).tolist()
                 activity = trackers[slot].reading(probabilities)
                 active = [probability >= rule.close_below for probability in probabilities]
-                step = Step(found if activity.opened else NO_WORDS, activity, [*active, True].index(True))
-                if step.paused * FRAME_MS >= LOOK_MS and step.found.running and not step.found.words:
+                step = Step(hypothesis if activity.opened else NO_WORDS, activity, [*active, True].index(True))
+                if step.paused * FRAME_MS >= LOOK_MS and step.hypothesis.running and not step.hypothesis.words:
                     step = replace(step, last=search.finish([slot])[0].words)
                 steps[slot].append(step)
         yield from (RecordedTurn(turn, own) for turn, own in zip(group, steps, strict=True))
@@ -128,11 +128,11 @@ def end_ms(recorded: RecordedTurn, rule: EndpointRule, judge: Judge | None) -> f
             paused_ms = step.paused * FRAME_MS
             spoken = step.activity.spoken
             spoken_ms = None if spoken is None else spoken * FRAME_MS
-            pause_ms = watch.pause_ms(step.found, paused_ms, lambda step=step: step.last, spoken_ms)  # type: ignore[misc]
+            pause_ms = watch.pause_ms(step.hypothesis, paused_ms, lambda step=step: step.last, spoken_ms)  # type: ignore[misc]
             if pause_ms is not None:
                 due = frames_to_end(pause_ms, paused_ms, FRAME_MS, recorded.step_frames)
-        ending = rule.segment_end(step.found, before, FRAME_MS, step.activity.quiet, pause_ms)
-        if ending is not None and (step.found.words or step.last):
+        ending = rule.segment_end(step.hypothesis, before, FRAME_MS, step.activity.quiet, pause_ms)
+        if ending is not None and (step.hypothesis.words or step.last):
             return before * FRAME_MS
     return None
 

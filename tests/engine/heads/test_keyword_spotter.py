@@ -137,11 +137,9 @@ def test_misses_and_false_alarms() -> None:
     silent, heard = spoken(), spoken(("left", 30), ("right", 45))
     wrong = Spoken(spoken(("left", 150), ("right", 170), length=180).frames, (SpokenKeyword(0, 5),))
     found = errors(network(), [silent, heard, wrong])
-    assert (found.said, found.told, found.false) == (
-        {"left": 2, "right": 1},
-        {"left": 1, "right": 1},
-        {"left": 1, "right": 1},
-    )
+    assert (found.said, found.detected, found.false) == (
+        {"left": 2, "right": 1}, {"left": 1, "right": 1}, {"left": 1, "right": 1},
+    )  # fmt: skip
     assert found.missed == pytest.approx(1 / 3)
     assert found.false_an_hour == pytest.approx(2 / (300 * 0.04 / 3600))
     assert (found + found).false_an_hour == pytest.approx(found.false_an_hour)
@@ -155,7 +153,7 @@ def test_thresholds_of_each_word() -> None:
     chosen = with_thresholds(network(0.01), [*said, *lures], most_false=1.0)
     assert chosen.thresholds[0] < chosen.thresholds[1]
     found = errors(chosen, [*said, *lures])
-    assert (sum(found.told.values()), sum(found.false.values())) == (2, 0)
+    assert (sum(found.detected.values()), sum(found.false.values())) == (2, 0)
 
 
 def test_what_sounds_alike_is_told_apart() -> None:

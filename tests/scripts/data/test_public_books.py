@@ -23,7 +23,7 @@ def test_books_are_prepared(tmp_path: Path) -> None:
 
 
 def test_a_missing_list_is_one_sentence(tmp_path: Path) -> None:
-    """Without it, test sets could come into the model."""
+    """A missing list of read books is an error in one sentence, because test sets could come into the model."""
     done = run_here(SCRIPT, tmp_path, "--chapters", tmp_path / "none", "--output", tmp_path / "books.tar")
     assert done.returncode == 1
     assert f"{tmp_path / 'none'} is missing" in done.stderr

@@ -11,7 +11,7 @@ from tests.scripts.program import run
 
 
 def test_the_page_is_that_of_the_settings() -> None:
-    """The script would change nothing."""
+    """The page of settings is what the script would write."""
     done = run("docs/settings_page.py", "--check")
     assert (done.returncode, done.stdout) == (0, "")
 

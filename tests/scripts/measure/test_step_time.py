@@ -17,7 +17,7 @@ def test_each_number_of_streams_has_its_time() -> None:
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    """What is missing is said in one sentence."""
+    """One sentence names what the folder lacks."""
     done = run_here("measure/step_time.py", "--bundle", tmp_path, "--device", "cpu")
     assert done.returncode == 1
     assert done.stderr.startswith(f"step_time: {tmp_path / 'model.json'} is missing")

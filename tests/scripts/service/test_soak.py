@@ -33,7 +33,7 @@ def test_fifteen_seconds(tmp_path: Path) -> None:
 
 
 def test_a_public_model_that_cannot_be_used(tmp_path: Path) -> None:
-    """What is wrong with its folder is said before anything starts."""
+    """An error in the folder of the model is reported before anything starts."""
     done = run(SCRIPT, "faults", "--public-model", tmp_path)
     assert done.returncode == 1
     assert "soak: --public-model names" in done.stderr

@@ -15,7 +15,7 @@ SCRIPT = "train/average_models.py"
 
 
 def test_the_average_of_language_models_is_a_file(tmp_path: Path) -> None:
-    """It has the shares that were asked for; a wrong file is named in one sentence."""
+    """The average has the requested shares; one sentence names a wrong file."""
     biases = []
     for name in ("a", "b"):
         model = NeuralModel(20, 4, 5, "words")
@@ -59,7 +59,7 @@ def test_what_has_no_average_is_named(tmp_path: Path) -> None:
 
 
 def test_a_share_is_a_number(tmp_path: Path) -> None:
-    """What is expected is said."""
+    """The message says what a share must be."""
     done = run_here(SCRIPT, "both.safetensors", "a.safetensors", folder=tmp_path)
     assert done.returncode == 2
     assert "is not a model and its share" in done.stderr

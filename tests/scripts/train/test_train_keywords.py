@@ -32,7 +32,7 @@ def prepared(folder: Path) -> Path:
 
 
 def test_a_spotter_is_trained_and_measured(tmp_path: Path) -> None:
-    """A model repository with the head, an ensemble with it, and the shipped models; the errors are told."""
+    """The script writes a model repository with the head and an ensemble, and prints the errors."""
     target = tmp_path / "models"
     given = ["--work", prepared(tmp_path), "--to", target, "--words", "is,the", "--steps", 10]
     done = run_here(SCRIPT, *given)
@@ -45,7 +45,7 @@ def test_a_spotter_is_trained_and_measured(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    """In a sentence."""
+    """One sentence names what is missing."""
     done = run_here(SCRIPT, "--work", tmp_path, "--to", tmp_path / "models")
     assert done.returncode == 1
     assert "run scripts/data/prepare_speech.py" in done.stderr

@@ -28,7 +28,7 @@ def test_a_model_is_trained(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_text_is_named(tmp_path: Path) -> None:
-    """In a sentence."""
+    """One sentence names a folder without text."""
     done = run_here(SCRIPT, "--text", tmp_path, "--bundle", BUNDLE, "--to", tmp_path / "p.safetensors")
     assert done.returncode == 1
     assert "contains no text files" in done.stderr

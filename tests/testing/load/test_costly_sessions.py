@@ -22,17 +22,17 @@ async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
     policy = PortPolicy(AccessRules(proxies=Proxies(number=1)))
     async with Service(triton.grpc_address, port=0, policy=policy) as service:
         counts = {"number": 2, "attackers": 4, "seconds": 10.0, "rounds": 1}
-        seen = await costly_sessions.run(service.url, pcm("talk.flac"), attacks=["hotwords"], **counts)  # type: ignore[arg-type]
+        result = await costly_sessions.run(service.url, pcm("talk.flac"), attacks=["hotwords"], **counts)  # type: ignore[arg-type]
     await no_streams(triton)
-    assert seen.ended == Counter(done=2)
-    assert seen.answers["hotwords"]["ready"] > 0
-    assert set(seen.answers["hotwords"]) <= {"ready", "hotwords_used_up"}
-    assert "later beside hotwords: p50 " in costly_sessions.report(seen)
+    assert result.ended == Counter(done=2)
+    assert result.answers["hotwords"]["ready"] > 0
+    assert set(result.answers["hotwords"]) <= {"ready", "hotwords_used_up"}
+    assert "later beside hotwords: p50 " in costly_sessions.report(result)
 
 
-def seen(**changes: object) -> costly_sessions.Seen:
+def result(**changes: object) -> costly_sessions.Observations:
     """Return the result of a run in which all was well, except for these figures."""
-    well = costly_sessions.Seen(
+    well = costly_sessions.Observations(
         alone=[Period(2, [0.1] * 100, 0.3)],
         beside={"flushes": [Period(2, [0.3] * 100, 0.4)]},
         answers={"flushes": Counter(ready=8)},
@@ -45,8 +45,8 @@ def seen(**changes: object) -> costly_sessions.Seen:
 
 def test_all_is_well() -> None:
     """There is no complaint, and the report has the additional delay."""
-    assert list(costly_sessions.failures(seen())) == []
-    assert "p50 +0.200 s, p95 +0.200 s" in costly_sessions.report(seen())
+    assert list(costly_sessions.failures(result())) == []
+    assert "p50 +0.200 s, p95 +0.200 s" in costly_sessions.report(result())
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_all_is_well() -> None:
 )
 def test_complaints(changes: dict[str, object], complaint: str) -> None:
     """The complaint names each bound that does not hold."""
-    assert any(complaint in line for line in costly_sessions.failures(seen(**changes)))
+    assert any(complaint in line for line in costly_sessions.failures(result(**changes)))

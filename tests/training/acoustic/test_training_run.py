@@ -93,7 +93,7 @@ def test_the_first_line_of_a_run_that_goes_on_has_the_mean_of_its_steps(work: Pa
 
 
 def test_a_run_saves_itself_while_it_goes_on(work: Path, start: Path) -> None:
-    """Its averaged weights are there for another run that learns from it."""
+    """A run writes its averaged weights while it continues, so that another run can learn from them."""
     saved: list[bool] = []
 
     def stopped() -> bool:

@@ -23,7 +23,7 @@ def test_dropout_changes_the_training_and_nothing_else() -> None:
 
 
 def test_what_a_part_adds_keeps_its_size_in_the_mean() -> None:
-    """What is left is larger, so that the mean over many passes is what the part adds without dropout."""
+    """The remaining values are larger, so the mean over many passes is the same as without dropout."""
     torch.manual_seed(0)
     encoder, frames = Encoder(ENCODER).train(), torch.randn(1, 1, ENCODER.width)
     add_dropout(encoder, 0.5)

@@ -57,7 +57,7 @@ def test_a_recorded_room_is_a_second_of_energy_one(tmp_path: Path) -> None:
 
 
 def test_halls_alone_are_refused(tmp_path: Path) -> None:
-    """Nobody dictates in a church."""
+    """A folder of halls without a room is refused."""
     falling = np.random.default_rng(1).normal(0, 3000, 64000) * 10 ** (-3 * np.arange(64000) / 64000)
     falling[0] = 30000
     write_corpus(tmp_path, "rooms", [(Utterance("church", 0, 0, "rooms", "", ""), falling.astype(np.int16))])

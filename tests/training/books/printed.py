@@ -1,4 +1,4 @@
-"""Books as Project Gutenberg prints them, and LibriSpeech's list of what was read from which."""
+"""Books in the form of Project Gutenberg, and LibriSpeech's list of the parts that were read from each."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ def book(number: int, title: str, text: str) -> Book:
     ],
 )
 def test_books_of_test_sets(tmp_path: Path, number: int, title: str, is_held_out: bool) -> None:
-    """They are known by their number, or by their title in another edition."""
+    """Books of test sets are recognised by their number, or by their title in another edition."""
     assert (book(number, title, PROSE) in held_out(tmp_path)) == is_held_out
 
 
 def test_what_is_in_a_held_out_book_is_nowhere(tmp_path: Path) -> None:
-    """A collection may have it too. What is known already, or has come before, is left out as well."""
+    """Paragraphs of a held-out book are left out, in collections too, and so are known and repeated ones."""
     books = [book(955, "X", PROSE), book(1, "Collected", PROSE), book(2, "Sons", OTHER), book(3, "Sons again", OTHER)]
     chosen = list(choose(books, held_out(tmp_path), set(), 1000))
     assert [found.paragraphs for found in chosen] == [(OTHER.strip(),)]
@@ -65,7 +65,7 @@ def test_no_more_words_than_wanted(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_a_source_of_the_language_model(tmp_path: Path) -> None:
-    """Each paragraph is one, and the list of the books is no text."""
+    """Each paragraph is one line of text, and the list of the books is no text."""
     books = read_books(write_books(tmp_path / "clone", printed(7, "Tale"), printed(7, "Tale"), "a list"))
     assert write_archive(books, "From somewhere", tmp_path / "books.tar") == sum(
         len(paragraph.split()) for paragraph in PARAGRAPHS
@@ -78,7 +78,7 @@ def test_an_archive_is_a_source_of_the_language_model(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    """The list of chapters, what is known already, or the books."""
+    """The message names what is missing: the list of chapters, the known archive, or the books."""
     with pytest.raises(CorpusError, match=r"CHAPTERS\.TXT is missing"):
         HeldOutBooks.read(tmp_path / "CHAPTERS.TXT")
     (tmp_path / "CHAPTERS.TXT").write_text("nothing", encoding="utf-8")

@@ -7,7 +7,7 @@ from tests.training.books.printed import PARAGRAPHS, printed
 
 
 def test_a_book_has_its_paragraphs_and_nothing_else() -> None:
-    """Without the licence, the remarks of who made the file, and the headings. Divided words are whole."""
+    """The text has no licence, no remarks of the makers and no headings, and divided words are joined."""
     book = Book.read(printed(12, "The Harbour"))
     assert book
     assert (book.number, book.title, book.author, book.paragraphs) == (12, "The Harbour", "Jane Doe", PARAGRAPHS)
@@ -34,6 +34,6 @@ def test_verse_and_other_languages_are_told_apart() -> None:
 
 
 def test_a_file_that_is_no_book_is_nothing() -> None:
-    """It does not tell where the book begins, or which one it is."""
+    """A file that does not say where the book begins, or which book it is, gives no text."""
     assert Book.read("A list of books.") is None
     assert Book.read(printed(3, "X").replace("[EBook #3]", "")) is None

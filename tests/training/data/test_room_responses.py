@@ -21,7 +21,7 @@ def room(seconds: float, delay: int = 0) -> Response:
 
 @pytest.mark.parametrize("seconds", [0.3, 0.6, 1.2, 2.4])
 def test_the_time_of_ringing_is_found(seconds: float) -> None:
-    """It is estimated from how fast the response falls."""
+    """The time of ringing is estimated from how fast the response falls."""
     assert ringing_seconds(room(seconds)) == pytest.approx(seconds, rel=0.15)
 
 

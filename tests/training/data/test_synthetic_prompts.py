@@ -45,7 +45,7 @@ def test_all_letters_and_digits_are_said() -> None:
 
 
 def test_dictation_spells_words_and_says_digits() -> None:
-    """What people dictate has words letter by letter, and some say "double" for two letters or digits in a row."""
+    """Dictated text spells words letter by letter, and sometimes says "double" for two equal letters or digits."""
     said = [transcript(prompt) for prompt in islice(prompts(["hello"], random.Random(1), DICTATION), 2000)]
     assert all(re.fullmatch(r"[a-z']+( [a-z']+)*", prompt) for prompt in said)
     text = " | ".join(said)

@@ -30,7 +30,7 @@ def test_synthetic_speech_lies_beside_train(tmp_path: Path) -> None:
 
 
 def test_synthetic_speech_needs_what_was_prepared(tmp_path: Path) -> None:
-    """Without train it is not known which words are rare, which is an error."""
+    """Without train the rare words are unknown, which is an error."""
     with pytest.raises(CorpusError, match="prepare_speech"):
         synthesise(tmp_path / "work", 1, ["flite"], seed=1, processes=1)
 

@@ -33,7 +33,7 @@ def test_names_are_spelled_and_numbers_said_by_digits(tmp_path: Path) -> None:
 
 
 def test_the_others_are_given_speech(tmp_path: Path) -> None:
-    """They can be prepared like all speech for training."""
+    """The other recordings can be prepared like all speech for training."""
     _, trained_on = divided(read_dictations(make_collection(tmp_path)))
     write_training(tmp_path, trained_on, tmp_path / "more")
     rows = read_manifest(tmp_path / "more" / "train.tsv")

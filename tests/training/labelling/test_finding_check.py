@@ -1,4 +1,4 @@
-"""How often the sentence that was read is found."""
+"""The share of read sentences that are found."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_model_that_the_engine_reads(texts: Path) -> None:
 
 
 def test_the_words_of_another_model_can_be_kept(texts: Path) -> None:
-    """With their numbers, so that what was made for them still fits, whatever other text has."""
+    """Words keep their numbers with other text, so that a model made for them still fits."""
     first, second = texts / "out" / "first.safetensors", texts / "out" / "second.safetensors"
     build(recipe(texts), first, None, print)
     other = recipe(texts, ("old.tar.xz", "new.tar.xz"), train=texts / "train.tsv", same_words=first)

@@ -44,7 +44,7 @@ def test_the_gradient_is_what_a_small_change_makes() -> None:
 
 
 def test_occupations_sum_to_one_in_every_frame() -> None:
-    """However long a row and however sure the head is, nothing overflows or vanishes."""
+    """Long rows and sure heads cause neither overflow nor underflow."""
     emissions = (40 * log_potentials(2, 400)).requires_grad_(True)
     found = log_denominator(emissions, torch.tensor([400, 399]), NgramTables(estimate(SEQUENCES, UNITS, 4), CPU))
     assert torch.isfinite(found).all()

@@ -31,7 +31,7 @@ def test_each_sentence_has_its_phones(tmp_path: Path, pronunciations: Pronunciat
 
 
 def test_text_makes_the_n_gram_wider(tmp_path: Path, pronunciations: Pronunciations) -> None:
-    """What only the text has is likelier with it."""
+    """Phones that only the text has are likelier with it."""
     text = tmp_path / "text.txt"
     text.write_text("The dog barked.\n" * 3, encoding="utf-8")
     cat = [units.PHONE_NUMBER[phone] for phone in ("K", "AE", "T", units.BOUNDARY)]

@@ -8,7 +8,7 @@ from streamer.engine.punctuation.mark_network import NetworkShape
 from streamer.engine.punctuation.marks import Case, HeardWord, Mark
 from streamer.training.punctuation.fitting import Fit, fit
 from streamer.training.punctuation.heard_text import HeardText
-from streamer.training.punctuation.labelled_text import UNTOLD, number_sentences
+from streamer.training.punctuation.labelled_text import UNLABELLED, number_sentences
 from streamer.training.punctuation.punctuated_text import labelled_sentences
 from streamer.training.punctuation.similar_words import ALIKE
 from streamer.training.punctuation.word_habits import WordHabits
@@ -17,13 +17,13 @@ SENTENCES = ("Ann went home.", "So, the cat saw Ann.", "Where is the cat?", "The
 
 
 def test_a_few_steps_learn_marks_and_capitals() -> None:
-    """Of sentences in an order that was never seen."""
+    """The model learns marks and capitals of sentences in a new order."""
     dice = np.random.default_rng(0)
     numbers: dict[str, int] = {}
     drawn = dice.choice(SENTENCES, 400)
     text = number_sentences((each for line in drawn for each in labelled_sentences(line)), numbers)
     text.begins[1:] = np.minimum(text.begins[1:], 1)
-    text.cases[text.begins > 0] = UNTOLD
+    text.cases[text.begins > 0] = UNLABELLED
     words = list(numbers)
     similar = np.tile(np.arange(len(words), dtype=np.int32)[:, None], ALIKE)
     habits = WordHabits([text], len(words))

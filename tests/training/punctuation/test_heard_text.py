@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from streamer.training.punctuation.heard_text import END, NOTHING, HeardPiece, HeardText, Hearing
-from streamer.training.punctuation.labelled_text import UNTOLD, LabelledText
+from streamer.training.punctuation.labelled_text import UNLABELLED, LabelledText
 from streamer.training.punctuation.similar_words import ALIKE
 
 EXACT = Hearing(clean_share=1.0, timeless_share=1.0, ending_share=0.0)
@@ -36,7 +36,7 @@ def pieces(hearing: Hearing, similar: npt.NDArray[np.int32] | None = None, numbe
 
 
 def test_exact_hearing_gives_the_text_itself() -> None:
-    """Pieces of it, without pauses."""
+    """Exact hearing gives pieces of the text, without pauses."""
     whole = "".join(map(chr, text().words))
     for piece in pieces(EXACT):
         assert "".join(map(chr, piece.words)) in whole
@@ -44,32 +44,32 @@ def test_exact_hearing_gives_the_text_itself() -> None:
 
 
 def test_wrong_words_sound_alike_and_tell_no_capital() -> None:
-    """Their marks stay."""
+    """Wrong words keep their marks and lose their capitals."""
     other = ((itself() + 1) % WORDS).astype(np.int32)
     hearing = Hearing(substituted=0.5, dropped=0, inserted=0, clean_share=0, timeless_share=1, ending_share=0)
     found = pieces(hearing, other)
-    untold = np.concatenate([piece.cases == UNTOLD for piece in found])
-    assert 0.1 < untold.mean() < 0.5
+    unlabelled = np.concatenate([piece.cases == UNLABELLED for piece in found])
+    assert 0.1 < unlabelled.mean() < 0.5
     marks = np.concatenate([piece.marks for piece in found])
-    assert (marks[untold] != 0).mean() == pytest.approx((marks[~untold] != 0).mean(), abs=0.05)
+    assert (marks[unlabelled] != 0).mean() == pytest.approx((marks[~unlabelled] != 0).mean(), abs=0.05)
 
 
 def test_a_lost_word_leaves_its_mark_to_the_word_before() -> None:
-    """So nearly as many marks remain, of fewer words."""
+    """Nearly as many marks remain, of fewer words."""
     hearing = Hearing(substituted=0, dropped=0.6, inserted=0, clean_share=0, timeless_share=1, ending_share=0)
     marks = np.concatenate([piece.marks for piece in pieces(hearing)])
     assert (marks != 0).mean() > 0.43
 
 
 def test_added_words_have_no_mark() -> None:
-    """And tell no capital."""
+    """Added words have neither a mark nor a capital."""
     hearing = Hearing(substituted=0, dropped=0, inserted=0.8, clean_share=0, timeless_share=1, ending_share=0)
     for piece in pieces(hearing, number=50):
-        assert not piece.marks[piece.cases == UNTOLD].any()
+        assert not piece.marks[piece.cases == UNLABELLED].any()
 
 
 def test_pauses_are_longer_after_marks() -> None:
-    """And unknown before the first word."""
+    """Pauses are longer after marks, and unknown before the first word."""
     found = pieces(Hearing(clean_share=1, timeless_share=0, hesitant_share=0, ending_share=0))
     pauses = np.concatenate([piece.pauses[1:] for piece in found])
     marks = np.concatenate([piece.marks[:-1] for piece in found])
@@ -87,10 +87,10 @@ def test_segments_mostly_end_with_a_sentence() -> None:
 
 
 def test_a_row_is_full_of_pieces_with_gaps() -> None:
-    """Between pieces there is nothing, as wide as the gap."""
+    """The gap between two pieces has no words and no labels."""
     row = HeardText({"text": text()}, itself(), 0).row(256, 6)
     assert {len(values) for values in vars(row).values()} == {256}
     nothing = row.words == NOTHING
-    assert (row.marks[nothing] == UNTOLD).all()
+    assert (row.marks[nothing] == UNLABELLED).all()
     lengths = [len(run) for run in "".join("." if each else "x" for each in nothing).split("x") if run]
     assert min(lengths[:-1]) == 6

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.text_sources import LeakGuard, Reference
-from streamer.training.punctuation.labelled_text import READINGS, UNTOLD, read_texts, tell_first_cases
+from streamer.training.punctuation.labelled_text import READINGS, UNLABELLED, read_texts, tell_first_cases
 
 NOTHING = LeakGuard([])
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, **files: str) -> Path:
 
 
 def test_lines_become_running_text(tmp_path: Path) -> None:
-    """With marks, capitals, and the places where sentences and new texts begin."""
+    """Running text has marks, capitals, and the places where sentences and new texts begin."""
     texts = read_texts(folder(tmp_path, web="We met Ann, there. Did you?\nNo end\nYes!\n"), NOTHING, 1000)
     text = texts.learnt["web"]
     assert [texts.words[number] for number in text.words] == [
@@ -35,7 +35,7 @@ def test_lines_become_running_text(tmp_path: Path) -> None:
         "end",
         "yes",
     ]
-    assert text.marks.tolist() == [0, 0, 1, 2, 0, 3, 0, UNTOLD, 2]
+    assert text.marks.tolist() == [0, 0, 1, 2, 0, 3, 0, UNLABELLED, 2]
     assert text.cases.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 1]
     assert text.begins.tolist() == [2, 0, 0, 0, 1, 0, 1, 0, 2]
 
@@ -52,7 +52,7 @@ def test_what_was_read_aloud_is_not_learnt_from(tmp_path: Path) -> None:
 
 
 def test_some_of_each_source_is_held_out(tmp_path: Path) -> None:
-    """In blocks, and never learnt from too."""
+    """Blocks of each source are held out, and are not used to learn."""
     lines = [f"This is the sentence {'a' * (number % 50 + 1)} {'b' * (number // 50 + 1)}." for number in range(4800)]
     texts = read_texts(folder(tmp_path, web="\n".join(lines)), NOTHING, 100_000)
     learnt, held_out = texts.learnt["web"], texts.held_out["web"]
@@ -61,14 +61,14 @@ def test_some_of_each_source_is_held_out(tmp_path: Path) -> None:
 
 
 def test_no_source_outweighs_the_others(tmp_path: Path) -> None:
-    """At most so many words of each are read."""
+    """At most a fixed number of words of each source is read."""
     texts = read_texts(folder(tmp_path, web="Yes, it is. " * 500, tatoeba="No. " * 50), NOTHING, 300)
     assert len(texts.learnt["web"]) == 300
     assert len(texts.learnt["examples"]) == 50
 
 
 def test_first_words_have_their_usual_case(tmp_path: Path) -> None:
-    """If they have one; otherwise nobody knows."""
+    """First words get their usual case; without one, they have no label."""
     content = "I saw Ann. You saw Ann. She saw Ann. We met Ann. Ann ran. Then we ran, and then sat. Mostly ran."
     content += " I then ran, then sat, then ran."
     texts = read_texts(folder(tmp_path, web=content), NOTHING, 1000)
@@ -79,10 +79,10 @@ def test_first_words_have_their_usual_case(tmp_path: Path) -> None:
         for word, case, begins in zip(text.words, text.cases.tolist(), text.begins, strict=True)
         if begins
     }
-    assert (firsts["ann"], firsts["then"], firsts["mostly"]) == (1, 0, UNTOLD)
+    assert (firsts["ann"], firsts["then"], firsts["mostly"]) == (1, 0, UNLABELLED)
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
-    """With what to do."""
+    """The message says what to do."""
     with pytest.raises(CorpusError, match="contains no text files: unpack"):
         read_texts(tmp_path, NOTHING, 10)

@@ -29,7 +29,7 @@ def shown(word: LabelledWord) -> str:
     ],
 )
 def test_words_have_the_marks_and_capitals_of_the_text(text: str, expected: str) -> None:
-    """Where the text tells them."""
+    """Words have the marks and capitals of the text, where it has them."""
     found = [word for sentence in labelled_sentences(text) for word in sentence]
     assert " ".join(map(shown, found)) == expected
 
@@ -41,6 +41,6 @@ def test_a_sentence_that_cannot_be_said_leaves_a_gap() -> None:
 
 
 def test_the_first_person_always_has_a_capital() -> None:
-    """Also in a text without capitals."""
+    """The first person has a capital even in a text without capitals."""
     [sentence] = labelled_sentences("then i said i'm here.")
     assert [word.case for word in sentence] == [None, Case.FIRST, None, Case.FIRST, None]

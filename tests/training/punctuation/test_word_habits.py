@@ -21,7 +21,7 @@ def test_habits_are_logarithms_of_ratios_to_the_average() -> None:
 
 
 def test_the_vocabulary_is_the_most_frequent_words_that_can_be_written() -> None:
-    """In the order of their frequency; rare ones have no row."""
+    """The vocabulary is in the order of frequency; rare words have no row."""
     numbers: dict[str, int] = {}
     text = number_sentences(labelled_sentences("A b c a b a a b c d."), numbers)
     words = list(numbers)

@@ -27,7 +27,7 @@ def made_language(folder: Path) -> tuple[Path, list[Path], Path]:
 
 
 def test_a_model_from_text(tmp_path: Path) -> None:
-    """It learns what follows what, is written for the words of the language model, and its perplexities are told."""
+    """A model learns which words follow, is written for the language model's words, and reports perplexities."""
     texts, archives, language = made_language(tmp_path)
     told: list[str] = []
     output = tmp_path / "rescoring.safetensors"
@@ -50,7 +50,7 @@ CHANCES = torch.tensor([0.0, 0.0, 0.5, 0.3, 0.15, 0.05])
 
 @pytest.mark.parametrize("loss_of", [SampledLoss(CHANCES), WholeLoss()])
 def test_a_loss_leads_to_the_true_probabilities(loss_of: SampledLoss | WholeLoss) -> None:
-    """Also if only some words are compared: rare ones are neither favoured nor forgotten, and all add up to one."""
+    """If only some words are compared, rare ones are neither favoured nor forgotten, and all add up to one."""
     torch.manual_seed(0)
     model = NeuralModel(len(CHANCES), 2, 2)
     with torch.no_grad():
@@ -65,7 +65,7 @@ def test_a_loss_leads_to_the_true_probabilities(loss_of: SampledLoss | WholeLoss
 
 
 def test_training_goes_on(tmp_path: Path) -> None:
-    """From a model that was written before, with its sizes. The text comes in another order every time."""
+    """Training continues from a written model with its sizes, and the order of the text is always another."""
     texts, archives, language = made_language(tmp_path)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     train(NeuralRecipe(archives, texts / "dev.tsv", batches=40, vector=16, memory=24), language, first, print)
@@ -79,7 +79,7 @@ def test_training_goes_on(tmp_path: Path) -> None:
 
 
 def test_training_goes_on_with_a_larger_model(tmp_path: Path) -> None:
-    """It says the same as the small one where its training begins, and what is new in it learns."""
+    """The larger model begins with the results of the small one, and its new parts learn."""
     texts, archives, language = made_language(tmp_path)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     small = NeuralRecipe(archives, texts / "dev.tsv", batches=40, words=8, vector=4, memory=5)
@@ -105,7 +105,7 @@ def test_training_goes_on_with_a_larger_model(tmp_path: Path) -> None:
 
 
 def test_a_model_for_other_words_is_not_trained_on(tmp_path: Path) -> None:
-    """Its numbers of words would mean others."""
+    """A model for other words is refused, because its numbers would mean other words."""
     texts = make_texts(tmp_path)
     language, other = tmp_path / "language.safetensors", tmp_path / "other.safetensors"
     build(Recipe([texts / "old.tar.xz"], texts / "dev.tsv"), language, None, lambda line: None)
@@ -120,7 +120,7 @@ def test_a_model_for_other_words_is_not_trained_on(tmp_path: Path) -> None:
 
 
 def test_missing_text_is_named(tmp_path: Path) -> None:
-    """In one sentence, before anything is written."""
+    """One sentence names the missing text, before anything is written."""
     texts = make_texts(tmp_path)
     build(Recipe([texts / "old.tar.xz"], texts / "dev.tsv"), tmp_path / "language.safetensors", None, lambda line: None)
     with pytest.raises(CorpusError, match=r"none\.tar\.xz is missing"):

@@ -19,7 +19,7 @@ def numbered(sentences: list[list[int]]) -> np.ndarray[tuple[int], np.dtype[np.i
 
 
 def test_a_batch_has_sentences_of_one_length() -> None:
-    """As many as fit. Long ones are cut, rare words are unknown, and empty ones are left out."""
+    """A batch is filled. Long sentences are cut, rare words are unknown, and empty sentences are left out."""
     sources = {"novels": numbered([[3, 4], [5, 9], [], [6] * 100]), "web": numbered([[7, 8, 3]])}
     lengths = set()
     for batch in itertools.islice(SentenceBatches(sources, 8, 0), 300):
@@ -44,7 +44,7 @@ def test_sources_are_drawn_by_their_shares() -> None:
 
 
 def test_the_largest_source_leaves_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all text it has no more than a source of that many words would have."""
+    """A very large source gets no larger share than a source with the greatest counted number of words."""
     monkeypatch.setattr(sentence_batches, "LARGEST", 90)
     sources = {"speeches": numbered([[3] * 9] * 990), "web": numbered([[4] * 9] * 10)}
     shares = SentenceBatches(sources, 5, 0).shares
@@ -52,13 +52,13 @@ def test_the_largest_source_leaves_room_for_the_others(monkeypatch: pytest.Monke
 
 
 def test_no_text_is_refused() -> None:
-    """There would be no batch."""
+    """Sources without text are refused, because they give no batch."""
     with pytest.raises(CorpusError, match="no text"):
         SentenceBatches({"web": numbered([[]])}, 5, 0)
 
 
 def test_texts_get_the_numbers_of_the_language_model() -> None:
-    """Words that it lacks become the unknown word, and the end of a sentence its mark."""
+    """Words that the language model lacks become the unknown word, and a sentence ends with its mark."""
     found = renumbered(
         {"web": np.array([1, 2, -1], np.int32)}, ["<unk>", "cat", "zebu"], ["<unk>", "<s>", "</s>", "cat"]
     )

@@ -19,9 +19,9 @@ def test_rare_words_are_counted_apart() -> None:
     said = [spoken("one", "we met quilter there"), spoken("two", "nobody met us")]
     heard = [["we", "met", "quilter", "the", "air"], ["quilter", "met", "us"]]
     result = judged(said, heard, [["quilter"], ["quilter"]])
-    assert (result.said, result.found, result.inserted) == (1, 1, 1)
+    assert (result.said, result.recognised, result.inserted) == (1, 1, 1)
     assert (result.others, result.errors) == (6, 3)
-    assert judged(said, [["we", "met", "there"], []], [["quilter"], []]).found == 0
+    assert judged(said, [["we", "met", "there"], []], [["quilter"], []]).recognised == 0
 
 
 def test_distractors_are_not_said_and_stay_the_same() -> None:

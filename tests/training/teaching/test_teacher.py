@@ -31,7 +31,7 @@ def test_a_model_is_not_away_from_itself_and_a_gradient_leads_to_the_teacher() -
 
 
 def test_a_teacher_hears_as_much_as_the_model_that_it_teaches(tmp_path: Path) -> None:
-    """It says what its weights say with the same chunks, and its weights do not learn."""
+    """The teacher gives the results of its weights with the same chunks, and its weights do not learn."""
     torch.manual_seed(0)
     AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path)
     model = AcousticModel.load(tmp_path)
@@ -44,7 +44,7 @@ def test_a_teacher_hears_as_much_as_the_model_that_it_teaches(tmp_path: Path) ->
 
 
 def test_a_teacher_that_learns_itself_says_what_it_knows_by_now(tmp_path: Path) -> None:
-    """Its weights are read again when the run that they come from has written new ones."""
+    """The teacher reads its weights again when their run has written new ones."""
     torch.manual_seed(0)
     description = ModelDescription("test", ENCODER, NAMES, (320,))
     AcousticModel(description).save(tmp_path)

@@ -47,7 +47,7 @@ def test_when_a_rule_ends_a_turn() -> None:
 
 
 def test_nothing_ends_what_was_not_recognised() -> None:
-    """Without words there is no final."""
+    """A turn without recognised words has no end."""
     tracker = ActivityTracker(ActivityRule())
     steps = [Step(Hypothesis((), 0), tracker.reading([0.0] * STEP_FRAMES), STEP_FRAMES) for _ in range(40)]
     silent = RecordedTurn(PAUSING.turn, steps)

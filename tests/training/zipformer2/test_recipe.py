@@ -10,7 +10,7 @@ from streamer.training.zipformer2.recipe import RecipeError, open_export, open_r
 
 
 def test_a_folder_without_the_recipe(tmp_path: Path) -> None:
-    """The sentence says what is missing."""
+    """The message names the missing part."""
     with pytest.raises(RecipeError, match=r"is not a clone of icefall: it has no egs/\S+/zipformer\.py"):
         open_recipe(tmp_path)
     with pytest.raises(RecipeError, match=r"has no egs/\S+/export\.py"):

@@ -26,25 +26,25 @@ class MarkScores:
 
     right: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
-    wanted: Counter[str] = field(default_factory=Counter)
+    expected: Counter[str] = field(default_factory=Counter)
 
-    def add(self, found: WrittenWord, wanted: WrittenWord) -> None:
+    def add(self, found: WrittenWord, expected: WrittenWord) -> None:
         """Compare the answer for one word with its written form."""
-        if wanted.mark is not None and found.mark is not None:
-            self._count(found.mark.name, wanted.mark.name)
-        if wanted.capital is not None and found.capital is not None:
-            self._count(CAPITAL if found.capital else "", CAPITAL if wanted.capital else "")
+        if expected.mark is not None and found.mark is not None:
+            self._count(found.mark.name, expected.mark.name)
+        if expected.capital is not None and found.capital is not None:
+            self._count(CAPITAL if found.capital else "", CAPITAL if expected.capital else "")
 
     def f1(self, kind: str) -> float:
         """Return the harmonic mean of precision and recall; not a number if there is nothing to find."""
-        if not self.wanted[kind]:
+        if not self.expected[kind]:
             return float("nan")
-        return 2 * self.right[kind] / (self.found[kind] + self.wanted[kind])
+        return 2 * self.right[kind] / (self.found[kind] + self.expected[kind])
 
-    def _count(self, found: str, wanted: str) -> None:
+    def _count(self, found: str, expected: str) -> None:
         self.found[found] += 1
-        self.wanted[wanted] += 1
-        self.right[found] += found == wanted
+        self.expected[expected] += 1
+        self.right[found] += found == expected
 
 
 def written_words(marks: Iterable[Mark | None], cases: Iterable[Case | None], begins: bool = True) -> list[WrittenWord]:

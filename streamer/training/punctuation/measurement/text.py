@@ -8,7 +8,7 @@ import numpy as np
 
 from streamer.engine.punctuation.marks import Case, HeardWord, Mark
 from streamer.engine.punctuation.punctuation_model import PunctuationModel
-from streamer.training.punctuation.labelled_text import UNTOLD, LabelledText
+from streamer.training.punctuation.labelled_text import UNLABELLED, LabelledText
 from streamer.training.punctuation.measurement.mark_scores import MarkScores, written_words
 
 _MARKS, _CASES = list(Mark), list(Case)
@@ -25,8 +25,8 @@ def text_scores(model: PunctuationModel, text: LabelledText, words: Sequence[str
         answers = model.read([heard])[0]
         answered = written_words([each.mark for each in answers], [each.case for each in answers])
         expected = written_words(
-            [None if number == UNTOLD else _MARKS[number] for number in part.marks],
-            [None if number == UNTOLD else _CASES[number] for number in part.cases],
+            [None if number == UNLABELLED else _MARKS[number] for number in part.marks],
+            [None if number == UNLABELLED else _CASES[number] for number in part.cases],
         )
         for one, other in zip(answered, expected, strict=True):
             scores.add(one, other)

@@ -13,8 +13,8 @@ from streamer.training.punctuation.measurement.mark_scores import CAPITAL, MarkS
 def test_f1_counts_what_was_found_and_what_was_not() -> None:
     """One right comma, one too many, one too few."""
     scores = MarkScores()
-    for found, wanted in ((Mark.COMMA, Mark.COMMA), (Mark.COMMA, Mark.NONE), (Mark.NONE, Mark.COMMA)):
-        scores.add(WrittenWord(found, False), WrittenWord(wanted, False))
+    for found, expected in ((Mark.COMMA, Mark.COMMA), (Mark.COMMA, Mark.NONE), (Mark.NONE, Mark.COMMA)):
+        scores.add(WrittenWord(found, False), WrittenWord(expected, False))
     assert scores.f1("COMMA") == pytest.approx(0.5)
     assert math.isnan(scores.f1(CAPITAL))
 
@@ -29,7 +29,7 @@ def test_what_nobody_knows_does_not_count() -> None:
 
 
 def test_a_sentence_begins_with_a_capital() -> None:
-    """And so does a word that always has one; after an unknown mark nobody knows."""
+    """The first word of a sentence has a capital; after an unknown mark this is unknown."""
     marks = [Mark.NONE, Mark.QUESTION, Mark.COMMA, None, Mark.NONE]
     cases = [Case.LOWER, Case.ALL, Case.LOWER, None, Case.LOWER]
     assert [word.capital for word in written_words(marks, cases)] == [True, True, True, None, False]

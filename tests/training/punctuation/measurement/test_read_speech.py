@@ -15,14 +15,14 @@ def utterance(text: str) -> Utterance:
 
 
 def test_the_longest_printed_sentence_counts() -> None:
-    """With its marks."""
+    """The longest printed sentence gives the marks."""
     clip = PRINTED.clip(utterance("in the morning tom was out"))
     assert [word.mark for word in clip.words] == [*[Mark.NONE] * 2, Mark.COMMA, *[Mark.NONE] * 2, Mark.FULL_STOP]
     assert clip.known == 1.0
 
 
 def test_several_sentences_are_found_in_one_recording() -> None:
-    """What is between them has no labels."""
+    """Words between the sentences of a recording have no labels."""
     clip = PRINTED.clip(utterance("well he was not at home was he in the morning tom was"))
     assert [word.word for word in clip.words if word.mark is None] == ["well", "was"]
     assert [word.word for word in clip.words if word.begins] == ["he", "in"]

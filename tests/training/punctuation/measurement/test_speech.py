@@ -1,4 +1,4 @@
-"""Marks on recordings: what is compared with what, baselines, and the delay until a mark is settled."""
+"""Marks on recordings: the compared words, baselines, and the delay until a mark is settled."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ def all_commas(segments: Segments) -> list[MarkedWord]:
 
 
 def test_true_words_get_the_pauses_of_the_words_that_were_heard() -> None:
-    """Those that were not heard have none."""
+    """Words that were not recognised have no pauses."""
     heard = [segment("yes tom in", [0, 500, 600], 2000)]
     [found] = true_segments(clip("Yes, Tom was in."), heard)
     assert found == [HeardWord("yes", 400), HeardWord("tom", 0), HeardWord("was", 0), HeardWord("in", 1300)]
 
 
 def test_a_mark_after_a_lost_word_belongs_to_the_word_before() -> None:
-    """And an added word has none."""
+    """The mark after a lost word belongs to the word before, and an added word has no mark."""
     scores = MarkScores()
     heard = heard_segments([segment("we saw uh home", [0, 100, 200, 300], 1000)])
     heard_scores(clip("We saw it, home."), heard, all_commas, scores)
-    assert (scores.found["COMMA"], scores.wanted["COMMA"]) == (4, 1)
+    assert (scores.found["COMMA"], scores.expected["COMMA"]) == (4, 1)
     lost = MarkScores()
     heard_scores(clip("We saw it, home."), heard_segments([segment("we saw home", [0, 1, 2], 1000)]), all_commas, lost)
-    assert (lost.wanted["COMMA"], lost.right["COMMA"], lost.wanted["FULL_STOP"]) == (1, 1, 1)
+    assert (lost.expected["COMMA"], lost.right["COMMA"], lost.expected["FULL_STOP"]) == (1, 1, 1)
 
 
 def test_pauses_alone_make_marks() -> None:
-    """By their length; and a segment ends with a full stop."""
+    """The length of a pause decides its mark, and a segment ends with a full stop."""
     heard = heard_segments([segment("so i left then", [0, 400, 600, 1500], 1700)])
     found = by_pauses(200, 600)(heard)
     assert [word.mark for word in found] == [Mark.COMMA, Mark.NONE, Mark.FULL_STOP, Mark.FULL_STOP]
@@ -84,7 +84,7 @@ def test_the_majority_marks_only_ends() -> None:
 
 
 def test_a_mark_settles_with_words_that_follow_or_the_end() -> None:
-    """By so many words and milliseconds later than its word."""
+    """The delay of a mark is counted in words and in milliseconds."""
     heard = [segment("a b c d", [0, 100, 200, 300], 2000, [(320, 1), (640, 2), (960, 4)])]
     found = list(settling_delays(heard, ahead=2))
     assert [delay.words for delay in found] == [2, 2, 1, 0]
