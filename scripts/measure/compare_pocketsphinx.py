@@ -39,19 +39,19 @@ def main() -> int:
         utterances = select_utterances(
             read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half
         )
-        heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
+        results = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
         run = heard_by(utterances, hearing_setup(options), options.server)
     except (ManifestError, AudioError, Unavailable, TritonError, SessionError, OSError) as error:
         print(f"compare_pocketsphinx: {error}", file=sys.stderr)
         return 1
     theirs = [
-        score_utterance(utterance, normalise(each.text)) for utterance, each in zip(utterances, heard, strict=True)
+        score_utterance(utterance, normalise(each.text)) for utterance, each in zip(utterances, results, strict=True)
     ]
     ours = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     print(comparison(theirs, ours))
-    audio_s = sum(each.seconds for each in heard)
+    audio_s = sum(each.seconds for each in results)
     print(
-        f"\nCPU seconds for a second of audio: PocketSphinx {sum(each.cpu_s for each in heard) / audio_s:.3f}", end=""
+        f"\nCPU seconds for a second of audio: PocketSphinx {sum(each.cpu_s for each in results) / audio_s:.3f}", end=""
     )
     parts = [f", {name} {used / run.seconds:.3f}" for name, used in run.cpu.items() if run.seconds]
     print("".join(parts) + f" ({audio_s:.0f} s of audio)")

@@ -90,18 +90,20 @@ def measure_speech(model: PunctuationModel, text: Path, work: Path, bundle: Path
     clips = [clip for clip in clips if clip.known > KNOWN]
     clips = [clips[number] for number in np.random.default_rng(0).permutation(len(clips))[:most]]
     recogniser = load_recogniser(bundle, slots=TOGETHER, idle_limit_s=1e9)
-    heard = recognise(recogniser, [corpus.samples(clip.utterance) for clip in clips])
+    speech = recognise(recogniser, [corpus.samples(clip.utterance) for clip in clips])
     seconds = sum(clip.utterance.seconds for clip in clips)
     print(f"\n{len(clips)} recordings, {seconds / 60:.1f} minutes, {sum(len(clip.words) for clip in clips)} words")
-    print_speech(model, clips, heard.recordings)
-    print_delays(model, heard.recordings)
-    print_costs(model, heard, seconds)
+    print_speech(model, clips, speech.recordings)
+    print_delays(model, speech.recordings)
+    print_costs(model, speech, seconds)
 
 
-def print_speech(model: PunctuationModel, clips: Sequence[ReadClip], heard: Sequence[Sequence[HeardSegment]]) -> None:
+def print_speech(
+    model: PunctuationModel, clips: Sequence[ReadClip], recordings: Sequence[Sequence[HeardSegment]]
+) -> None:
     """Print the table of speech: true and recognised words, with and without pauses, and simpler ways."""
     print(f"\n| speech {HEAD}\n|---|---|---|---|---|")
-    pairs = [(clip, segments) for clip, segments in zip(clips, heard, strict=True) if segments]
+    pairs = [(clip, segments) for clip, segments in zip(clips, recordings, strict=True) if segments]
 
     def total(marker: Marker, true: bool, pauses: bool = True) -> MarkScores:
         scores = MarkScores()
@@ -122,9 +124,9 @@ def print_speech(model: PunctuationModel, clips: Sequence[ReadClip], heard: Sequ
     print(f"\nbounds of pauses alone for a comma and a full stop: {', '.join(bounds)}")
 
 
-def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]]) -> None:
+def print_delays(model: PunctuationModel, recordings: Sequence[Sequence[HeardSegment]]) -> None:
     """Print how much later marks are settled than words."""
-    delays = [delay for segments in heard for delay in settling_delays(segments, model.ahead)]
+    delays = [delay for segments in recordings for delay in settling_delays(segments, model.ahead)]
     times = np.array([delay.ms for delay in delays])
     median, slow = np.percentile(times, [50, 90])
     words = np.mean([delay.words for delay in delays])
@@ -134,12 +136,12 @@ def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]
     )
 
 
-def print_costs(model: PunctuationModel, heard: HeardRecordings, seconds: float) -> None:
+def print_costs(model: PunctuationModel, speech: HeardRecordings, seconds: float) -> None:
     """Print what a call costs, and a stream, compared with the recogniser."""
-    recogniser = heard.cpu_s / seconds
+    recogniser = speech.cpu_s / seconds
     print("\n| streams in a call | ms of a call | share of a core for a stream | of the recogniser's time |")
     print("|---|---|---|---|")
-    for cost in mark_costs(model, heard.recordings, seconds):
+    for cost in mark_costs(model, speech.recordings, seconds):
         share = f"{100 * cost.share:.2f} % | {100 * cost.share / recogniser:.1f} %"
         print(f"| {cost.streams} | {cost.call_ms:.2f} | {share} |")
 

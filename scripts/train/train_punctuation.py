@@ -50,12 +50,12 @@ def main() -> int:
         texts = read_texts(options.text, kept_out, options.words, tell)
         tell(f"{texts.left_out} sentences were left out because they were read in the manifests of speech")
         tell_first_cases(texts)
-        heard = HeardText(texts.learnt, similar_words(texts.words, lexicon, language), options.seed)
+        text = HeardText(texts.learnt, similar_words(texts.words, lexicon, language), options.seed)
         habits = WordHabits(texts.learnt.values(), len(texts.words))
         settings = Fit(options.minutes, seed=options.seed)
         chosen = habits.vocabulary(texts.words, frozenset(language.words), settings.vocabulary)
         vocabulary = [texts.words[number] for number in chosen]
-        fit(texts.words, vocabulary, habits.of(chosen), heard, settings, tell).save(options.to)
+        fit(texts.words, vocabulary, habits.of(chosen), text, settings, tell).save(options.to)
     except (CorpusError, ModelFileError, OSError) as error:
         print(f"train_punctuation: {error}", file=sys.stderr)
         return 1

@@ -39,8 +39,8 @@ def chosen(names: list[str]) -> tuple[Attack, ...]:
     """Return the attacks with these names or of these families (default: all). ValueError names an unknown one."""
     unknown = set(names) - set(FAMILIES) - {attack.name for attack in ATTACKS}
     if unknown:
-        known = ", ".join(FAMILIES)
+        families = ", ".join(FAMILIES)
         raise ValueError(
-            f"there is no attack {sorted(unknown)[0]!r}; the families are {known}, and --list shows all attacks"
+            f"there is no attack {sorted(unknown)[0]!r}; the families are {families}, and --list shows all attacks"
         )
     return tuple(attack for attack in ATTACKS if not names or {attack.name, attack.family} & set(names))

@@ -93,13 +93,13 @@ async def _served(triton: TritonServer, name: str, speech: Speech, streams: int)
 
 async def _session(url: str, speech: Speech) -> None:
     """Send the speech. Each piece waits for the answer to the one before, so streams are computed together."""
-    heard, more = 0, asyncio.Event()
+    answered, more = 0, asyncio.Event()
     piece = round(PIECE_S * SAMPLE_RATE)
 
     async def pieces() -> AsyncIterator[Speech]:
         for start in range(0, len(speech), piece):
             yield speech[start : start + piece]
-            while heard < start - piece:
+            while answered < start - piece:
                 more.clear()
                 await more.wait()
 
@@ -107,7 +107,7 @@ async def _session(url: str, speech: Speech) -> None:
         if event["type"] == "recovered":
             raise RuntimeError("an answer was overdue, so some audio was computed twice: use fewer streams")
         fields: Mapping[str, Any] = event
-        heard = max(heard, fields.get("audio_ms", 0) * SAMPLE_RATE // 1000)
+        answered = max(answered, fields.get("audio_ms", 0) * SAMPLE_RATE // 1000)
         more.set()
 
 

@@ -138,8 +138,8 @@ def _tenths(record: LongSessionRecord) -> tuple[list[Sample], list[Sample]]:
 
 
 def _a_minute(part: Sequence[Sample], amount: float) -> float:
-    heard = part[-1].audio_ms - part[0].audio_ms
-    return amount * 60_000 / heard if heard else 0.0
+    audio_ms = part[-1].audio_ms - part[0].audio_ms
+    return amount * 60_000 / audio_ms if audio_ms else 0.0
 
 
 def _cpu_a_minute(part: Sequence[Sample]) -> float:

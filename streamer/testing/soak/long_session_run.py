@@ -46,7 +46,7 @@ async def session(
     """Send the recordings for this many minutes. `pace`: how many times as fast as spoken; 0: as fast as possible."""
     record = LongSessionRecord(samples=[_sample(watched, 0)])
     sent: deque[tuple[int, float]] = deque()  # how much audio was sent when
-    heard = asyncio.Event()
+    progress = asyncio.Event()
     async with connect(url, {"search": search}) as opened:
 
         async def send() -> None:
@@ -60,8 +60,8 @@ async def session(
                     piece = audio[offset : offset + step]
                     so_far = turn.start_ms + (offset + len(piece)) // PER_MS
                     while so_far > record.heard_ms + AHEAD_MS and not pace:
-                        heard.clear()
-                        await heard.wait()
+                        progress.clear()
+                        await progress.wait()
                     if pace:
                         await asyncio.sleep(began + so_far / 1000 / pace - time.monotonic())
                     await opened.send(piece)
@@ -72,7 +72,7 @@ async def session(
         try:
             async for event in opened:
                 _note(event, record, sent, watched)
-                heard.set()
+                progress.set()
             await sending
         finally:
             sending.cancel()

@@ -135,12 +135,12 @@ def _unrecognised(record: SessionRecord, events: Sequence[Event]) -> Iterator[st
         yield "the error does not say how much audio was not recognised"
         return
     sent_ms = record.sent / record.plan.bytes_per_ms
-    heard = max((event["audio_ms"] for event in events if event["type"] in ("heard", "flushed")), default=0)
+    heard_ms = max((event["audio_ms"] for event in events if event["type"] in ("heard", "flushed")), default=0)
     reached = []  # for each channel the beginning of its last word
     for spoken, finals in _by_channel(record.plan, events):
         words = [word for final in finals for word in final["words"]]
         reached.append(words[-1]["start_ms"] if words else 0)
-        if len(words) < len(spoken) and spoken[len(words)].end_ms < heard - missing:
+        if len(words) < len(spoken) and spoken[len(words)].end_ms < heard_ms - missing:
             yield f"the error says that only {missing} ms are missing, but an earlier word is missing too"
     if missing > sent_ms - min(reached):
         yield f"the error says that {missing} ms are missing, but a later word is final"
@@ -249,6 +249,6 @@ def _answers(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
     expected = [offset // plan.bytes_per_ms for offset in plan.flush_offsets]
     if flushed != expected[: len(flushed)] or (record.ended in ("done", "odd_bytes") and flushed != expected):
         yield f"flushes at {expected} ms were answered at {flushed}"
-    heard = [event["audio_ms"] for event in events if event["type"] in ("heard", "flushed", "done")]
-    if heard != sorted(heard):
-        yield f"audio was acknowledged as {heard}"
+    positions = [event["audio_ms"] for event in events if event["type"] in ("heard", "flushed", "done")]
+    if positions != sorted(positions):
+        yield f"audio was acknowledged as {positions}"

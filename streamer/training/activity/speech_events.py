@@ -113,8 +113,8 @@ def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms:
             if isinstance(answer, StreamError):
                 raise answer
             chunk = chunks[index]
-            heard = (start + len(chunk.samples)) * 1000 // SAMPLE_RATE
+            heard_ms = (start + len(chunk.samples)) * 1000 // SAMPLE_RATE
             events[chunk.stream] += [
-                SpeechEvent(event.state, event.at_ms, heard) for event in answer if isinstance(event, Speech)
+                SpeechEvent(event.state, event.at_ms, heard_ms) for event in answer if isinstance(event, Speech)
             ]
     return events

@@ -91,11 +91,11 @@ def _hear(utterance: Utterance, cache: Path | None) -> Heard:
     _decoder.end_utt()
     cpu_s = time.process_time() - began
     hypothesis = _decoder.hyp()
-    heard = Heard(hypothesis.hypstr if hypothesis else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
+    result = Heard(hypothesis.hypstr if hypothesis else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
     if file:
         with replacing(file, "w") as stream:
-            json.dump(asdict(heard), stream)
-    return heard
+            json.dump(asdict(result), stream)
+    return result
 
 
 def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtterance]:

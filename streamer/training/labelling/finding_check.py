@@ -40,18 +40,18 @@ class FindingRow:
 def check_finding(bundle: Path, work: Path, name: str, sentences: Sequence[Path], beam: int) -> list[FindingRow]:
     """Look up each recording of a prepared set twice: with its text among the known sentences, and without it."""
     spoken = read_emissions(bundle, work, name, work, STEP_MS)
-    known = KnownSentences(chain(read_sentences(sentences), (one.utterance.text for one in spoken)))
+    known_sentences = KnownSentences(chain(read_sentences(sentences), (one.utterance.text for one in spoken)))
     scores, limits = text_scores(bundle), Thresholds(heard=math.inf)
     outcomes: dict[bool, Counter[Outcome]] = {True: Counter(), False: Counter()}
-    for one, heard in zip(spoken, hear(spoken, bundle, beam), strict=True):
-        words = [word.text for word in heard]
-        candidates = known.nearest(words, CANDIDATES)
+    for one, recognised in zip(spoken, hear(spoken, bundle, beam), strict=True):
+        words = [word.text for word in recognised]
+        candidates = known_sentences.nearest(words, CANDIDATES)
         own, *others = scores.score(one.emissions, [" ".join(words), *candidates])
         fitting = dict(zip(candidates, others, strict=True))
         for is_known, counted in outcomes.items():
             if not is_known:
                 fitting.pop(one.utterance.text, None)
-            label = choose(heard, own, fitting, limits)
+            label = choose(recognised, own, fitting, limits)
             if label is None:
                 counted[Outcome.NONE] += 1
             else:

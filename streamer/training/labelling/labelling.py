@@ -51,15 +51,15 @@ def label(
 ) -> list[Row]:
     """Label a set that was prepared from a folder. Utterances with a label are written as a folder of given speech."""
     avoided = {" ".join(reference.words) for reference in read_transcripts(sources.dev)}
-    known = KnownSentences(read_sentences(sources.sentences, avoided))
-    tell(counted(len(known), "known sentence"))
+    sentences = KnownSentences(read_sentences(sources.sentences, avoided))
+    tell(counted(len(sentences), "known sentence"))
     spoken = read_emissions(sources.bundle, work, name, work, STEP_MS)
     tell(f"{counted(len(spoken), 'recording')}, {sum(one.utterance.seconds for one in spoken) / 3600:.2f} h")
     scores = text_scores(sources.bundle)
     rows = [
-        _row(name, one.utterance, found)
+        _row(name, one.utterance, label)
         for one, words in zip(spoken, hear(spoken, sources.bundle, sources.beam), strict=True)
-        if (found := find_label(one, words, known, scores, limits)) and found.text not in avoided
+        if (label := find_label(one, words, sentences, scores, limits)) and label.text not in avoided
     ]
     written = write_labelled(output, name, ((row, (recordings / row.member).read_bytes()) for row in rows))
     for kind in (FOUND, HEARD):
@@ -84,21 +84,21 @@ def text_scores(bundle: Path) -> TextScores:
 
 def find_label(
     one: EmittedUtterance,
-    heard: Sequence[HypothesisWord],
-    known: KnownSentences,
+    words: Sequence[HypothesisWord],
+    sentences: KnownSentences,
     scores: TextScores,
     limits: Thresholds,
 ) -> Label | None:
     """Return the label of an utterance. The recognised words compete with the known sentences nearest to them."""
-    if not heard:
+    if not words:
         return None
-    words = [word.text for word in heard]
-    candidates = known.nearest(words, CANDIDATES)
-    own, *others = scores.score(one.emissions, [" ".join(words), *candidates])
-    return choose(heard, own, dict(zip(candidates, others, strict=True)), limits)
+    texts = [word.text for word in words]
+    candidates = sentences.nearest(texts, CANDIDATES)
+    own, *others = scores.score(one.emissions, [" ".join(texts), *candidates])
+    return choose(words, own, dict(zip(candidates, others, strict=True)), limits)
 
 
-def _row(name: str, utterance: Utterance, found: Label) -> Row:
+def _row(name: str, utterance: Utterance, label: Label) -> Row:
     seconds = round(utterance.seconds, 3)
     # The speakers are unknown, so each recording gets a speaker of its own.
-    return Row("", utterance.name, seconds, f"{name}_{found.kind}", utterance.name, found.text.upper())
+    return Row("", utterance.name, seconds, f"{name}_{label.kind}", utterance.name, label.text.upper())

@@ -30,30 +30,30 @@ class Label:
     text: str
 
 
-def sureness(heard: Sequence[HypothesisWord], own_score: float) -> float:
+def sureness(words: Sequence[HypothesisWord], own_score: float) -> float:
     """Return how sure recognised words are.
 
     It is the sum of two figures: the log-likelihood of the words per frame, which shows how well the phones fit, and
     the words' mean share of the search's probability.
     """
-    return own_score + sum(word.share for word in heard) / len(heard)
+    return own_score + sum(word.share for word in words) / len(words)
 
 
 def choose(
-    heard: Sequence[HypothesisWord], own_score: float, known: Mapping[str, float], limits: Thresholds
+    words: Sequence[HypothesisWord], own_score: float, scores: Mapping[str, float], limits: Thresholds
 ) -> Label | None:
     """Return the label of an utterance, if there is a sure one.
 
-    Scores are log-likelihoods per frame: `own_score` of the recognised words, `known` of each possible sentence.
+    Scores are log-likelihoods per frame: `own_score` of the recognised words, `scores` of the possible sentences.
     """
-    ranked = sorted(known, key=known.__getitem__, reverse=True)
+    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     if ranked:
-        loss = own_score - known[ranked[0]]
-        lead = known[ranked[0]] - known[ranked[1]] if len(ranked) > 1 else math.inf
+        loss = own_score - scores[ranked[0]]
+        lead = scores[ranked[0]] - scores[ranked[1]] if len(ranked) > 1 else math.inf
         if any(loss <= most and lead >= least for most, least in limits.found):
             return Label(FOUND, ranked[0])
-    if len(heard) < limits.fewest_words:
+    if len(words) < limits.fewest_words:
         return None
-    if sureness(heard, own_score) >= limits.heard:
-        return Label(HEARD, " ".join(word.text for word in heard))
+    if sureness(words, own_score) >= limits.heard:
+        return Label(HEARD, " ".join(word.text for word in words))
     return None

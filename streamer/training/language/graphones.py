@@ -64,7 +64,7 @@ class _Groups:
         for _, group in groupby(kept, key=_shape):
             members = list(group)
             letters = np.array([[letter[name] for name in word] for word, _ in members])
-            phones = np.array([[phone[name] for name in found] for _, found in members])
+            phones = np.array([[phone[name] for name in names] for _, names in members])
             self._groups.append([self._options(letters[:, position], phones) for position in range(letters.shape[1])])
 
     def _options(self, letters: Numbers, phones: Numbers) -> list[Numbers]:

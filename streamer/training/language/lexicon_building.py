@@ -54,10 +54,10 @@ def write_lexicon(bundle: Path, pronunciations: Pronunciations) -> str:
     lexicon = Lexicon.build(entries, language.unigrams, language.vocabulary)
     lexicon.save(bundle / "lexicon.safetensors")
     words = {word for word, _ in entries}
-    known = sum(pronunciations.knows(language.words[word]) for word in words)
+    number = sum(pronunciations.knows(language.words[word]) for word in words)
     return (
         f"{_written(bundle / 'lexicon.safetensors')}, {len(lexicon)} nodes, {len(words)} words, "
-        f"{known} of them in CMUdict, {len(entries)} pronunciations, up to {lexicon.homophones} words alike"
+        f"{number} of them in CMUdict, {len(entries)} pronunciations, up to {lexicon.homophones} words alike"
     )
 
 

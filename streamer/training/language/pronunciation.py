@@ -81,8 +81,8 @@ class Pronunciations:
 
     def variants(self, word: str, guesses: int = 1) -> list[Phones]:
         """Return all pronunciations of a known word, or this many guesses; none for a word without letters."""
-        known = self._dictionary.get(word) or self._inflected(word, guesses) or self._respelled(word)
-        return list(known or (tuple(phones) for phones in self._letters.pronounce(word, guesses)))
+        entries = self._dictionary.get(word) or self._inflected(word, guesses) or self._respelled(word)
+        return list(entries or (tuple(phones) for phones in self._letters.pronounce(word, guesses)))
 
     def knows(self, word: str) -> bool:
         """Return whether the dictionary has this word."""

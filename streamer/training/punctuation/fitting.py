@@ -60,7 +60,7 @@ def fit(
     words: Sequence[str],
     vocabulary: Sequence[str],
     habits: npt.NDArray[np.float32],
-    heard: HeardText,
+    text: HeardText,
     settings: Fit,
     tell: Callable[[str], None],
 ) -> PunctuationModel:
@@ -82,7 +82,7 @@ def fit(
         warm = min(1.0, (step + 1) / 50)
         for group in optimizer.param_groups:
             group["lr"] = settings.rate * warm * max(1 - progress, 0.01)
-        batch = _batch(vectors, network, table, heard, settings)
+        batch = _batch(vectors, network, table, text, settings)
         loss = _cross_entropy(batch.found_marks, batch.marks)
         loss = loss + _CASE_WEIGHT * _cross_entropy(batch.found_cases, batch.cases)
         optimizer.zero_grad(set_to_none=True)
@@ -96,7 +96,7 @@ def fit(
                 f"loss {loss_sum / 50:.4f}"
             )
             loss_sum = 0.0
-    _balance(vectors, network, table, heard, settings)
+    _balance(vectors, network, table, text, settings)
     return PunctuationModel.build(vocabulary, vectors.table.weight.detach(), network)
 
 
@@ -114,8 +114,8 @@ class _Batch:
     cases: Tensor
 
 
-def _batch(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardText, settings: Fit) -> _Batch:
-    rows = [heard.row(settings.places, settings.shape.gap) for _ in range(settings.rows)]
+def _batch(vectors: _Vectors, network: MarkNetwork, table: Tensor, text: HeardText, settings: Fit) -> _Batch:
+    rows = [text.row(settings.places, settings.shape.gap) for _ in range(settings.rows)]
     words, pauses, marks, cases = (
         torch.from_numpy(np.stack(column)) for column in zip(*(vars(row).values() for row in rows), strict=True)
     )
@@ -128,9 +128,9 @@ def _batch(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardT
 
 
 @torch.no_grad()
-def _balance(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardText, settings: Fit) -> None:
+def _balance(vectors: _Vectors, network: MarkNetwork, table: Tensor, text: HeardText, settings: Fit) -> None:
     """Add the offsets with the best F1 to the scores of the marks."""
-    batches = [_batch(vectors, network, table, heard, settings) for _ in range(_BALANCED)]
+    batches = [_batch(vectors, network, table, text, settings) for _ in range(_BALANCED)]
     scores = torch.cat([batch.found_marks.flatten(0, 1) for batch in batches])
     labels = torch.cat([batch.marks.flatten() for batch in batches])
     network.judge.bias[:MARKS] += best_offsets(scores, labels)

@@ -109,9 +109,9 @@ class SentenceBatches:
                 self._waiting.setdefault(len(sentence), []).append(sentence)
 
 
-def renumbered(sources: Mapping[str, Ids], words: list[str], known: list[str]) -> dict[str, Ids]:
+def renumbered(sources: Mapping[str, Ids], words: list[str], vocabulary: list[str]) -> dict[str, Ids]:
     """Turn texts in numbers of `words` into texts in numbers of `known`. An end mark follows each sentence."""
-    numbers = {word: number for number, word in enumerate(known)}
+    numbers = {word: number for number, word in enumerate(vocabulary)}
     table = np.array([numbers.get(word, UNKNOWN_ID) for word in words] + [END_ID], dtype=np.int32)
     assert SENTENCE_END == -1  # reads the last number of the table
     return {name: table[ids] for name, ids in sources.items()}

@@ -69,10 +69,10 @@ def without_pauses(segments: Segments) -> Segments:
     return [[*(HeardWord(word.word) for word in segment[:-1]), segment[-1]] for segment in segments]
 
 
-def true_segments(clip: ReadClip, heard: Sequence[HeardSegment]) -> Segments:
+def true_segments(clip: ReadClip, segments: Sequence[HeardSegment]) -> Segments:
     """Return the true words of a recording as one segment, with the pauses after words that were recognised."""
     words = [word.word for word in clip.words]
-    flat = _flat(heard)
+    flat = _flat(segments)
     pauses: list[int | None] = [0] * len(words)
     for place, other in _aligned(words, [word.word for word in flat]):
         if place is not None and other is not None:
@@ -84,9 +84,9 @@ def true_segments(clip: ReadClip, heard: Sequence[HeardSegment]) -> Segments:
     ]
 
 
-def heard_segments(heard: Sequence[HeardSegment]) -> Segments:
+def heard_segments(segments: Sequence[HeardSegment]) -> Segments:
     """Return the words of a recording as they were recognised."""
-    return [segment.heard() for segment in heard]
+    return [segment.heard() for segment in segments]
 
 
 def true_scores(clip: ReadClip, segments: Segments, marker: Marker, scores: MarkScores) -> None:
@@ -122,9 +122,9 @@ class SettlingDelay:
     ms: int
 
 
-def settling_delays(heard: Sequence[HeardSegment], ahead: int) -> Iterator[SettlingDelay]:
+def settling_delays(segments: Sequence[HeardSegment], ahead: int) -> Iterator[SettlingDelay]:
     """Yield the delay of every word."""
-    for segment in heard:
+    for segment in segments:
         for place in range(len(segment.words)):
             needed = place + 1 + ahead
             settled = segment.stable_at(needed) if needed <= len(segment.words) else segment.ended_ms
@@ -132,9 +132,9 @@ def settling_delays(heard: Sequence[HeardSegment], ahead: int) -> Iterator[Settl
             yield SettlingDelay(words, settled - segment.stable_at(place + 1))
 
 
-def _flat(heard: Sequence[HeardSegment]) -> list[HeardWord]:
+def _flat(segments: Sequence[HeardSegment]) -> list[HeardWord]:
     words: list[HeardWord] = []
-    for segment, following in zip(heard, [*heard[1:], None], strict=False):
+    for segment, following in zip(segments, [*segments[1:], None], strict=False):
         words += segment.heard(following.words[0].start_ms if following and following.words else None)
     return words
 
