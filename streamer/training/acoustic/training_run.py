@@ -227,20 +227,20 @@ def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
 
 def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
     """Log every few steps, save the run every few minutes, and keep averaged weights every `keep_every` steps."""
-    sums: dict[str, float] = {}
+    recent: dict[str, list[float]] = {}
     saved = time.monotonic()
 
     def note(figures: dict[str, float]) -> None:
         nonlocal saved
         for name, value in figures.items():
-            noted.setdefault(name, []).append(value)
+            recent.setdefault(name, []).append(value)
         if trainer.step % LOG_STEPS == 0:
             # A run that goes on has fewer steps for its first line, and so has a loss that was added since.
-            means = {name: fmean(values) for name, values in noted.items()}
+            means = {name: fmean(values) for name, values in recent.items()}
             exact = {name: figures[name] for name in ("step", "epoch", "hours", "minutes", "rate")}
             line = {name: round(value, 5) for name, value in {**means, **exact}.items() if name != "chunk"}
             write(json.dumps(line) + "\n")
-            noted.clear()
+            recent.clear()
         if run.keep_every and trainer.step % run.keep_every == 0:
             trainer.averaged().save(run.folder / f"step-{trainer.step}")
         if time.monotonic() - saved > run.save_seconds:

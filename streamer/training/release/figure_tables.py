@@ -54,8 +54,8 @@ def blocks(folder: Path) -> dict[str, Write]:
         return all((folder / name).is_file() for name in names)
 
     writers: dict[str, Write] = {}
-    if exist("errors.json"):
-        writers["errors"] = lambda before: errors(before, figures("errors"))
+    if exist("errors.json", "errors-once.json"):
+        writers["errors"] = lambda before: errors(before, figures("errors"), figures("errors-once"))
     if exist("steps.json"):
         writers["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
     if exist(*(f"{name}.json" for name in CONDITIONS)):

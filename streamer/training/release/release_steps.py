@@ -80,8 +80,11 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep("calibration", "times and confidences", script("train/calibrate", *cached), SEARCHED, 6),
         ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment), EVERYTHING, 4),
         ReleaseStep(
-            "errors-once", "errors without a second pass",
-            evaluate("errors-once", dev, *alignment, *ONCE), EVERYTHING, 2,
+            "errors-once",
+            "errors without a second pass",
+            evaluate("errors-once", dev, *alignment, *ONCE),
+            EVERYTHING,
+            2,
         ),
         *(
             ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
