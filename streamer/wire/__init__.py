@@ -1,1 +1,1 @@
-"""Wire formats as pure code: text in, typed messages out. They import nothing of streamer but its limits."""
+"""Wire formats as pure code, without sockets, clocks and threads: text goes in, typed messages come out."""

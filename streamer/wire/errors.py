@@ -1,4 +1,4 @@
-"""What a client is told when its message cannot be served: close codes, code words and sentences."""
+"""The errors that a client receives when its message cannot be served: close codes, code words and sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class CloseCode(IntEnum):
-    """Why a connection is closed; each cause has one code."""
+    """The reason why a connection is closed, as a number."""
 
     DONE = 1000
     REFUSED = 1008
@@ -32,22 +32,22 @@ class WireError(Exception):
 
 
 def bad(code: str, message: str) -> WireError:
-    """Make the error for a message that cannot be understood."""
+    """Return the error for a message that cannot be understood."""
     return WireError(code, CloseCode.BAD_MESSAGE, message)
 
 
 def kind_of(value: object) -> str:
-    """Describe the kind of a JSON value in words."""
-    return named(type(value))
+    """Return the kind of a JSON value in words, for a message."""
+    return kind_name(type(value))
 
 
-def named(kind: type) -> str:
-    """Describe a type of JSON value in words."""
+def kind_name(kind: type) -> str:
+    """Return a type of JSON values in words, for a message."""
     return _KINDS[kind]
 
 
-def shown(value: object) -> str:
-    """Quote a client's value in a sentence. It is shortened, and escaped because it may not be valid UTF-8."""
+def quote(value: object) -> str:
+    """Return a client's value as a sentence can quote it: shortened, and escaped because it may not be valid UTF-8."""
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:39] + "…"
 

@@ -17,7 +17,7 @@ from streamer.wire.text_context import TextContext
 
 @dataclass(frozen=True)
 class Word:
-    """A word with its times; `spoken` is what was said where the word is the written form."""
+    """A word with its times. If the word is the written form, `spoken` is the spoken form."""
 
     word: str
     start_ms: int
@@ -28,7 +28,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A text that a final might have had."""
+    """Another possible text of a final."""
 
     text: str
     confidence: float
@@ -36,7 +36,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Ready:
-    """The session is open, or goes on after a lost connection. Then `flushes` is how many flushes have arrived."""
+    """The session is open, or it goes on after a lost connection.
+
+    In the second case `flushes` is the number of flushes that the service has received.
+    """
 
     type: ClassVar[str] = "ready"
     session: str
@@ -50,7 +53,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Starting:
-    """The model of the session is being loaded. It may come before `ready`, with the number 0."""
+    """The model of the session is being loaded. This message may come before `ready`, and then has the number 0."""
 
     type: ClassVar[str] = "starting"
     model: str
@@ -84,14 +87,14 @@ class Final:
     words: tuple[Word, ...] | None = None
     spoken: str | None = None
     alternatives: tuple[Alternative, ...] | None = None
-    cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends this as a cut
+    cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends it in its event `cut`
     channel: int | None = None
-    context: TextContext | None = None  # for a session that goes on from the cut; a model sends this with a cut
-    turn: float | None = None  # how likely it was that the turn was over, if its end ended the segment
+    context: TextContext | None = None  # for a session that goes on from here; a model sends it in its event `cut`
+    turn: float | None = None  # the probability that the turn was over, if the end of a turn ended the segment
 
 
 class SpeechState(str, Enum):
-    """Whether speech began or ended."""
+    """The states of `Speech`."""
 
     START = "start"
     END = "end"
@@ -108,16 +111,16 @@ class Speech:
 
 
 class TurnState(str, Enum):
-    """What is said about a turn."""
+    """The states of `Turn`."""
 
-    EAGER = "eager"  # it is probably over
-    RESUMED = "resumed"  # it was said to be probably over, and goes on
+    EAGER = "eager"  # the turn is probably over
+    RESUMED = "resumed"  # the turn goes on after all, although EAGER was sent
     END = "end"
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Whether the turn that the running segment belongs to is over."""
+    """The turn of the running segment is probably over, goes on after all, or is over."""
 
     type: ClassVar[str] = "turn"
     state: TurnState
@@ -129,7 +132,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class HeadEvent:
-    """What a head of the operator's own found in the speech, such as a keyword. `name` is the name of the head."""
+    """A result of a head that the operator has added to the model, such as a keyword. `name` is the head's name."""
 
     type: ClassVar[str] = "head"
     name: str
@@ -140,7 +143,7 @@ class HeadEvent:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much audio has been recognised so far."""
+    """The length of the audio that has been recognised so far."""
 
     type: ClassVar[str] = "heard"
     audio_ms: int
@@ -190,12 +193,12 @@ def render(number: int, message: ServerMessage) -> str:
     return encode({"type": message.type, "n": number, **content(message)})
 
 
-def content(of: object) -> dict[str, Any]:
-    """Return the fields of a message, or of a part of one, as values for JSON."""
-    found = {name: value for name, value in vars(of).items() if value is not None}
-    for name, value in found.items():
+def content(message: object) -> dict[str, Any]:
+    """Return the fields of a message, or of a part of one, as values for JSON. Fields that are None are left out."""
+    values = {name: value for name, value in vars(message).items() if value is not None}
+    for name, value in values.items():
         if isinstance(value, tuple):
-            found[name] = [content(part) for part in value]
+            values[name] = [content(part) for part in value]
         elif is_dataclass(value):
-            found[name] = content(value)
-    return found
+            values[name] = content(value)
+    return values

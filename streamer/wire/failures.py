@@ -1,4 +1,4 @@
-"""Why a request to a model failed: the code words of our model, and those of the link to it."""
+"""The code words of failed requests to a model: those of our own model, and those of the link to Triton."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from enum import Enum
 class FailureCode(str, Enum):
     """A code word for a failed request. Third-party models may use others."""
 
-    # From the link:
-    UNAVAILABLE = "unavailable"  # no Triton answers, or it does not have the model ready
-    OVERDUE = "overdue"  # no answer in time
+    # The link sets these:
+    UNAVAILABLE = "unavailable"  # Triton does not answer, or the model is not ready
+    OVERDUE = "overdue"  # no answer came in time
     OVER = "over"  # the sequence has already ended
-    BUSY = "busy"  # its last request has no answer yet
-    REFUSED = "refused"  # any other reason
-    # From either:
-    FULL = "full"  # no free slot now
-    UNKNOWN_STREAM = "unknown_stream"  # the sequence is unknown, or no longer known
+    BUSY = "busy"  # the sequence's previous request has no answer yet
+    REFUSED = "refused"  # Triton refused the request for any other reason
+    # Both the link and the model set these:
+    FULL = "full"  # the model has no free slot now
+    UNKNOWN_STREAM = "unknown_stream"  # the model does not know the sequence, or has forgotten it
     FAILED = "failed"  # the model failed on this request, or its answer cannot be read
-    # From the model, which keeps the sequence:
+    # The model sets these, and the sequence goes on:
     BAD_OPTIONS = "bad_options"
     BAD_REQUEST = "bad_request"
     BUSY_STREAM = "busy_stream"

@@ -1,4 +1,4 @@
-"""Reads a form with a file (multipart/form-data) piece by piece: the fields whole, the file as it comes. Pure."""
+"""Reads a form with a file (multipart/form-data) piece by piece. Fields come out whole, the file in pieces. Pure."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ class _State(Enum):
 
 
 def is_form(content_type: str) -> bool:
-    """Whether a body with this type is a form."""
+    """Return whether a body with this content type is a form."""
     return content_type.partition(";")[0].strip().lower() == FORM
 
 
 class FormReader:
-    """Takes the bytes of a form; gives out fields, and the content of the part `file` as bytes."""
+    """A reader that takes the bytes of a form, and yields its fields and the bytes of the part `file`."""
 
     def __init__(self, content_type: str) -> None:
-        """WireError if the type names no boundary."""
-        found = _BOUNDARY.search(content_type)
-        boundary = (found.group(1) or found.group(2)) if found else ""
+        """Take the content type of the form. Raise WireError if it names no boundary."""
+        match = _BOUNDARY.search(content_type)
+        boundary = (match.group(1) or match.group(2)) if match else ""
         if not 1 <= len(boundary) <= _LONGEST_BOUNDARY or not boundary.isascii():
             raise _invalid("its type names no boundary")
         self._mark = b"\r\n--" + boundary.encode()
-        self._buffer = bytearray(b"\r\n")  # so that a boundary at the very beginning is found too
+        self._buffer = bytearray(b"\r\n")  # so that the first boundary is match without a line before it
         self._state = _State.PREAMBLE
         self._name = ""
         self._is_file = False
         self._value = bytearray()
         self._parts = 0
-        self._taken = 0  # bytes of all fields
+        self._field_bytes = 0  # of all fields together
         self.has_file = False  # a part `file` has begun
 
     @property
     def over(self) -> bool:
-        """Whether the last boundary has come."""
+        """True when the last boundary has come."""
         return self._state is _State.OVER
 
     def feed(self, data: bytes) -> Iterator[Field | bytes]:
-        """Take bytes, and yield what they complete. WireError if this is not a form."""
+        """Take bytes, and yield complete fields and bytes of the file. Raise WireError if this is not a form."""
         self._buffer += data
         while True:
             before = self._state, len(self._buffer)
@@ -82,7 +82,7 @@ class FormReader:
                 return
 
     def finish(self) -> None:
-        """Check that all of it has come. WireError if not."""
+        """Check that the form is complete and has a file. Raise WireError if not."""
         if not self.over:
             raise _invalid("it ends before its last boundary")
         if not self.has_file:
@@ -96,7 +96,7 @@ class FormReader:
         if end < 0 and len(self._buffer) < _LONGEST_HEAD:
             return
         if end < 0 or self._buffer[:end].strip(b" \t"):
-            raise _invalid("there is something behind a boundary")
+            raise _invalid("a boundary is not alone on its line")
         del self._buffer[: end + 2]
         self._state = _State.HEAD
 
@@ -119,7 +119,7 @@ class FormReader:
         self._state = _State.CONTENT
 
     def _read_content(self) -> Iterator[Field | bytes]:
-        """Everything up to the next boundary. What may be the beginning of one waits."""
+        """Yield everything up to the next boundary. Bytes that may be the beginning of a boundary wait for more."""
         end = self._buffer.find(self._mark)
         last = end if end >= 0 else max(0, len(self._buffer) - len(self._mark) + 1)
         content = bytes(self._buffer[:last])
@@ -131,8 +131,8 @@ class FormReader:
             if content:
                 yield content
             return
-        self._taken += len(content)
-        if self._taken > LONGEST_FIELDS:
+        self._field_bytes += len(content)
+        if self._field_bytes > LONGEST_FIELDS:
             raise _invalid(f"its fields have more than {LONGEST_FIELDS} bytes together")
         self._value += content
         if end >= 0:
@@ -140,7 +140,7 @@ class FormReader:
 
 
 def _name_of(head: str) -> str:
-    """Return the name of the part with this head."""
+    """Return the name of the part that has this head."""
     for line in head.split("\r\n"):
         title, _, value = line.partition(":")
         if title.strip().lower() == "content-disposition":
@@ -150,5 +150,5 @@ def _name_of(head: str) -> str:
     raise _invalid("a part has no name")
 
 
-def _invalid(what: str) -> WireError:
-    return bad("bad_form", f"The body is not a valid form ({FORM}): {what}.")
+def _invalid(fault: str) -> WireError:
+    return bad("bad_form", f"The body is not a valid form ({FORM}): {fault}.")

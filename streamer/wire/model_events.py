@@ -1,4 +1,4 @@
-"""The events that a model sends for a sequence: `parse` reads one. `docs/reference/triton.md` is the contract.
+"""The events that a model sends for a sequence. `parse` reads one. `docs/reference/triton.md` describes them.
 
 Times (in milliseconds) and samples count from the start of the sequence.
 """
@@ -26,20 +26,20 @@ from streamer.wire.events import (
 )
 from streamer.wire.text_context import ContextWord
 
-# A head of the operator's own may say anything, but not without a bound: the service keeps what it says for a while.
+# An operator's head may send any content, but not of any length: the service keeps the content for a while.
 LONGEST_HEAD_NAME = 64
 LONGEST_HEAD_CONTENT = 4096
-# More requests in a second would cost more than they are worth.
+# With shorter pieces, so many requests a second would cost more than they gain.
 SHORTEST_PIECE_MS = 20
 MOST_LANGUAGES = 1000
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The first event of a sequence: which model and which instance compute it.
+    """The first event of a sequence. It says which model and which instance compute the sequence.
 
     `piece_ms`: the model detects speech in pieces of this length, so it may get audio before a step is complete.
-    `languages`: those of which a sequence may choose one.
+    `languages`: the languages of the model; a sequence may choose one of them.
     """
 
     type: ClassVar[str] = "opened"
@@ -53,7 +53,7 @@ class Opened:
 class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
-    If another sequence continues this one from here, it gets the other fields as options, where they are given.
+    If another sequence continues this one from here, it gets those of the other fields that are set as its options.
     """
 
     type: ClassVar[str] = "cut"
@@ -66,9 +66,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much audio of the sequence has arrived. This is the last event of every answer.
+    """The last event of every answer: how much audio of the sequence the model has received.
 
-    `due`: the model wants the audio up to this sample at once, because a turn may end there, before a step does.
+    `due`: the model wants the audio up to this sample before the next step is complete, because a turn may end there.
     """
 
     type: ClassVar[str] = "heard"
@@ -79,9 +79,9 @@ class Heard:
 
 @dataclass(frozen=True)
 class Again:
-    """The model needs an answer before it goes on: the next request must have these fields as its option `again`.
+    """The model needs a reply before it goes on: the next request must have these fields as its option `again`.
 
-    Only models in several steps ask for that, because their first step does not know where the last one has cut.
+    Only models that consist of several steps ask for it: their first step does not know where the last step has cut.
     """
 
     type: ClassVar[str] = "again"
@@ -92,7 +92,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Other:
-    """An event that the bridge does not use: `closed`, or one that a later model adds."""
+    """An event that the bridge does not use: `closed`, or an event that a later model adds."""
 
     type: str
     fields: Mapping[str, Any]
@@ -103,7 +103,7 @@ T = TypeVar("T")
 
 
 def parse(text: str | bytes) -> ModelEvent:
-    """Read one event of a model. ValueError says what is wrong with it."""
+    """Read one event of a model. Raise ValueError, which says what is wrong, if it is not valid."""
     event = json.loads(text)
     if not isinstance(event, dict):
         raise ValueError(f"an event must be an object, not {kind_of(event)}")
@@ -168,11 +168,11 @@ def _turn(event: Mapping[str, Any]) -> Turn:
 
 
 def _head(event: Mapping[str, Any]) -> HeadEvent:
-    name, found = _required(event, "name", str), _required(event, "content", dict)
-    if not 0 < len(name) <= LONGEST_HEAD_NAME or len(json.dumps(found)) > LONGEST_HEAD_CONTENT:
+    name, content = _required(event, "name", str), _required(event, "content", dict)
+    if not 0 < len(name) <= LONGEST_HEAD_NAME or len(json.dumps(content)) > LONGEST_HEAD_CONTENT:
         limits = f"1 to {LONGEST_HEAD_NAME} characters, and its 'content' at most {LONGEST_HEAD_CONTENT}"
         raise ValueError(f"the 'name' of 'head' must have {limits}")
-    return HeadEvent(name, _required(event, "at_ms", int), found)
+    return HeadEvent(name, _required(event, "at_ms", int), content)
 
 
 def _cut(event: Mapping[str, Any]) -> Cut:
@@ -233,38 +233,38 @@ def _alternative(alternative: Mapping[str, Any]) -> Alternative:
 
 
 def _parts(event: Mapping[str, Any], name: str, read: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...] | None:
-    found = event.get(name)
-    if found is None:
+    parts = event.get(name)
+    if parts is None:
         return None
-    if not isinstance(found, list) or not all(isinstance(part, dict) for part in found):
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise ValueError(f"'{name}' of '{event['type']}' must be a list of objects")
-    return tuple(read(part) for part in found)
+    return tuple(read(part) for part in parts)
 
 
 def _required(event: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    found = event.get(name)
+    value = event.get(name)
     # type(), not isinstance(): a boolean must not pass as a number.
-    if type(found) is not kind:
-        raise _wrong(event, name, found)
-    return found
+    if type(value) is not kind:
+        raise _wrong(event, name, value)
+    return value
 
 
 def _optional(event: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
-    found = event.get(name)
-    if found is not None and type(found) is not kind:
-        raise _wrong(event, name, found)
-    return found
+    value = event.get(name)
+    if value is not None and type(value) is not kind:
+        raise _wrong(event, name, value)
+    return value
 
 
 def _number(event: Mapping[str, Any], name: str) -> float:
-    found = event.get(name)
-    if type(found) is not float and type(found) is not int:
-        raise _wrong(event, name, found)
-    return found
+    value = event.get(name)
+    if type(value) is not float and type(value) is not int:
+        raise _wrong(event, name, value)
+    return value
 
 
-def _wrong(event: Mapping[str, Any], name: str, found: object) -> ValueError:
-    of = event.get("type", "part of an event")
+def _wrong(event: Mapping[str, Any], name: str, value: object) -> ValueError:
+    owner = event.get("type", "part of an event")
     if name not in event:
-        return ValueError(f"'{of}' lacks '{name}'")
-    return ValueError(f"'{name}' of '{of}' cannot be {kind_of(found)}")
+        return ValueError(f"'{owner}' lacks '{name}'")
+    return ValueError(f"'{name}' of '{owner}' cannot be {kind_of(value)}")

@@ -1,6 +1,6 @@
-"""The native protocol: checks the messages of a client and encodes those of the service.
+"""The native protocol: `parse` checks a client's messages, `encode` writes those of the service. Pure.
 
-Pure: strings in, values out. `docs/reference/protocol.md` describes the protocol for people.
+`docs/reference/protocol.md` describes the protocol.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.wire.errors import WireError, bad, kind_of, shown
+from streamer.wire.errors import WireError, bad, kind_of, quote
 from streamer.wire.options import Start, read
 
 PATH = "/v1/stream"
@@ -25,17 +25,17 @@ LONGEST_REASON = 123
 
 @dataclass(frozen=True)
 class Flush:
-    """Makes everything so far final now."""
+    """Asks for the final of all audio so far."""
 
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """Keeps the session open while there is no audio."""
+    """Keeps the session open while the client sends no audio."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Ends the audio. The client waits for the remaining finals."""
+    """Says that no more audio comes. The client still waits for the remaining finals."""
 
 
 ClientMessage = Start | Flush | KeepAlive | Stop
@@ -49,49 +49,43 @@ _TYPES: dict[str, type[Start] | type[Flush] | type[KeepAlive] | type[Stop]] = {
 
 
 def name_of(message: ClientMessage) -> str:
-    """Return the `type` that a client gives this message."""
+    """Return the `type` of this message on the wire."""
     return next(name for name, kind in _TYPES.items() if isinstance(message, kind))
 
 
 def parse(text: str) -> ClientMessage:
-    """Read a client's text frame as a message. WireError says what is wrong and what is expected."""
+    """Read a client's text frame as a message. Raise WireError, which says what is wrong and what is expected."""
     if len(text) > LONGEST_TEXT:
-        raise bad(
-            "bad_message", f"A text frame must have at most {LONGEST_TEXT} characters; send audio in binary frames."
-        )
+        limit = f"A text frame must have at most {LONGEST_TEXT} characters"
+        raise bad("bad_message", f"{limit}; send audio in binary frames.")
     try:
         content = json.loads(text)
     except ValueError:
         raise bad("bad_json", 'A text frame must be a JSON object such as {"type":"start"}.') from None
     except RecursionError:
         raise _too_deep() from None
-    if _deeper_than(DEEPEST, content):
+    if _is_deeper(content, DEEPEST):
         raise _too_deep()
     if not isinstance(content, dict):
-        raise bad(
-            "bad_json",
-            f'A text frame must be a JSON object such as {{"type":"start"}}, not {kind_of(content)}.',
-        )
+        raise bad("bad_json", f'A text frame must be a JSON object such as {{"type":"start"}}, not {kind_of(content)}.')
     name = content.pop("type", None)
     if not isinstance(name, str) or name not in _TYPES:
-        met = shown(name) if isinstance(name, str) else kind_of(name)
-        raise bad("unknown_type", f"'type' must be one of {', '.join(_TYPES)}, not {met}.")
+        actual = quote(name) if isinstance(name, str) else kind_of(name)
+        raise bad("unknown_type", f"'type' must be one of {', '.join(_TYPES)}, not {actual}.")
     message: ClientMessage = _TYPES[name](**read(_TYPES[name], name, content))
     if isinstance(message, Start) and message.resume is not None and len(content) > 1:
-        raise bad(
-            "bad_option",
-            "'resume' must be the only option: the session keeps the options that it was started with.",
-        )
+        why = "the session keeps the options that it was started with"
+        raise bad("bad_option", f"'resume' must be the only option: {why}.")
     return message
 
 
 def encode(event: Mapping[str, Any]) -> str:
-    """Write a message, in either direction, as the text of one frame."""
+    """Write a message of either direction as the text of one frame."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 
-def _deeper_than(levels: int, value: Any) -> bool:
-    """Whether lists and objects are nested on more than `levels` levels. Works without recursion."""
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects are nested in more than `levels` levels. Works without recursion."""
     inner = [value]
     for _ in range(levels + 1):
         containers = [each for each in inner if isinstance(each, (dict, list))]
@@ -107,7 +101,7 @@ def _too_deep() -> WireError:
 
 
 def close_reason(text: str) -> str:
-    """Shorten a sentence so that it fits into a close frame."""
+    """Return a sentence, shortened if it does not fit into a close frame."""
     data = text.encode()
     if len(data) <= LONGEST_REASON:
         return text

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from streamer.transcript import event_line
-from streamer.wire.errors import bad, shown
+from streamer.wire.errors import bad, quote
 from streamer.wire.events import Done, HeadEvent, Heard, Ready, ServerMessage, Speech, content
 from streamer.wire.events import Error as ErrorMessage
 from streamer.wire.events import Final as FinalMessage
@@ -25,7 +25,7 @@ OPTIONS: Final = ("format", "stream", *SESSION_OPTIONS)
 
 
 class NativeUpload(UploadFormat):
-    """Options by their names in the protocol; finals and words as there."""
+    """An upload in the service's own format. Options, finals and words are those of the native protocol."""
 
     protocol = "http"
 
@@ -37,15 +37,15 @@ class NativeUpload(UploadFormat):
         self._lines: list[str] = []
 
     def query(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Take the options of the query."""
+        """Take the options of the query. Raise WireError if one is not valid."""
         for name, value in pairs:
-            if name != "key":  # it was read before
+            if name != "key":  # the service has already checked it
                 self._take(name, value)
 
     def field(self, name: str, value: str, *, late: bool) -> None:
-        """Take a field of the form."""
+        """Take a field of the form. Raise WireError if it is not valid, or comes too late."""
         if late and name != "format":
-            raise bad("late_option", f"The field {shown(name)} came after the file: send it before, or in the query.")
+            raise bad("late_option", f"The field {quote(name)} came after the file: send it before, or in the query.")
         self._take(name, value)
 
     def settle(self) -> None:
@@ -54,11 +54,11 @@ class NativeUpload(UploadFormat):
 
     @property
     def streams(self) -> bool | None:
-        """Whether the answer is a stream of events. That is known before the file."""
+        """Whether the answer is a stream of events. This is certain before the file comes."""
         return bool(self._stream)
 
     def add(self, message: ServerMessage) -> None:
-        """Keep what belongs to the transcript, and the lines of jsonl."""
+        """Add a message to the transcript and to the lines of jsonl."""
         super().add(message)
         if isinstance(message, (FinalMessage, Speech, HeadEvent, Done)):
             self._lines.append(event_line({"type": message.type, **content(message)}))
@@ -69,10 +69,10 @@ class NativeUpload(UploadFormat):
             return b": heard\n\n"  # keeps the connection alive
         if isinstance(message, (ErrorMessage, Done)):
             return b""
-        told = content(message)
+        values = content(message)
         if isinstance(message, Ready):  # over HTTP a session cannot be resumed
-            told = {name: told[name] for name in ("session", "model", "triton_model")}
-        return _event(message.type, told)
+            values = {name: values[name] for name in ("session", "model", "triton_model")}
+        return _event(message.type, values)
 
     def document(self) -> tuple[str, str]:
         """Return the type and the text of the whole answer."""
@@ -82,8 +82,8 @@ class NativeUpload(UploadFormat):
         if format != "json":
             return FORMATS[format], self.transcript.render(format)
         transcript = self.transcript
-        whole = {"text": transcript.text, "duration_ms": transcript.duration_ms, "segments": transcript.segments}
-        return JSON, json.dumps(whole, ensure_ascii=False) + "\n"
+        answer = {"text": transcript.text, "duration_ms": transcript.duration_ms, "segments": transcript.segments}
+        return JSON, json.dumps(answer, ensure_ascii=False) + "\n"
 
     def refusal(self, problem: Problem) -> tuple[int, str]:
         """Return the status and the JSON of an answer without a transcript."""
@@ -93,7 +93,7 @@ class NativeUpload(UploadFormat):
         return problem.status, json.dumps({"error": {"code": problem.code, "message": message}}) + "\n"
 
     def last_event(self, problem: Problem | None) -> bytes:
-        """Return the end of the events."""
+        """Return the last event."""
         if problem is None:
             return _event("done", {"audio_ms": self.transcript.duration_ms})
         return _event("error", {"code": problem.code, "message": problem.message})
@@ -101,18 +101,18 @@ class NativeUpload(UploadFormat):
     def _take(self, name: str, value: str) -> None:
         if name == "format":
             if value not in FORMATS:
-                raise bad("bad_option", f"'format' must be {' or '.join(FORMATS)}, not {shown(value)}.")
+                raise bad("bad_option", f"'format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
             self._format = value
         elif name == "stream":
             self._stream = flag(name, value)
         elif name in SESSION_OPTIONS:
             self.take(name, value)
         else:
-            raise bad("unknown_option", f"There is no option {shown(name)}; the options are {', '.join(OPTIONS)}.")
+            raise bad("unknown_option", f"There is no option {quote(name)}; the options are {', '.join(OPTIONS)}.")
         if self._stream and self._format not in (None, "json"):
             raise bad("bad_option", "Events are always JSON: leave out 'format', or 'stream'.")
 
 
-def _event(kind: str, told: dict[str, Any]) -> bytes:
-    text = json.dumps({"type": kind, **told}, ensure_ascii=False, separators=(",", ":"))
+def _event(kind: str, values: dict[str, Any]) -> bytes:
+    text = json.dumps({"type": kind, **values}, ensure_ascii=False, separators=(",", ":"))
     return f"event: {kind}\ndata: {text}\n\n".encode("utf-8", "replace")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from streamer.limits import DEFAULT_MODEL, LANGUAGE
 from streamer.text.joining import is_spaceless, separator
 from streamer.wire.dialects.spoken_language import Languages, session_language
-from streamer.wire.errors import WireError, bad, shown
+from streamer.wire.errors import WireError, bad, quote
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import Partial, ServerMessage
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
@@ -22,49 +22,49 @@ VERBOSE: Final = "verbose_json"
 FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE)
 GRANULARITIES: Final = ("word", "segment")
 _LEAST_CONFIDENCE: Final = 1e-4
-# Whether a recording is at fault or the form of the request, OpenAI calls both a bad request.
+# OpenAI answers 400 to a bad recording as well as to a bad request.
 _BAD_REQUESTS: Final = (415, 422)
 
 
 class OpenAIUpload(UploadFormat):
-    """Options by their names at OpenAI. Options that mean nothing here are ignored: clients send many of them."""
+    """An upload with OpenAI's options. Options without a meaning here are ignored: clients send many of them."""
 
     protocol = "openai"
 
     def __init__(self, models: Mapping[str, Languages] = {}) -> None:
-        """`models`: the service's models by public name. Any other name means the default one."""
+        """`models`: the service's models by public name. Any other name means the default model."""
         super().__init__()
-        self.take("written", "true")  # clients of OpenAI expect marks and capitals
+        self.take("written", "true")  # OpenAI's clients expect marks and capitals
         self._models = models
-        self._asked: list[str] = []  # languages
-        self._begun = False  # the file has begun, so the language of the session is settled
+        self._requested_languages: list[str] = []
+        self._file_begun = False  # from then on, the language of the session is fixed
         self._format = "json"
         self._stream: bool | None = None
         self._granularities: set[str] = set()
-        self._told = ""  # all deltas so far
-        self._segment = ""  # of these, the ones of the present segment
+        self._sent = ""  # all deltas so far
+        self._segment = ""  # the deltas of the running segment
 
     def query(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Take options of a session by their own names. OpenAI has none here."""
+        """Take options of a session by our own names. OpenAI has no options in the query."""
         for name, value in pairs:
             if name in SESSION_OPTIONS and name != "multichannel":
                 self.take(name, value)
 
     def field(self, name: str, value: str, *, late: bool) -> None:
-        """Take a field of the form. Most clients send the file first, so nearly all of them may be late."""
+        """Take a field of the form. Most clients send the file first, so nearly all fields may follow it."""
         name = name.removesuffix("[]")
         if name == "response_format":
             if value not in FORMATS:
-                raise bad("bad_option", f"'response_format' must be {' or '.join(FORMATS)}, not {shown(value)}.")
+                raise bad("bad_option", f"'response_format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
             self._format = value
         elif name == "stream":
             self._stream = flag(name, value)
         elif name == "timestamp_granularities":
             if value not in GRANULARITIES:
-                raise bad("bad_option", f"'{name}[]' must be word or segment, not {shown(value)}.")
+                raise bad("bad_option", f"'{name}[]' must be word or segment, not {quote(value)}.")
             self._granularities.add(value)
         elif name in ("language", "languages"):
-            self._asked.append(value)
+            self._requested_languages.append(value)
             if late:
                 self._language()
         elif name == "model" and value in self._models and not late:
@@ -73,13 +73,13 @@ class OpenAIUpload(UploadFormat):
             try:
                 self.take("hotwords", json.dumps([value]))
             except WireError:
-                return  # a hint that cannot be heard is no reason to refuse the recording
+                return  # a hotword is only a hint: an invalid one is no reason to refuse the recording
 
     def look(self, data: bytes) -> None:
-        """Settle the language: the fields before the file have come."""
-        if self._asked and not self._begun:
+        """Fix the language of the session: all fields that precede the file have come."""
+        if self._requested_languages and not self._file_begun:
             self.take("language", self._language())
-        self._begun = True
+        self._file_begun = True
 
     def settle(self) -> None:
         """Note that no more fields can come."""
@@ -91,7 +91,7 @@ class OpenAIUpload(UploadFormat):
         return self._stream
 
     def event(self, message: ServerMessage) -> bytes:
-        """Write the text that is new and will not change."""
+        """Return an event with the new text that will not change any more."""
         if isinstance(message, Partial):
             return self._delta(message.text[: message.stable])
         if isinstance(message, FinalMessage):
@@ -112,7 +112,7 @@ class OpenAIUpload(UploadFormat):
             return JSON, _json({"text": transcript.text, "usage": usage})
         verbose: dict[str, Any] = {
             "task": "transcribe",
-            "language": "english" if self._languages == () else self._given.get("language", LANGUAGE),
+            "language": "english" if self._languages == () else self._session_options.get("language", LANGUAGE),
             "duration": transcript.duration_ms / 1000,
             "text": transcript.text,
         }
@@ -131,54 +131,54 @@ class OpenAIUpload(UploadFormat):
         return status, _json(_error(problem))
 
     def last_event(self, problem: Problem | None) -> bytes:
-        """Return the end of the events."""
+        """Return the last event."""
         if problem is not None:
             return b"event: error\n" + _data(_error(problem))
-        return _data({"type": "transcript.text.done", "text": self._told}) + b"data: [DONE]\n\n"
+        return _data({"type": "transcript.text.done", "text": self._sent}) + b"data: [DONE]\n\n"
 
     @property
     def _languages(self) -> Languages:
-        return self._models.get(self._given.get("model", DEFAULT_MODEL), ())
+        return self._models.get(self._session_options.get("model", DEFAULT_MODEL), ())
 
     def _language(self) -> str:
-        """Return the language of the session. WireError if the model lacks it."""
-        return session_language("language", self._asked, self._languages)
+        """Return the language of the session. Raise WireError if the model lacks it."""
+        return session_language("language", self._requested_languages, self._languages)
 
     def _delta(self, text: str) -> bytes:
-        """Write what this text of the present segment has more than was told of it."""
+        """Return an event with what this text of the running segment has more than the deltas so far."""
         if len(text) <= len(self._segment):
             return b""
         new = text[len(self._segment) :]
-        delta = new if self._segment else separator(self._told, new) + new
-        self._told += delta
+        delta = new if self._segment else separator(self._sent, new) + new
+        self._sent += delta
         self._segment = text
         return _data({"type": "transcript.text.delta", "delta": delta})
 
 
 def models(names: Iterable[str]) -> dict[str, Any]:
-    """Return the list of models."""
+    """Return the list of models in OpenAI's form."""
     return {"object": "list", "data": [model(name) for name in names]}
 
 
 def model(name: str) -> dict[str, Any]:
-    """Return one model of the list."""
+    """Return one model in OpenAI's form."""
     return {"id": name, "object": "model", "created": 0, "owned_by": "streamer"}
 
 
-def untranslated() -> Problem:
-    """Make the problem of every request for a translation."""
+def no_translations() -> Problem:
+    """Return the problem of every request for a translation."""
     return Problem("unsupported", f"There is no model for translations here: POST the recording to {PATH} instead.")
 
 
 def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
-    """A segment with all fields that OpenAI's clients require, also those that mean nothing here."""
+    """Return a segment with all fields that OpenAI's clients require, also those without a meaning here."""
     text: str = segment["text"]
     return {
         "id": number,
         "seek": 0,
         "start": segment["start_ms"] / 1000,
         "end": segment["end_ms"] / 1000,
-        "text": text if is_spaceless(text[:1]) else f" {text}",  # as the words of Whisper begin
+        "text": text if is_spaceless(text[:1]) else f" {text}",  # Whisper's words begin with a space
         "tokens": [],
         "temperature": 0.0,
         "avg_logprob": round(math.log(max(_LEAST_CONFIDENCE, segment["confidence"])), 4),
@@ -188,7 +188,7 @@ def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_of(code: str, message: str, status: int) -> dict[str, Any]:
-    """Return the content of an error in OpenAI's form. `status`: that of HTTP, which says what kind of error it is."""
+    """Return the content of an error in OpenAI's form. The HTTP status decides the kind of the error."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
     if code == "unauthorized":
         code = "invalid_api_key"
@@ -201,10 +201,10 @@ def _error(problem: Problem) -> dict[str, Any]:
     return {"error": error_of(problem.code, problem.message, problem.status)}
 
 
-def _data(told: dict[str, Any]) -> bytes:
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+def _data(content: dict[str, Any]) -> bytes:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return f"data: {text}\n\n".encode("utf-8", "replace")
 
 
-def _json(told: dict[str, Any]) -> str:
-    return json.dumps(told, ensure_ascii=False) + "\n"
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"

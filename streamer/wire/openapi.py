@@ -25,7 +25,7 @@ def _between(least: int, most: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
-# Each option with its type and its meaning; docs/reference/protocol.md says more of those of a session.
+# Each option with its type and its meaning. docs/reference/protocol.md explains the options of a session.
 _OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "format": ({"enum": list(native_upload.FORMATS), "default": "json"}, "The form of the answer."),
     "stream": (_FLAG, "Send server-sent events while the recording is recognised, even while it is being sent."),
@@ -40,13 +40,16 @@ _OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "turns": (_FLAG, "Events: tell when a turn is probably over, goes on after all, or is over."),
     "step_ms": ({"enum": list(STEPS_MS)}, "How much audio is computed at a time."),
     "search": ({"enum": list(SEARCHES)}, "How words are found."),
-    "language": (_TEXT, "What is spoken, such as de or de-DE, for a model of several languages; auto: it finds out."),
+    "language": (_TEXT, "The spoken language, such as de or de-DE, if the model knows several; auto: it finds out."),
     "alternatives": (_between(ALTERNATIVES, MOST_ALTERNATIVES), "How many alternative texts each segment gets."),
     "written": (_FLAG, "The written form: marks, capitals, digits, dates, money."),
     "dictation": (_FLAG, "Words such as *comma* are written as marks. Only with written."),
     "stability": ({"enum": list(STABILITIES)}, "Events: which text may be shown before it is final."),
     "settle_ms": (_WHOLE, "When a word is stable at the latest; 0 means no limit."),
-    "second_pass": (_FLAG, "Read each segment once more as a whole: fewer wrong words. The default for recordings."),
+    "second_pass": (
+        _FLAG,
+        "Read each segment once more as a whole: fewer wrong words. This is the default for recordings.",
+    ),
     "endpoint": (_TEXT, 'When a segment ends: "off", or the object of the protocol as JSON.'),
     "hotwords": (_TEXT, "Words to listen for, with commas in between, or the list of the protocol as JSON."),
     "model": (_TEXT, "The public name of a model."),
@@ -57,7 +60,7 @@ _OPENAI_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
     "response_format": {"enum": list(openai_upload.FORMATS), "default": "json"},
     "timestamp_granularities[]": {"type": "array", "items": {"enum": list(openai_upload.GRANULARITIES)}},
     "stream": _FLAG,
-    "language": {**_TEXT, "description": "en, if it is given at all."},
+    "language": {**_TEXT, "description": "The language, such as en; without it, the model decides."},
     "keywords[]": {"type": "array", "items": _TEXT, "description": "Words to listen for; before the file."},
 }
 _PROBLEMS: Final = {
@@ -73,7 +76,7 @@ _PROBLEMS: Final = {
 
 
 def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
-    """Return the description. `largest` and `longest_s`: the limits of a recording in bytes and in seconds."""
+    """Return the description. `largest`: the most bytes of a recording. `longest_s`: its most seconds."""
     limits = f"A recording has at most {largest} bytes and {longest_s:g} seconds."
     return {
         "openapi": VERSION,
@@ -87,9 +90,9 @@ def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
             native_upload.PATH: {"post": _transcribe()},
             openai_upload.PATH: {"post": _openai()},
             openai_upload.TRANSLATIONS: {"post": _refused()},
-            openai_upload.MODELS: {"get": _told("List the models.", "Models")},
+            openai_upload.MODELS: {"get": _get("List the models.", "Models")},
             deepgram_live.PATH: {"post": _deepgram()},
-            "/readyz": {"get": _told("Whether the service can recognise now.", None)},
+            "/readyz": {"get": _get("Whether the service can recognise now.", None)},
         },
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -166,7 +169,7 @@ def _refused() -> dict[str, Any]:
     }
 
 
-def _told(summary: str, schema: str | None) -> dict[str, Any]:
+def _get(summary: str, schema: str | None) -> dict[str, Any]:
     content = {JSON: _of(schema) if schema else {"schema": {"type": "object"}}}
     return {"summary": summary, "responses": {"200": _answer(summary, content)}}
 

@@ -39,7 +39,7 @@ from streamer.limits import (
     WITHOUT_TEXT_BOUNDS_MS,
     WITHOUT_TEXT_MS,
 )
-from streamer.wire.errors import CloseCode, WireError, bad, kind_of, named, shown
+from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, quote
 from streamer.wire.text_context import TextContext, contexts
 
 # Bytes of a sample. mulaw and alaw have one byte each; streamer.audio decodes them.
@@ -49,41 +49,41 @@ SAMPLE_RATES = (8_000, 192_000)
 
 
 Rule = Callable[[str, Any], Any]
-"""Takes the name of an option and the client's value. Returns the value to keep, or raises WireError."""
+"""A function that checks the client's value of the option with this name. It returns the value, or raises WireError."""
 
 
-def read(kind: type[Any], owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the options of a message, or of an object within one, each by its rule. `owner` is its name in errors."""
+def read(kind: type[Any], owner: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the options of a message, or of an object in one, each by its rule. `owner`: the name of it in errors."""
     rules: dict[str, Rule] = {each.name: each.metadata["rule"] for each in fields(kind)}
-    for name in given:
+    for name in values:
         if name not in rules:
-            takes = f"it takes {', '.join(rules)}" if rules else "it takes none"
-            raise bad("unknown_option", f"'{owner}' has no option {shown(name)}; {takes}.")
-    return {name: rules[name](name, value) for name, value in given.items()}
+            options = f"it takes {', '.join(rules)}" if rules else "it takes none"
+            raise bad("unknown_option", f"'{owner}' has no option {quote(name)}; {options}.")
+    return {name: rules[name](name, value) for name, value in values.items()}
 
 
-def _typed(name: str, value: Any, expected: type) -> Any:
+def _check_type(name: str, value: Any, expected: type) -> Any:
     # type(), not isinstance(): a boolean must not pass as a number, nor 1 as a boolean.
     if type(value) is not expected:
-        raise bad("bad_option", f"'{name}' must be {named(expected)}, not {kind_of(value)}.")
+        raise bad("bad_option", f"'{name}' must be {kind_name(expected)}, not {kind_of(value)}.")
     return value
 
 
-def _refuse(name: str, right: str, value: Any, *, audio: bool = False) -> WireError:
+def _refusal(name: str, right: str, value: Any, *, audio: bool = False) -> WireError:
     if audio:
-        what = f"'{name}' {shown(value)} is not supported; send {right}."
+        what = f"'{name}' {quote(value)} is not supported; send {right}."
         return WireError("unsupported_audio", CloseCode.BAD_AUDIO, what)
-    return bad("bad_option", f"'{name}' must be {right}, not {shown(value)}.")
+    return bad("bad_option", f"'{name}' must be {right}, not {quote(value)}.")
 
 
 def _flag(name: str, value: Any) -> bool:
-    return bool(_typed(name, value, bool))
+    return bool(_check_type(name, value, bool))
 
 
 def _one_of(*accepted: Any, audio: bool = False) -> Rule:
     def rule(name: str, value: Any) -> Any:
-        if _typed(name, value, type(accepted[0])) not in accepted:
-            raise _refuse(name, " or ".join(map(str, accepted)), value, audio=audio)
+        if _check_type(name, value, type(accepted[0])) not in accepted:
+            raise _refusal(name, " or ".join(map(str, accepted)), value, audio=audio)
         return value
 
     return rule
@@ -91,9 +91,9 @@ def _one_of(*accepted: Any, audio: bool = False) -> Rule:
 
 def _within(low: int, high: int, *, audio: bool = False, also: tuple[int, ...] = ()) -> Rule:
     def rule(name: str, value: Any) -> Any:
-        if not low <= _typed(name, value, int) <= high and value not in also:
+        if not low <= _check_type(name, value, int) <= high and value not in also:
             right = " or ".join([*map(str, also), f"a whole number from {low} to {high}"])
-            raise _refuse(name, right, value, audio=audio)
+            raise _refusal(name, right, value, audio=audio)
         return value
 
     return rule
@@ -107,14 +107,14 @@ def _weight(name: str, value: Any) -> float:
 
 
 def _phrase(name: str, value: Any) -> str:
-    text = str(_typed(name, value, str))
+    text = str(_check_type(name, value, str))
     words = len(text.split())
     if not 1 <= words <= MOST_HOTWORD_WORDS or len(text) > LONGEST_HOTWORD:
-        bounds = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
-        raise bad("bad_option", f"A hotword must have {bounds}, unlike {shown(value)}.")
+        right = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
+        raise bad("bad_option", f"A hotword must have {right}, unlike {quote(value)}.")
     if not text.isprintable() or not any(character.isalnum() for character in text):
         right = "letters or digits, and only printable characters"
-        raise bad("bad_option", f"A hotword must have {right}, unlike {shown(value)}.")
+        raise bad("bad_option", f"A hotword must have {right}, unlike {quote(value)}.")
     return text
 
 
@@ -122,7 +122,7 @@ def _endpoint(name: str, value: Any) -> Endpoint:
     if value == OFF:
         return Endpoint(silence=False)
     if type(value) is not dict:
-        raise bad("bad_option", f"'{name}' must be \"{OFF}\" or an object, not {shown(value)}.")
+        raise bad("bad_option", f"'{name}' must be \"{OFF}\" or an object, not {quote(value)}.")
     endpoint = Endpoint(**read(Endpoint, name, value))
     if endpoint.turn and not endpoint.silence:
         raise bad("bad_option", f"'{name}' cannot have 'turn' without 'silence': a turn ends in a silence.")
@@ -130,35 +130,33 @@ def _endpoint(name: str, value: Any) -> Endpoint:
         what = f"'{name}' cannot have 'after_text_ms' with 'turn', which decides the pause; send 'longest_pause_ms'."
         raise bad("bad_option", what)
     if not endpoint.turn and value.keys() & {"eagerness", "longest_pause_ms"}:
-        raise bad("bad_option", f"'{name}' has 'eagerness' and 'longest_pause_ms' only with 'turn':true.")
+        raise bad("bad_option", f"'{name}' takes 'eagerness' and 'longest_pause_ms' only with 'turn':true.")
     return endpoint
 
 
 def _hotwords(name: str, value: Any) -> tuple[Hotword, ...]:
-    given = _typed(name, value, list)
-    if len(given) > MOST_HOTWORDS:
-        raise bad("bad_option", f"'{name}' must have at most {MOST_HOTWORDS} phrases, not {len(given)}.")
-    return tuple(hotword(entry) for entry in given)
+    entries = _check_type(name, value, list)
+    if len(entries) > MOST_HOTWORDS:
+        raise bad("bad_option", f"'{name}' must have at most {MOST_HOTWORDS} phrases, not {len(entries)}.")
+    return tuple(hotword(entry) for entry in entries)
 
 
 def _resume(name: str, value: Any) -> Resume:
-    given = _typed(name, value, dict)
-    if "token" not in given or "after" not in given:
-        raise bad(
-            "bad_option",
-            f"'{name}' needs the 'token' of the session, and 'after': the 'n' of the last message that you received.",
-        )
-    return Resume(**read(Resume, name, given))
+    options = _check_type(name, value, dict)
+    if "token" not in options or "after" not in options:
+        needs = "the 'token' of the session, and 'after': the 'n' of the last message that you received"
+        raise bad("bad_option", f"'{name}' needs {needs}.")
+    return Resume(**read(Resume, name, options))
 
 
 def _text(name: str, value: Any) -> str:
-    return str(_typed(name, value, str))
+    return str(_check_type(name, value, str))
 
 
 def _language(name: str, value: Any) -> str:
     text = _text(name, value)
     if not 1 <= len(text) <= LONGEST_LANGUAGE or not re.fullmatch("[A-Za-z0-9_-]+", text):
-        raise _refuse(name, f'"{LANGUAGE}" or the name of a language such as "de" or "de-DE"', value)
+        raise _refusal(name, f'"{LANGUAGE}" or the name of a language such as "de" or "de-DE"', value)
     return text
 
 
@@ -168,7 +166,7 @@ def _option(default: Any, rule: Rule) -> Any:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How long a pause must be to end a segment. Without `silence`, only the greatest length ends one.
+    """How long a pause must be to end a segment. Without `silence`, a segment ends only at its greatest length.
 
     With `turn`, the words decide how long the pause after them must be: at most `longest_pause_ms`.
     """
@@ -194,39 +192,39 @@ class Hotword:
 
 
 def hotword(entry: Any) -> Hotword:
-    """Read a hotword as a client writes it: its text, or an object with its text and weight."""
+    """Read a hotword: its text, or an object with its text and weight. Raise WireError if it is not valid."""
     if type(entry) not in (str, dict):
         raise bad("bad_option", f"A hotword must be a string or an object, not {kind_of(entry)}.")
-    given = {"text": entry} if type(entry) is str else entry
-    if "text" not in given:
+    values = {"text": entry} if type(entry) is str else entry
+    if "text" not in values:
         raise bad("bad_option", "A hotword needs a 'text'.")
-    return Hotword(**read(Hotword, "hotwords", given))
+    return Hotword(**read(Hotword, "hotwords", values))
 
 
 @dataclass(frozen=True)
 class Resume:
-    """Which session to continue, and the number of the last message that its client received."""
+    """The session to continue, and the number of the last message that the client received from it."""
 
     token: str = field(default="", repr=False, metadata={"rule": _text})  # a secret
     after: int = _option(0, _within(0, 2**53))
 
 
 def wants_stable_words(options: Mapping[str, Any]) -> bool:
-    """Whether a session with these options needs words that do not change before their segment ends."""
+    """Return whether these options ask for words that become stable before their segment ends."""
     return bool(options.get("settle_ms")) or options.get("stability") == STABILITIES[-1]
 
 
 def with_second_pass(options: Mapping[str, Any]) -> dict[str, Any]:
-    """These options of a session with a second pass, unless they say otherwise: for commands and whole recordings.
+    """Return these options with a second pass, unless they exclude it. Commands and uploads of recordings use this.
 
-    A service that is not asked for it spares itself the second pass, and live words become stable while they are said.
+    Otherwise the service makes no second pass, because with one live words become stable only when their segment ends.
     """
     return {"second_pass": True, **options} if not wants_stable_words(options) else dict(options)
 
 
 @dataclass(frozen=True)
 class Start:
-    """Starts the session. Every option has a default."""
+    """The first message, which starts the session. Every option has a default."""
 
     encoding: str = _option("pcm_s16le", _one_of(*ENCODINGS, audio=True))
     sample_rate: int = _option(16_000, _within(*SAMPLE_RATES, audio=True))
@@ -260,12 +258,12 @@ class Start:
 
     @property
     def frame_bytes(self) -> int:
-        """The bytes of one sample of every channel."""
+        """The number of bytes of one sample of every channel together."""
         return SAMPLE_BYTES[self.encoding] * self.channels
 
     @property
     def bytes_per_s(self) -> int:
-        """The bytes of one second of the client's audio."""
+        """The number of bytes of one second of the client's audio."""
         return self.frame_bytes * self.sample_rate
 
     def model_options(self) -> dict[str, Any]:
@@ -274,5 +272,5 @@ class Start:
 
 
 # Options that only the service acts on: the recogniser always gets one channel at 16 kHz, whatever the client sends.
-# It gets the context of its channel with those of a cut.
+# The recogniser gets the context of its channel in another way, together with the other fields of a cut.
 _SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "context", "resume")

@@ -1,4 +1,4 @@
-"""The words before a cut, which decide the marks and capitals after it. A client gives them to a new session. Pure."""
+"""The words before a cut, which decide the marks and capitals after it. A client sends them to a new session. Pure."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class ContextWord:
 
 @dataclass(frozen=True)
 class TextContext:
-    """The last words before a cut. `begins`: the next word begins a sentence."""
+    """The last words before a cut. `begins`: the first word after the cut begins a sentence."""
 
     begins: bool
     words: tuple[ContextWord, ...]
 
 
 def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:
-    """Read the option of this name: for each channel the context of a final, or null."""
+    """Read the option with this name: for each channel the context of a final or null. Raise WireError if not valid."""
     if type(value) is not list or len(value) > MOST_CHANNELS:
         raise bad("bad_option", f"'{name}' must be a list of at most {MOST_CHANNELS} entries, one for each channel.")
     return tuple(None if entry is None else _context(name, entry) for entry in value)
 
 
 def _context(name: str, entry: Any) -> TextContext:
-    given = entry if type(entry) is dict else {}
-    begins, words = given.get("begins"), given.get("words")
-    if given.keys() != {"begins", "words"} or type(begins) is not bool or type(words) is not list:
+    fields = entry if type(entry) is dict else {}
+    begins, words = fields.get("begins"), fields.get("words")
+    if fields.keys() != {"begins", "words"} or type(begins) is not bool or type(words) is not list:
         raise bad("bad_option", f"An entry of '{name}' must be null, or the 'context' of a final.")
     if len(words) > MOST_CONTEXT_WORDS:
         raise bad("bad_option", f"An entry of '{name}' must have at most {MOST_CONTEXT_WORDS} words, not {len(words)}.")
@@ -43,10 +43,10 @@ def _context(name: str, entry: Any) -> TextContext:
 
 
 def _word(name: str, entry: Any) -> ContextWord:
-    given: dict[str, Any] = entry if type(entry) is dict else {}
-    word, pause_ms = given.get("word", ""), given.get("pause_ms")
-    whole = given.keys() == {"word", "pause_ms"} and type(word) is str
-    if not whole or not word.isprintable() or not 0 < len(word) <= LONGEST_CONTEXT_WORD:
+    fields: dict[str, Any] = entry if type(entry) is dict else {}
+    word, pause_ms = fields.get("word", ""), fields.get("pause_ms")
+    complete = fields.keys() == {"word", "pause_ms"} and type(word) is str
+    if not complete or not word.isprintable() or not 0 < len(word) <= LONGEST_CONTEXT_WORD:
         raise bad("bad_option", f"A 'word' of '{name}' must have 1 to {LONGEST_CONTEXT_WORD} printable characters.")
     if type(pause_ms) is not int or not 0 <= pause_ms <= LONGEST_CONTEXT_PAUSE_MS:
         raise bad("bad_option", f"'pause_ms' of '{name}' must be a whole number from 0 to {LONGEST_CONTEXT_PAUSE_MS}.")

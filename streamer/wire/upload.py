@@ -1,7 +1,7 @@
-"""What all formats of uploaded recordings have in common: options as text, the transcript, and problems by status.
+"""The base of all formats of uploaded recordings: options as text, the transcript, and problems with their status.
 
-A format turns a query and the fields of a form into the options of a session, and the session's messages into an
-answer: one document at the end, or server-sent events as the messages come. Pure.
+A format turns a query and the fields of a form into the options of a session. It turns the messages of the session
+into an answer: one document at the end, or a server-sent event for each message. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
 from streamer.transcript import Transcript
-from streamer.wire.errors import WireError, bad, shown
+from streamer.wire.errors import WireError, bad, quote
+from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import ServerMessage, content
 from streamer.wire.native import encode
 from streamer.wire.options import Start, read, with_second_pass
@@ -21,15 +22,15 @@ from streamer.wire.options import Start, read, with_second_pass
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 EVENTS: Final = "text/event-stream; charset=utf-8"
-# Options of a session that make no sense for a recording, or that its own header says.
-_NOT_HERE: Final = ("resume", "live", "context")  # an upload continues nothing
-OF_SAMPLES: Final = ("encoding", "sample_rate", "channels")
-SESSION_OPTIONS: Final = tuple(each.name for each in fields(Start) if each.name not in _NOT_HERE)
+# Options of a session that make no sense for a recording.
+_LIVE_ONLY: Final = ("resume", "live", "context")
+SAMPLE_OPTIONS: Final = ("encoding", "sample_rate", "channels")  # for a recording without a header
+SESSION_OPTIONS: Final = tuple(each.name for each in fields(Start) if each.name not in _LIVE_ONLY)
 _DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(Start)}
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _RETRY_S: Final = 5
 _LONG_RETRY_S: Final = 60
-# The status of an answer by the code of its problem; what is not listed is a mistake in the request.
+# The HTTP status for each code of a problem. Any other code is a mistake in the request, with status 400.
 _STATUSES: Final = {
     "unauthorized": 401,
     "bad_origin": 403,
@@ -55,19 +56,19 @@ _STATUSES: Final = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a recording was not transcribed, or not to its end: a word for programs, a sentence for people."""
+    """The reason why a recording was not transcribed, or not to its end: a word for programs, a sentence for people."""
 
     code: str
     message: str
 
     @property
     def status(self) -> int:
-        """The status of HTTP."""
+        """The HTTP status."""
         return _STATUSES.get(self.code, 400)
 
     @property
     def retry_s(self) -> int:
-        """After how many seconds to try again; 0 if that does not help."""
+        """The number of seconds after which the client may try again; 0 if that does not help."""
         if self.status == 503:
             return _RETRY_S
         return _LONG_RETRY_S if self.status == 429 else 0
@@ -75,7 +76,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class BareSamples:
-    """How to read a body without a header."""
+    """The format of a body that is bare samples without a header."""
 
     encoding: str
     sample_rate: int
@@ -83,70 +84,70 @@ class BareSamples:
 
 
 class UploadFormat(ABC):
-    """The options and the answer of one request."""
+    """One upload: it reads the options of the request, and writes the answer."""
 
     protocol: ClassVar[str]  # its name in metrics
 
     def __init__(self) -> None:
-        self._given: dict[str, Any] = {}
+        self._session_options: dict[str, Any] = {}  # of the session, as the client has set them
         self.transcript = Transcript("")
-        self.begun = False  # the session has said something
+        self.begun = False  # the session has sent a message
 
     # What the client asks for
 
     @abstractmethod
     def query(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Take the options of the query. WireError if one is not valid."""
+        """Take the options of the query. Raise WireError if one is not valid."""
 
     @abstractmethod
     def field(self, name: str, value: str, *, late: bool) -> None:
-        """Take a field of the form. `late`: the file came before it. WireError if it is not valid, or too late."""
+        """Take a field of the form. `late`: it follows the file. Raise WireError if it is not valid, or too late."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Note that no more options can come. WireError if they do not go together."""
+        """Note that no more options can come. Raise WireError if they contradict each other."""
 
     def look(self, data: bytes) -> None:
-        """Look at the next part of the recording, before it is decoded. WireError if it is none."""
+        """Look at the next part of the recording before it is decoded. Raise WireError if it is no recording."""
         return
 
     @property
     @abstractmethod
     def streams(self) -> bool | None:
-        """Whether the answer is a stream of events; None if a later field may still say so."""
+        """Whether the answer is a stream of events; None if a later field may still decide it."""
 
     @property
     def separate(self) -> bool:
-        """Whether channels are recognised separately."""
-        return bool(self._given.get("multichannel", False))
+        """Whether each channel is recognised separately."""
+        return bool(self._session_options.get("multichannel", False))
 
     @property
     def samples(self) -> BareSamples | None:
-        """How to read a body without a header; None if the recording says it itself."""
-        if not any(name in self._given for name in OF_SAMPLES):
+        """The format of bare samples; None if the recording has a header."""
+        if not any(name in self._session_options for name in SAMPLE_OPTIONS):
             return None
-        return BareSamples(*(self._given.get(name, _DEFAULTS[name]) for name in OF_SAMPLES))
+        return BareSamples(*(self._session_options.get(name, _DEFAULTS[name]) for name in SAMPLE_OPTIONS))
 
     def start(self, channels: int) -> str:
-        """Return the `start` of the session, for decoded audio with so many channels."""
-        options = {name: value for name, value in self._given.items() if name not in OF_SAMPLES}
-        wanted = {**with_second_pass(options), "channels": channels, "partials": self._wants_partials}
-        return encode({"type": "start", **wanted})
+        """Return the `start` of the session, for decoded audio with this number of channels."""
+        options = {name: value for name, value in self._session_options.items() if name not in SAMPLE_OPTIONS}
+        options = {**with_second_pass(options), "channels": channels, "partials": self._wants_partials}
+        return encode({"type": "start", **options})
 
     @property
     def _wants_partials(self) -> bool:
-        return bool(self.streams) and bool(self._given.get("partials", True))
+        return bool(self.streams) and bool(self._session_options.get("partials", True))
 
     # What the client gets
 
     def add(self, message: ServerMessage) -> None:
-        """Keep what belongs to the transcript."""
+        """Add a message to the transcript."""
         self.begun = True
         self.transcript.add({"type": message.type, **content(message)})
 
     @abstractmethod
     def event(self, message: ServerMessage) -> bytes:
-        """Write a message as events; empty if the client has no use for it."""
+        """Return a message as events; empty if the client has no use for it."""
 
     @abstractmethod
     def document(self) -> tuple[str, str]:
@@ -158,40 +159,40 @@ class UploadFormat(ABC):
 
     @abstractmethod
     def last_event(self, problem: Problem | None) -> bytes:
-        """Return the end of the events: after `done`, or with what went wrong."""
+        """Return the last event: the end of the transcript, or the problem."""
 
-    # For formats
+    # For the formats
 
     def take(self, name: str, text: str) -> None:
-        """Take an option of the session as text. WireError if it is not valid."""
+        """Take an option of the session as text. Raise WireError if it is not valid."""
         value = _value(name, text)
         if name == "hotwords":
-            value = [*self._given.get(name, []), *value]
+            value = [*self._session_options.get(name, []), *value]
         read(Start, "start", {name: value})
-        self._given[name] = value
+        self._session_options[name] = value
 
 
 def flag(name: str, text: str) -> bool:
-    """Read a yes or no. WireError if it is neither."""
+    """Read true or false. Raise WireError if the text is neither."""
     if (value := _WORDS.get(text.strip().lower())) is None:
-        raise bad("bad_option", f"'{name}' must be true or false, not {shown(text)}.")
+        raise bad("bad_option", f"'{name}' must be true or false, not {quote(text)}.")
     return value
 
 
 def _value(name: str, text: str) -> Any:
-    """Read an option as the type that it has in `start`."""
+    """Return the value of an option in the type that it has in `start`."""
     default = _DEFAULTS[name]
     if isinstance(default, bool):
         return flag(name, text)
     if isinstance(default, int):
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise bad("bad_option", f"'{name}' must be a whole number, not {shown(text)}.")
+            raise bad("bad_option", f"'{name}' must be a whole number, not {quote(text)}.")
         return int(text)
     if name == "hotwords":
-        listed = _json(name, text) if text.lstrip().startswith("[") else [part.strip() for part in text.split(",")]
-        if not isinstance(listed, list):
-            raise bad("bad_option", f"'{name}' must be a list, not {shown(text)}.")
-        return listed
+        hotwords = _json(name, text) if text.lstrip().startswith("[") else [part.strip() for part in text.split(",")]
+        if not isinstance(hotwords, list):
+            raise bad("bad_option", f"'{name}' must be a list, not {quote(text)}.")
+        return hotwords
     if name == "endpoint" and text.lstrip().startswith("{"):
         return _json(name, text)
     return text
@@ -201,9 +202,9 @@ def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise bad("bad_option", f"'{name}' is not valid JSON: {shown(text)}.") from None
+        raise bad("bad_option", f"'{name}' is not valid JSON: {quote(text)}.") from None
 
 
 def problem_of(error: WireError) -> Problem:
-    """Make the problem for a request that cannot be understood."""
+    """Return the problem for a request that cannot be understood."""
     return Problem(error.code, error.message)

@@ -30,9 +30,17 @@ def final(n: int, segment: int, start: int, end: int, heard: int, cut: int = 0, 
     """A final with one word."""
     word = {"word": "a", "start_ms": start, "end_ms": end, "confidence": 1}
     return {
-        "type": "final", "n": n, "segment": segment, "text": "a", "start_ms": start, "end_ms": end, "audio_ms": heard,
-        "words": [word], "cut_ms": cut or heard, **more,
-    }  # fmt: skip
+        "type": "final",
+        "n": n,
+        "segment": segment,
+        "text": "a",
+        "start_ms": start,
+        "end_ms": end,
+        "audio_ms": heard,
+        "words": [word],
+        "cut_ms": cut or heard,
+        **more,
+    }
 
 
 def partial(n: int, segment: int, start: int, heard: int, **more: Any) -> Message:

@@ -155,9 +155,14 @@ def test_what_the_recogniser_is_told() -> None:
     assert "context" not in told
     assert told["hotwords"] == [{"text": "x", "weight": 1.0}]
     assert told["endpoint"] == {
-        "silence": False, "after_text_ms": 1000, "without_text_ms": 2400, "longest_ms": 20000, "turn": False,
-        "eagerness": "medium", "longest_pause_ms": 2000,
-    }  # fmt: skip
+        "silence": False,
+        "after_text_ms": 1000,
+        "without_text_ms": 2400,
+        "longest_ms": 20000,
+        "turn": False,
+        "eagerness": "medium",
+        "longest_pause_ms": 2000,
+    }
 
 
 def recognised(options: dict[str, Any]) -> engine.StreamOptions:

@@ -13,7 +13,7 @@ from streamer.bridge.http.probes import refusal
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import HttpError, Response
 from streamer.bridge.http.routes import Route
-from streamer.wire.dialects.openai_realtime.realtime import KEY_PATHS, PATH, OpenAIRealtime, keyless
+from streamer.wire.dialects.openai_realtime.realtime import KEY_PATHS, PATH, OpenAIRealtime, no_short_keys
 
 _LARGEST_BODY: Final = 64 * 1024
 
@@ -37,5 +37,5 @@ class OpenAIRealtimePaths:
             self._access.caller(request)
         except Denied as denied:
             raise refusal(denied) from None
-        problem = keyless()
+        problem = no_short_keys()
         raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session.backlog import BYTES_PER_S
-from streamer.wire.errors import CloseCode, WireError, shown
+from streamer.wire.errors import CloseCode, WireError, quote
 from streamer.wire.events import Error
 from streamer.wire.options import Start
 

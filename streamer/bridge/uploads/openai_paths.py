@@ -43,7 +43,7 @@ class OpenAIPaths:
 
     async def _refuse(self, request: Request) -> Response:
         self._admit(request)
-        problem = openai_upload.untranslated()
+        problem = openai_upload.no_translations()
         raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)
 
     async def _list(self, request: Request) -> Response:

@@ -1,1 +1,1 @@
-"""Formats of other services over a websocket: each is translated into the native protocol and back. Pure."""
+"""Formats of other services over a websocket. Each is translated into the native protocol and back. Pure."""

@@ -29,16 +29,16 @@ from streamer.wire.upload import Problem
 
 PATH: Final = "/v1/listen"
 MESSAGES: Final = ("KeepAlive", "Finalize", "CloseStream", "Configure")
-# What its clients know as the reasons of a close: no audio for too long, and audio that cannot be decoded.
+# The closes that Deepgram's clients know: no audio for too long, and audio that cannot be decoded.
 SILENT: Final = (1011, "NET-0001")
 UNDECODABLE: Final = (1008, "DATA-0000")
 _ERROR_CODES: Final = {400: "Bad Request", 401: "INVALID_AUTH", 403: "INSUFFICIENT_PERMISSIONS"}
 _ERROR_CODES_FROM_500: Final = "SERVICE_UNAVAILABLE"
-# The original has no statuses for these.
+# Deepgram has no status of its own for these codes.
 _STATUSES: Final = {"full": 429, "busy": 429}
 _BAD_RECORDINGS: Final = (415, 422)
-_OF_THE_CLIENT: Final = (CloseCode.TOO_FAST, CloseCode.BAD_MESSAGE, CloseCode.BAD_AUDIO)
-# Clients that are told one of these may try again; otherwise the service or the client is at fault.
+_CLIENT_FAULTS: Final = (CloseCode.TOO_FAST, CloseCode.BAD_MESSAGE, CloseCode.BAD_AUDIO)
+# Clients receive these codes unchanged. Any other code becomes one that says who is at fault, service or client.
 _KEPT_CLOSES: Final = (CloseCode.REFUSED, CloseCode.TOO_LARGE, CloseCode.FAILED, CloseCode.TRY_LATER)
 
 
@@ -64,15 +64,15 @@ class DeepgramLive(Dialect):
             self.slots = samples.channels if options.multichannel else 1
         else:
             self._start = self._begin(1, {})
-        # How many channels a container has is known only when its header has come.
+        # The header of a container says how many channels it has, so a session for each channel waits for it.
         self._started = not (self.container and options.multichannel)
-        self._waiting_flushes = 0  # of the client, before the start of the session
-        self._flushes = 0  # that are not answered yet
+        self._waiting_flushes = 0  # flushes that the client asked for before the start of the session
+        self._flushes = 0  # the number of flushes without an answer
         self._hash = hashlib.sha256()
         self._received = False
         self._stopped = False
         self._undecodable = False
-        self._audio_ms = 0  # how much was recognised
+        self._audio_ms = 0  # the length of the recognised audio
         self._error = ""  # the code of the error that ended the session
 
     @staticmethod
@@ -86,11 +86,11 @@ class DeepgramLive(Dialect):
     # What the client sends
 
     def greet(self) -> Iterable[Step]:
-        """Start the session, unless that has to wait for a header."""
+        """Start the session, unless it must wait for the header of a container."""
         return (self._start,) if self._started else ()
 
     def receive(self, message: str | bytes) -> Iterator[Step]:
-        """Take a message of the client. After `CloseStream` nothing counts any more."""
+        """Take a message of the client. Ignore everything after `CloseStream`."""
         if self._stopped:
             return
         if isinstance(message, str):
@@ -103,18 +103,18 @@ class DeepgramLive(Dialect):
             yield from self._stop()
 
     def opened(self, channels: int) -> Iterator[Step]:
-        """Start the session if it had to wait for the number of channels."""
+        """Start the session if it waits for the number of channels."""
         if not self._started:
             self._started = True
             yield self._begin(channels, {})
             yield from [FLUSH] * self._waiting_flushes
 
     def waiting(self) -> Iterable[Step]:
-        """Keep the session open, if there is one already."""
+        """Keep the session open if it has started."""
         return (KEEPALIVE,) if self._started else ()
 
     def undecodable(self, problem: Problem) -> Iterator[Step]:
-        """End. A stream that was cut off by its own client is not damaged."""
+        """End the session. A recording that its own client has cut off counts as complete."""
         if not self._started:
             yield Hangup(*UNDECODABLE)
             return
@@ -124,10 +124,10 @@ class DeepgramLive(Dialect):
     # What the client gets
 
     def tell(self, message: ServerMessage) -> Iterator[str]:
-        """Write a message of the session."""
+        """Yield the messages for a message of the session."""
         self._audio_ms = max(self._audio_ms, getattr(message, "audio_ms", 0))
         if isinstance(message, (Partial, FinalMessage, Speech)):
-            yield from self._tell_result(self._channels[message.channel or 0], message)
+            yield from self._write_result(self._channels[message.channel or 0], message)
         elif isinstance(message, Heard):
             for channel in self._channels:
                 yield from channel.heard(message.audio_ms)
@@ -143,10 +143,10 @@ class DeepgramLive(Dialect):
             self._error = message.code
             for channel in self._channels:
                 yield from channel.release()
-            if message.code == "odd_bytes":  # the client has ended its audio all the same
+            if message.code == "odd_bytes":  # the client has ended its audio, so the transcript is complete
                 yield from self._finish(self._audio_ms)
 
-    def _tell_result(self, channel: ChannelResults, message: Partial | FinalMessage | Speech) -> Iterator[str]:
+    def _write_result(self, channel: ChannelResults, message: Partial | FinalMessage | Speech) -> Iterator[str]:
         if isinstance(message, Partial):
             yield from channel.utterance_end(message.start_ms)
             yield from channel.partial(message)
@@ -159,10 +159,10 @@ class DeepgramLive(Dialect):
             yield from channel.speech_started(message.at_ms)
 
     def close(self, code: int, reason: str) -> tuple[int, str]:
-        """Return the code and the reason of the close for those of the native protocol."""
+        """Return the close code and the reason that replace those of the native protocol."""
         if self._undecodable:
             return UNDECODABLE
-        if self._error == "no_start" and self._received:  # no header in all that came
+        if self._error == "no_start" and self._received:  # the audio had no header
             return UNDECODABLE
         if self._error in ("idle", "no_start"):
             return SILENT
@@ -170,7 +170,7 @@ class DeepgramLive(Dialect):
             return CloseCode.DONE, ""
         if code in _KEPT_CLOSES:
             return code, reason
-        return (CloseCode.REFUSED if code in _OF_THE_CLIENT else CloseCode.FAILED), reason
+        return (CloseCode.REFUSED if code in _CLIENT_FAULTS else CloseCode.FAILED), reason
 
     # Inside
 
@@ -184,7 +184,7 @@ class DeepgramLive(Dialect):
             partials=options.interim_results,
             partial_words=options.interim_results,
             speech=options.vad_events,
-            second_pass=True,  # these clients hear of no word that is stable before its final
+            second_pass=True,  # these clients do not see which words are stable before their final
             endpoint={} if after_ms is None else {"after_text_ms": after_ms},
         )
         total = channels if options.multichannel else 1
@@ -212,8 +212,7 @@ class DeepgramLive(Dialect):
             yield Reply(self._configure(command))
         else:
             why = f"A text message must be a JSON object whose 'type' is one of {', '.join(MESSAGES)}."
-            told = {"type": "Error", "variant": "SchemaError", "description": why, "message": why}
-            yield Reply(encode(told))
+            yield Reply(encode({"type": "Error", "variant": "SchemaError", "description": why, "message": why}))
 
     def _stop(self) -> Iterator[Step]:
         self._stopped = True
@@ -222,15 +221,15 @@ class DeepgramLive(Dialect):
         yield STOP
 
     def _configure(self, command: dict[str, Any]) -> str:
-        """Answer a change of options. Those of a running session stay, so only what is so already is a success."""
+        """Return the answer to a change of options: a success only if the running session has these options already."""
         keyterms = command.get("keyterms")
         same = keyterms is None or (isinstance(keyterms, list) and tuple(keyterms) == self._options.keyterms)
         if same and not command.get("features"):
-            told = {"type": "ConfigureSuccess", "request_id": self._request_id}
-            return encode(told if keyterms is None else {**told, "keyterms": keyterms})
-        why = "The options of a running session cannot be changed: open another one with these."
-        told = {"type": "ConfigureFailure", "request_id": self._request_id, "code": "UNSUPPORTED", "description": why}
-        return encode(told)
+            success = {"type": "ConfigureSuccess", "request_id": self._request_id}
+            return encode(success if keyterms is None else {**success, "keyterms": keyterms})
+        why = "The options of a running session cannot be changed: open another session with the new options."
+        failure = {"type": "ConfigureFailure", "request_id": self._request_id, "code": "UNSUPPORTED"}
+        return encode({**failure, "description": why})
 
     def _finish(self, audio_ms: int) -> Iterator[str]:
         for channel in self._channels:

@@ -1,6 +1,6 @@
-"""The options of Deepgram's clients: which of them mean something here, and what they become in a native session. Pure.
+"""The options of Deepgram's clients: which of them have a meaning here, and the options of a session that they become.
 
-`OPTIONS` and `ENCODINGS` are the only lists of them. `docs/reference/compatibility.md` shows both, and a test compares.
+`docs/reference/compatibility.md` shows `OPTIONS` and `ENCODINGS`, and a test compares them. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
 from streamer.wire.dialects.spoken_language import Languages, session_language
-from streamer.wire.errors import WireError, bad, shown
+from streamer.wire.errors import WireError, bad, quote
 from streamer.wire.options import hotword
 
 SHORTEST_UTTERANCE_END_MS: Final = 1000
@@ -23,16 +23,16 @@ _ON: Final = ("true", "1")
 
 
 class Treatment(Enum):
-    """What becomes of an option."""
+    """What the service does with an option."""
 
     USED = "used"
-    IGNORED = "ignored"  # whatever its value is
+    IGNORED = "ignored"  # whatever value it has
     REFUSED = "refused"  # with status 400, unless it is switched off
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of the query."""
+    """One option of the query, with its treatment and its meaning for the documentation."""
 
     name: str
     treatment: Treatment
@@ -53,15 +53,20 @@ def _refused(name: str, meaning: str) -> Option:
 
 OPTIONS: Final = (
     _used("model", "the public name of a model of the service; any other name means `default`"),
-    _used("language", "what is spoken, such as `de` or `de-DE`, for a model of several languages. `multi`, or nothing: "
-          "it finds out. Any other model takes only English (`en`, `en-US` …). What the model lacks is refused"),
+    _used(
+        "language",
+        "what is spoken, such as `de` or `de-DE`, for a model of several languages. `multi`, or nothing: "
+        "it finds out. Any other model takes only English (`en`, `en-US` …). What the model lacks is refused",
+    ),
     _used("encoding", "see below"),
     _used("sample_rate", "8000 to 192000; needed with samples that have no container"),
     _used("channels", "1 to 8; a container says it itself"),
     _used("multichannel", "each channel is recognised separately; otherwise they are mixed"),
     _used("interim_results", "live: text that may still change is sent"),
-    _used("endpointing", "live: the silence that ends a segment; below 400 ms means 400 ms. With `false`, "
-          "`speech_final` is never true"),
+    _used(
+        "endpointing",
+        "live: the silence that ends a segment; below 400 ms means 400 ms. With `false`, `speech_final` is never true",
+    ),
     _used("utterance_end_ms", "live: `UtteranceEnd` after such a gap; needs `interim_results`. Below 1000 means 1000"),
     _used("vad_events", "live: `SpeechStarted`"),
     _used("punctuate", "the written form: marks, capitals, digits. It has one form only"),
@@ -97,18 +102,18 @@ OPTIONS: Final = (
     _ignored("mip_opt_out", "nothing is kept in any case"),
     _ignored("tag", "it only labels a request"),
     _ignored("extra", "it only labels a request"),
-)  # fmt: skip
+)
 
 # Encodings of samples without a container, by their names in the native protocol.
 ENCODINGS: Final = {"linear16": "pcm_s16le", "linear32": "pcm_f32le", "mulaw": "mulaw", "alaw": "alaw"}
-# These are found in the data itself, as if no encoding were named. Without a container of their own, they are not read.
+# The decoder finds these in the data itself, as if the client named no encoding. It reads them only in a container.
 CONTAINED: Final = ("flac", "mp3", "opus", "ogg-opus")
 REFUSED_ENCODINGS: Final = ("amr-nb", "amr-wb", "speex", "g729")
 
 
 @dataclass(frozen=True)
 class Samples:
-    """How to read samples without a container: encoding and rate as in the native protocol, and the channels."""
+    """The format of samples without a container. Encoding and rate are those of the native protocol."""
 
     encoding: str
     sample_rate: int
@@ -116,12 +121,12 @@ class Samples:
 
 
 class DeepgramOptions:
-    """The options of one request. WireError if it cannot be served."""
+    """The options of one request. Raises WireError if the service cannot serve it."""
 
     def __init__(self, query: Iterable[tuple[str, str]], models: Mapping[str, Languages]) -> None:
-        self._given: dict[str, list[str]] = {}
+        self._query: dict[str, list[str]] = {}  # all values by name
         for name, value in query:
-            self._given.setdefault(name.removesuffix("[]"), []).append(value.strip())
+            self._query.setdefault(name.removesuffix("[]"), []).append(value.strip())
         self._refuse()
         model = self._text("model")
         self.model = model if model in models else DEFAULT_MODEL
@@ -141,9 +146,9 @@ class DeepgramOptions:
 
     @property
     def split_ms(self) -> int:
-        """The silence between the utterances of a recording."""
+        """The silence between two utterances of a recording."""
         seconds = self._number("utt_split", float)
-        return _clamped(round(1000 * (UTTERANCE_SPLIT_S if seconds is None else seconds)))
+        return _bounded_pause(round(1000 * (UTTERANCE_SPLIT_S if seconds is None else seconds)))
 
     def session(self) -> dict[str, Any]:
         """Return the options of the session that do not depend on the form of the audio."""
@@ -166,21 +171,21 @@ class DeepgramOptions:
         if encoding in (*_OFF, *CONTAINED):
             return None
         if encoding not in ENCODINGS:
-            known = ", ".join((*ENCODINGS, *CONTAINED))
-            why = f"'encoding' must be one of {known}, not {shown(encoding)}; without it, a container is expected."
+            names = ", ".join((*ENCODINGS, *CONTAINED))
+            why = f"'encoding' must be one of {names}, not {quote(encoding)}; without it, a container is expected."
             raise bad("unsupported_audio", why)
         rate = self._number("sample_rate", int)
         if rate is None:
-            raise bad("bad_option", f"'sample_rate' is needed with 'encoding' {shown(encoding)}.")
+            raise bad("bad_option", f"'sample_rate' is needed with 'encoding' {quote(encoding)}.")
         return Samples(ENCODINGS[encoding], rate, self._number("channels", int) or 1)
 
     def _endpointing(self) -> tuple[bool, int | None]:
-        """Return whether pauses end an utterance, and how long they are; None: as long as usual."""
+        """Return whether pauses end an utterance, and their length; None: the default length."""
         text = self._text("endpointing").lower()
         if text in ("false", "none", "null"):
             return False, None
-        wanted = None if text in _ON[:1] else self._number("endpointing", int)
-        return True, _clamped(ENDPOINTING_MS if wanted is None else wanted)
+        pause_ms = None if text in _ON[:1] else self._number("endpointing", int)
+        return True, _bounded_pause(ENDPOINTING_MS if pause_ms is None else pause_ms)
 
     def _utterance_end_ms(self) -> int | None:
         text = self._text("utterance_end_ms").lower()
@@ -189,27 +194,27 @@ class DeepgramOptions:
         return max(SHORTEST_UTTERANCE_END_MS, self._number("utterance_end_ms", int) or 0)
 
     def _hotwords(self) -> tuple[Mapping[str, Any], ...]:
-        found: list[Mapping[str, Any]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
+        hotwords: list[Mapping[str, Any]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
         for value in self._switched_on("keywords"):
             text, colon, boost = value.rpartition(":")
             weight = _float(boost) if colon else None
             if weight is None:
-                found.append({"text": value, "weight": HOTWORD_WEIGHT})
+                hotwords.append({"text": value, "weight": HOTWORD_WEIGHT})
             elif weight > 0:
-                found.append({"text": text, "weight": min(HEAVIEST_HOTWORD, weight)})
-        # A hint that cannot be heard is no reason to refuse a client.
-        return tuple(each for each in found if _is_hotword(each))[:MOST_HOTWORDS]
+                hotwords.append({"text": text, "weight": min(HEAVIEST_HOTWORD, weight)})
+        # A hotword is only a hint: an invalid one is no reason to refuse the client.
+        return tuple(each for each in hotwords if _is_hotword(each))[:MOST_HOTWORDS]
 
     def _switched_on(self, name: str) -> list[str]:
-        return [value for value in self._given.get(name, ()) if value.lower() not in _OFF]
+        return [value for value in self._query.get(name, ()) if value.lower() not in _OFF]
 
     def _text(self, name: str) -> str:
-        return self._given.get(name, [""])[-1]
+        return self._query.get(name, [""])[-1]
 
     def _flag(self, name: str) -> bool:
         value = self._text(name).lower()
         if value not in (*_ON, *_OFF):
-            raise bad("bad_option", f"'{name}' must be true or false, not {shown(value)}.")
+            raise bad("bad_option", f"'{name}' must be true or false, not {quote(value)}.")
         return value in _ON
 
     def _number(self, name: str, kind: type[int] | type[float]) -> Any:
@@ -219,13 +224,13 @@ class DeepgramOptions:
         value = _float(text)
         if value is None or value < 0 or (kind is int and not value.is_integer()):
             what = "a whole number" if kind is int else "a number"
-            raise bad("bad_option", f"'{name}' must be {what}, not {shown(text)}.")
+            raise bad("bad_option", f"'{name}' must be {what}, not {quote(text)}.")
         return kind(value)
 
 
-def _clamped(silence_ms: int) -> int:
+def _bounded_pause(pause_ms: int) -> int:
     shortest, longest = AFTER_TEXT_BOUNDS_MS
-    return min(max(silence_ms, shortest), longest)
+    return min(max(pause_ms, shortest), longest)
 
 
 def _float(text: str) -> float | None:
@@ -233,7 +238,7 @@ def _float(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if abs(value) < 1e9 else None  # also neither infinite nor no number at all
+    return value if abs(value) < 1e9 else None  # this also excludes infinity and NaN
 
 
 def _is_hotword(entry: Mapping[str, Any]) -> bool:

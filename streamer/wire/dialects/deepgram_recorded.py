@@ -21,24 +21,24 @@ _DIGITS: Final = 4  # of a confidence that is the mean of others
 
 
 class DeepgramRecorded(UploadFormat):
-    """Options by their names at Deepgram, as in its live format."""
+    """An upload with Deepgram's options, which are those of its live format."""
 
     protocol = "deepgram"
 
     def __init__(self, models: Mapping[str, Languages] = {}, request_id: str = "", created: str = "") -> None:
-        """`models`: the service's models by public name. `request_id`, `created`: as in `Opening`."""
+        """`models`: the service's models by public name. `request_id` and `created`: as in `Opening`."""
         super().__init__()
         self._models = models
         self._request_id = request_id
         self._created = created
         self._options = DeepgramOptions((), models)
         self._hash = hashlib.sha256()
-        self._looked = False
+        self._body_begun = False
         self._channels = 1
         self._finals: list[FinalMessage] = []
 
     def query(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Take the options of the query."""
+        """Take the options of the query. Raise WireError if one is not valid."""
         options = self._options = DeepgramOptions(pairs, self._models)
         self.take("model", options.model)
         self.take("language", options.language)
@@ -60,35 +60,35 @@ class DeepgramRecorded(UploadFormat):
         """Note that no more options can come."""
 
     def look(self, data: bytes) -> None:
-        """Refuse JSON with an address in place of a recording, whatever its type is said to be."""
-        if not self._looked and data.lstrip()[:1] == b"{":
+        """Refuse JSON with an address of a recording, whatever the content type of the request is."""
+        if not self._body_begun and data.lstrip()[:1] == b"{":
             why = "The service fetches no address for a client: send the recording itself as the body."
             raise bad("unsupported", why)
-        self._looked = True
+        self._body_begun = True
         self._hash.update(data)
 
     @property
     def streams(self) -> bool:
-        """The answer is one document."""
+        """False: the answer is one document."""
         return False
 
     def start(self, channels: int) -> str:
-        """Return the `start` of the session, for decoded audio with so many channels."""
+        """Return the `start` of the session, for decoded audio with this number of channels."""
         self._channels = channels
         return super().start(channels)
 
     def add(self, message: ServerMessage) -> None:
-        """Keep what belongs to the transcript."""
+        """Add a message to the transcript."""
         super().add(message)
         if isinstance(message, FinalMessage):
             self._finals.append(message)
 
     def event(self, message: ServerMessage) -> bytes:
-        """There are no events."""
+        """Return nothing: this format has no events."""
         return b""
 
     def last_event(self, problem: Problem | None) -> bytes:
-        """There are no events."""
+        """Return nothing: this format has no events."""
         return b""
 
     def document(self) -> tuple[str, str]:
@@ -124,18 +124,18 @@ class DeepgramRecorded(UploadFormat):
 
     def _utterance(self, number: int, final: FinalMessage) -> dict[str, Any]:
         words = final.words or ()
-        told = alternative(final.text, final.confidence, words, punctuated=self._options.punctuated)
+        transcript = alternative(final.text, final.confidence, words, punctuated=self._options.punctuated)
         return {
             "start": seconds(final.start_ms),
             "end": seconds(final.end_ms),
             "confidence": final.confidence,
             "channel": final.channel or 0,
             "transcript": final.text,
-            "words": told["words"],
+            "words": transcript["words"],
             "id": uuid_of(f"{self._request_id} {number}"),
         }
 
 
 def _confidence(words: Sequence[Word]) -> float:
-    """The mean of the words."""
+    """Return the mean confidence of the words."""
     return round(sum(word.confidence or 0.0 for word in words) / len(words), _DIGITS) if words else 0.0

@@ -1,7 +1,7 @@
-"""What all dialects have in common. A dialect is the format of another service over a websocket.
+"""The base of all dialects. A dialect is the format of another service over a websocket.
 
-It turns a request into the options of a session or into a refusal, what its client sends into messages of the native
-protocol, and the messages of the session into its own. Everything else is the same code as for native sessions. Pure.
+It turns a request into the options of a session, or refuses it. It turns the messages of its client into messages of
+the native protocol, and the messages of the session into its own. All other code is that of native sessions. Pure.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Opening:
     """The request that opens a websocket, and what the service adds to it."""
 
     query: tuple[tuple[str, str], ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)  # by names in small letters
+    headers: Mapping[str, str] = field(default_factory=dict)  # by name in lower case
     models: Mapping[str, Languages] = field(default_factory=dict)  # the service's models by public name
     request_id: str = ""  # a random UUID
-    created: str = ""  # the time of the request, as 2026-01-31T12:00:00.000Z
+    created: str = ""  # the time of the request, such as 2026-01-31T12:00:00.000Z
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A message for the client that the session does not know about."""
+    """A message of the dialect itself for the client, without the session."""
 
     text: str
 
@@ -47,19 +47,19 @@ class Hangup:
     reason: str = ""
 
 
-# What is to be done, one after another: a native message for the session (a string), audio, a reply, or the end.
-# Audio is in the encoding of `start`. If `container` is true, it is the next part of a recording in any format.
+# One thing that the service must do: send the session a native message (a string) or audio (bytes), send the client a
+# reply, or hang up. Audio has the encoding of `start`, or is part of a recording in any format if `container` is true.
 Step = str | bytes | Reply | Hangup
 
 
 class Dialect(ABC):
-    """One websocket in a foreign format. WireError when it is made refuses the request with an HTTP status."""
+    """One websocket in a foreign format. A WireError from its constructor refuses the request with an HTTP status."""
 
     protocol: ClassVar[str]  # its name in metrics
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
-    largest_message: ClassVar[int | None] = None  # bytes, if it is not that of native messages
-    idle_s: ClassVar[float | None] = None  # how long a client may send nothing, if that is shorter than usual
-    # Whether a step STOP does not end the websocket: the next `start` begins another session behind it. Such a dialect
+    largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
+    idle_s: ClassVar[float | None] = None  # how long a client may send nothing; None: as long as a native one
+    # True if the websocket stays open after the step STOP, and the next `start` begins another session. Such a dialect
     # also has rest() and fail().
     successive: ClassVar[bool] = False
 
@@ -76,7 +76,7 @@ class Dialect(ABC):
     headers: Mapping[str, str] = {}  # further fields of the answer to the handshake
     container = False  # the audio is a recording in any format, which must be decoded first
     separate = False  # the channels of this recording are recognised separately
-    slots = 1  # how many streams the session will have, as far as that is known
+    slots = 1  # how many streams the session will have, as far as the request says it
 
     # What the client sends
 
@@ -86,41 +86,41 @@ class Dialect(ABC):
 
     @abstractmethod
     def receive(self, message: str | bytes) -> Iterable[Step]:
-        """Take a message of the client. Steps that are made one by one are also done one by one."""
+        """Take a message of the client. The service does each step before it asks for the next one."""
 
     def opened(self, channels: int) -> Iterable[Step]:
-        """Take the number of streams of a container; the decoder has read its header."""
+        """Take the number of channels of a container. The decoder has read its header."""
         return ()
 
     def waiting(self) -> Iterable[Step]:
-        """Note that audio came, but that nothing of its container was decoded for a while."""
+        """Note that bytes of a container come, but have given no audio for a while."""
         return (KEEPALIVE,)
 
     def undecodable(self, problem: Problem) -> Iterable[Step]:
-        """End, because a container cannot be decoded, or not any further."""
+        """End the session, because the container cannot be decoded, or not to its end."""
         return (STOP,)
 
     def rest(self) -> Iterable[Step]:
-        """End the session, because the client has sent nothing for a while. Only if it is `successive`."""
+        """End the session, because the client has sent nothing for a while. For `successive` dialects."""
         return ()
 
     # What the client gets
 
     def fail(self, code: str, message: str) -> Iterable[str]:
-        """Say why the service closes the websocket while it has no session. Only if the dialect is `successive`."""
+        """Return the reason why the service closes a websocket without a session. For `successive` dialects."""
         return ()
 
     @abstractmethod
     def tell(self, message: ServerMessage) -> Iterable[str]:
-        """Write a message of the session."""
+        """Return the messages for a message of the session."""
 
     @abstractmethod
     def close(self, code: int, reason: str) -> tuple[int, str]:
-        """Return the code and the reason of the close for those of the native protocol."""
+        """Return the close code and the reason that replace those of the native protocol."""
 
 
 def start(**options: Any) -> str:
-    """Write the `start` of the session. WireError if an option is not valid."""
+    """Return the `start` of a session. Raise WireError if an option is not valid."""
     text = encode({"type": "start", **options})
     parse(text)
     return text

@@ -1,4 +1,4 @@
-"""The language that a client of another service names, as the option of a session. Pure."""
+"""Turns the language that a client of another service names into the option of a session. Pure."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Final
 
 from streamer.limits import LANGUAGE
 from streamer.text.language_names import same_language
-from streamer.wire.errors import bad, shown
+from streamer.wire.errors import bad, quote
 from streamer.wire.options import Start, read
 
-# The languages of a model by its own names. Without any, a session has no choice; None: the model was not loaded yet.
+# The languages of a model, by its own names. Empty: a session cannot choose one. None: the model is not loaded yet.
 Languages = tuple[str, ...] | None
 
-# A client says with these that it does not know the language, or that there are several.
+# With these names a client says that it does not know the language, or that there are several.
 _ANY: Final = (LANGUAGE, "multi")
 _ENGLISH: Final = "english"
 
 
-def session_language(option: str, asked: Iterable[str], languages: Languages) -> str:
-    """Return what the session is to be told. `asked`: one language or several, of which one is enough.
+def session_language(option: str, requested: Iterable[str], languages: Languages) -> str:
+    """Return the language for the session: the first of the requested ones that the model has.
 
-    A model without a choice counts as English. WireError names the option if the model cannot recognise the language.
+    A model without a choice counts as English. Raise WireError, which names the option, if the model has none of them.
     """
-    wanted = [language for language in asked if language.strip()]
-    if not wanted:
+    names = [language for language in requested if language.strip()]
+    if not names:
         return LANGUAGE
     if languages is not None and not languages:
-        if any(_is_english(language) or language.lower() == LANGUAGE for language in wanted):
+        if any(_is_english(language) or language.lower() == LANGUAGE for language in names):
             return LANGUAGE
-        why = f"the recogniser knows only English, not {shown(_listed(wanted))}"
+        why = f"the recogniser knows only English, not {quote(_one_or_list(names))}"
         raise bad("bad_option", f"'{option}' must be en: {why}.")
-    if any(language.lower() in _ANY for language in wanted):
+    if any(language.lower() in _ANY for language in names):
         return LANGUAGE
     if languages is None:
-        # It may have no choice, and then takes no name. If it lacks the language, it refuses the session.
-        if any(map(_is_english, wanted)):
+        # The model may have no choice, and then takes no name. If it lacks the language, it refuses the session later.
+        if any(map(_is_english, names)):
             return LANGUAGE
-        return str(read(Start, "start", {"language": wanted[0]})["language"])
-    for language in wanted:
-        if found := same_language("en" if language.lower() == _ENGLISH else language, languages):
-            return found
-    raise bad("bad_option", f"'{option}' must be one of {', '.join(languages)}, not {shown(_listed(wanted))}.")
+        return str(read(Start, "start", {"language": names[0]})["language"])
+    for language in names:
+        if match := same_language("en" if language.lower() == _ENGLISH else language, languages):
+            return match
+    raise bad("bad_option", f"'{option}' must be one of {', '.join(languages)}, not {quote(_one_or_list(names))}.")
 
 
 def _is_english(language: str) -> bool:
     return language.lower() == _ENGLISH or language.lower().replace("_", "-").partition("-")[0] == "en"
 
 
-def _listed(wanted: list[str]) -> object:
-    return wanted[0] if len(wanted) == 1 else wanted
+def _one_or_list(names: list[str]) -> object:
+    return names[0] if len(names) == 1 else names

@@ -159,7 +159,10 @@ def test_the_end_of_an_utterance_comes_once_for_a_gap() -> None:
     speaking = dialect(*query)
     again = Partial(1, "go", 0, 2000, 2300)
     assert kinds(told(speaking, FINAL, Speech(SpeechState.START, 2000), again)) == [
-        *("Results", "UtteranceEnd", "SpeechStarted", "Results"),
+        "Results",
+        "UtteranceEnd",
+        "SpeechStarted",
+        "Results",
     ]
     silent = dialect(*query)
     found = told(silent, FINAL, Heard(1500), Heard(1700), Heard(5000))

@@ -31,7 +31,7 @@ def test_what_is_switched_off_is_never_refused(off: str) -> None:
     # Only this one means something when it is off.
     said = everything.speech_final, everything.after_text_ms
     assert said == ((False, None) if off.lower() in ("false", "null", "none") else (True, 400))
-    others = set(vars(nothing)) - {"_given", "speech_final", "after_text_ms"}
+    others = set(vars(nothing)) - {"_query", "speech_final", "after_text_ms"}
     assert {name: vars(everything)[name] for name in others} == {name: vars(nothing)[name] for name in others}
 
 

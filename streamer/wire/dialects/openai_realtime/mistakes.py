@@ -1,4 +1,4 @@
-"""What is wrong with an event of the client, as the error that it is told. The session stays open."""
+"""The mistakes in events of the client. The client receives each as an error, and the session stays open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COMMIT_EMPTY: Final = "input_audio_buffer_commit_empty"
 
 
 def is_unicode(text: str) -> bool:
-    """Whether this text of a client can be sent back. JSON may name characters that do not exist."""
+    """Return whether a text of the client can be sent back: JSON may name characters that do not exist in Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -18,7 +18,7 @@ def is_unicode(text: str) -> bool:
 
 
 class Mistake(Exception):
-    """An event of the client that cannot be served: a sentence, a code word, and the setting that is wrong."""
+    """A mistake in an event of the client: a sentence, a code word, and the name of the wrong setting."""
 
     def __init__(self, message: str, *, code: str = INVALID, param: str | None = None) -> None:
         super().__init__(message)
@@ -26,8 +26,8 @@ class Mistake(Exception):
         self.code = code
         self.param = param
 
-    def shown(self, event_id: str | None) -> dict[str, Any]:
-        """Return the content of the error. `event_id`: the client's own name of its event."""
+    def content(self, event_id: str | None) -> dict[str, Any]:
+        """Return the content of the error. `event_id`: the client's name of its event."""
         return {
             "type": "invalid_request_error",
             "code": self.code,

@@ -1,14 +1,14 @@
-"""OpenAI's realtime transcription as a dialect: one websocket, with one session of ours after another behind it.
+"""OpenAI's realtime transcription as a dialect: one websocket, and behind it one native session after another.
 
-A session of ours begins with the first audio, because the settings come before it. It ends when settings change that it
-was started with (where possible not within an item), or when no audio comes for a while. The next audio begins another
-one, and the client notices nothing.
+A native session begins with the first audio, because the settings come before it. It ends when a setting changes that
+it was started with (between two items if possible), or when no audio comes for a while. The next audio begins another
+native session. The client does not notice it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from streamer.limits import DEFAULT_MODEL
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply, Step, start
@@ -25,7 +25,7 @@ from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.server_events import ServerEvents
 from streamer.wire.dialects.openai_realtime.settings import Settings
 from streamer.wire.dialects.openai_realtime.turns import Turns
-from streamer.wire.dialects.openai_realtime.updates import updated
+from streamer.wire.dialects.openai_realtime.updates import update_settings
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Error, ServerMessage
 from streamer.wire.native import encode
@@ -33,11 +33,11 @@ from streamer.wire.openai_upload import error_of
 from streamer.wire.upload import Problem
 
 PATH: Final = "/v1/realtime"
-# Paths that give browsers a key for a short time.
+# OpenAI's paths for keys that are valid for a short time. The service has no such keys.
 KEY_PATHS: Final = (f"{PATH}/client_secrets", f"{PATH}/transcription_sessions", f"{PATH}/sessions")
 SUBPROTOCOL: Final = "realtime"
-# From this status on, a problem is one of the service, and may be over soon.
-_OF_THE_SERVICE: Final = 500
+# From this status on, the service is at fault, and another connection may help.
+_FIRST_SERVICE_FAULT: Final = 500
 _OLD_HEADER: Final = "realtime=v1"
 _OLD_SUBPROTOCOL: Final = "openai-beta.realtime-v1"
 
@@ -54,15 +54,15 @@ class OpenAIRealtime(Dialect):
         offered = opening.headers.get("sec-websocket-protocol", "")
         old = opening.headers.get("openai-beta", "").strip() == _OLD_HEADER or _OLD_SUBPROTOCOL in offered
         name = opening.request_id.replace("-", "")[:20]
-        asked = dict(opening.query).get("model", "")
+        requested = dict(opening.query).get("model", "")
         self._models = opening.models
-        self._model = asked if asked in opening.models else DEFAULT_MODEL
+        self._model = requested if requested in opening.models else DEFAULT_MODEL
         self._session = f"sess_{name}"
-        self._settings = Settings(transcription={"model": asked or self._model})
+        self._settings = Settings(transcription={"model": requested or self._model})
         self._events = ServerEvents(name, flat=old)
         self._turns = Turns(self._events, name)
-        self._start = ""  # of the session of ours that is running
-        self._outdated = False  # it should be another one, but may end its item first
+        self._start = ""  # the `start` of the native session; empty while there is none
+        self._outdated = False  # the settings have changed, but the native session may still finish its item
         self._base_ms = 0  # where the audio in the present format begins
         self._bytes = 0  # of audio in the present format
         self._rest = b""  # an incomplete sample
@@ -75,11 +75,11 @@ class OpenAIRealtime(Dialect):
     # What the client sends
 
     def greet(self) -> Iterator[Step]:
-        """Show the session at once: clients wait for it before they send anything."""
-        yield self._show("created", flat=self._events.flat)
+        """Send the settings at once: clients wait for them before they send anything."""
+        yield self._session_event("created", flat=self._events.flat)
 
     def receive(self, message: str | bytes) -> Iterator[Step]:
-        """Take an event of the client. What is wrong with it is answered by an error, and changes nothing."""
+        """Take an event of the client. A mistake in it is answered with an error, and changes nothing."""
         event_id = None
         try:
             if isinstance(message, bytes):
@@ -91,14 +91,14 @@ class OpenAIRealtime(Dialect):
             elif isinstance(event, Append):
                 yield from self._append(event.audio)
             elif isinstance(event, Commit):
-                yield from _flushing(*self._turns.commit(self._now_ms, event_id, running=bool(self._start)))
+                yield from _replies(*self._turns.commit(self._now_ms, event_id, running=bool(self._start)))
             elif isinstance(event, Clear):
-                yield from _flushing(*self._turns.clear(self._now_ms, running=bool(self._start)))
+                yield from _replies(*self._turns.clear(self._now_ms, running=bool(self._start)))
         except Mistake as mistake:
-            yield Reply(self._events.error(mistake.shown(event_id)))
+            yield Reply(self._events.error(mistake.content(event_id)))
 
     def rest(self) -> Iterator[Step]:
-        """End the session of ours. The next audio begins another one."""
+        """End the native session. The next audio begins another one."""
         if self._start:
             self._start, self._outdated = "", False
             yield STOP
@@ -106,7 +106,7 @@ class OpenAIRealtime(Dialect):
     # What the client gets
 
     def tell(self, message: ServerMessage) -> list[str]:
-        """Write a message of the session."""
+        """Return the events for a message of the session."""
         if not isinstance(message, Error):
             return self._turns.take(message)
         if not message.fatal:
@@ -114,46 +114,45 @@ class OpenAIRealtime(Dialect):
         return self.fail(message.code, message.message)
 
     def fail(self, code: str, message: str) -> list[str]:
-        """Say why the websocket is about to be closed by the service.
+        """Return the events before the service closes the websocket.
 
-        Where another connection helps, only the close says it: some clients connect again after a close, but give up
+        No error is among them if another connection may help: some clients connect again after a close, but give up
         after an error.
         """
         status = Problem(code, message).status
         error = error_of(code, message, status)
-        told = self._turns.fail(error)
-        return told if status >= _OF_THE_SERVICE else [*told, self._events.error(_unasked(error))]
+        events = self._turns.fail(error)
+        return events if status >= _FIRST_SERVICE_FAULT else [*events, self._events.error({**error, "event_id": None})]
 
     def close(self, code: int, reason: str) -> tuple[int, str]:
-        """Return the code and the reason of the close. Codes of the native protocol mean nothing to these clients."""
+        """Return the close code and the reason. These clients do not know the codes of the native protocol."""
         return (code if code < CloseCode.BAD_MESSAGE else CloseCode.REFUSED), reason
 
     # Inside
 
     @property
     def _now_ms(self) -> int:
-        """How much audio was appended."""
+        """The length of the audio that the client has appended."""
         format = self._settings.format
         return self._base_ms + self._bytes * 1000 // (format.rate * format.sample_bytes)
 
-    def _show(self, what: str, *, flat: bool) -> Reply:
+    def _session_event(self, what: str, *, flat: bool) -> Reply:
         if flat:
-            return Reply(self._events.write(f"transcription_session.{what}", session=self._shown(flat=True)))
-        return Reply(self._events.write(f"session.{what}", session=self._shown(flat=False)))
-
-    def _shown(self, *, flat: bool) -> dict[str, object]:
-        return self._settings.shown_flat(self._session) if flat else self._settings.shown(self._session)
+            session = self._settings.flat_view(self._session)
+            return Reply(self._events.write(f"transcription_session.{what}", session=session))
+        return Reply(self._events.write(f"session.{what}", session=self._settings.view(self._session)))
 
     def _update(self, update: Update) -> Iterator[Step]:
-        settings, former = updated(self._settings, update.session, self._models, self._model), self._settings
-        detected = (settings.turn_detection is None, former.turn_detection is None)
-        urgent = settings.format != former.format or len(set(detected)) > 1
+        former = self._settings
+        settings = update_settings(former, update.session, self._models, self._model)
+        switched = (settings.turn_detection is None) != (former.turn_detection is None)
+        urgent = settings.format != former.format or switched
         if settings.format != former.format:
             self._base_ms, self._bytes, self._rest = self._now_ms, 0, b""
         self._settings = settings
         self._events.flat = self._events.flat or update.flat
-        yield self._show("updated", flat=update.flat)
-        self._outdated = bool(self._start) and self._start != self._wanted()
+        yield self._session_event("updated", flat=update.flat)
+        self._outdated = bool(self._start) and self._start != self._next_start()
         if self._start and not urgent:
             self._turns.adjust(settings.turn_detection)
         if self._outdated and (urgent or not self._turns.busy):
@@ -168,30 +167,25 @@ class OpenAIRealtime(Dialect):
         if self._outdated and not self._turns.busy:
             yield from self.rest()
         if not self._start:
-            self._start = self._wanted()
+            self._start = self._next_start()
             self._turns.begin(self._settings.turn_detection, self._now_ms)
             yield self._start
         self._bytes += len(audio)
         yield audio
 
-    def _wanted(self) -> str:
-        """Return the `start` of the session of ours for the present settings."""
+    def _next_start(self) -> str:
+        """Return the `start` of a native session with the present settings."""
         return start(**self._settings.start(self._models, self._model))
 
 
-def _flushing(told: Iterable[str], flush: bool) -> Iterator[Step]:
-    """Answer a commit or a clear as far as that is possible now. The rest follows with the answer of the flush."""
-    yield from map(Reply, told)
+def _replies(events: Iterable[str], flush: bool) -> Iterator[Step]:
+    """Yield the events that answer a commit or a clear now, and a flush if its answer must bring the rest."""
+    yield from map(Reply, events)
     if flush:
         yield FLUSH
 
 
-def _unasked(error: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of an error that is not about an event of the client."""
-    return {**error, "event_id": None}
-
-
-def keyless() -> Problem:
-    """Make the problem of every request for a key that is valid for a short time."""
+def no_short_keys() -> Problem:
+    """Return the problem of every request for a key that is valid for a short time."""
     why = f"There are no keys for a short time here: open the websocket {PATH} with a key of this service instead."
     return Problem("unsupported", why)

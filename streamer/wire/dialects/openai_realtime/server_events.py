@@ -1,4 +1,4 @@
-"""The events that a client receives in OpenAI's realtime format. Each has an `event_id` of its own."""
+"""The events that a client receives in OpenAI's realtime format. Each event has its own `event_id`."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ _TRANSCRIPTION: Final = "conversation.item.input_audio_transcription"
 
 
 class ServerEvents:
-    """Writes the events of one session, in the newer shape or the older one."""
+    """A writer of the events of one session, in the newer shape or the older one."""
 
     def __init__(self, session: str, *, flat: bool) -> None:
-        """`flat`: the client speaks the older shape."""
+        """`flat`: the client uses the older shape."""
         self.flat = flat
         self._session = session
         self._number = 0
 
     def write(self, type: str, **content: Any) -> str:
-        """Write any event."""
+        """Return an event of this type."""
         self._number += 1
         return encode({"type": type, "event_id": f"event_{self._session}_{self._number}", **content})
 
     def error(self, content: Mapping[str, Any]) -> str:
-        """Say what was wrong. The session stays open unless the connection is closed."""
+        """Return an error event. The session stays open unless the connection is closed."""
         return self.write("error", error=content)
 
     def speech_started(self, item: str, at_ms: int) -> str:
-        """Somebody began to speak."""
+        """Return the event for: somebody began to speak."""
         return self.write("input_audio_buffer.speech_started", audio_start_ms=at_ms, item_id=item)
 
     def speech_stopped(self, item: str, at_ms: int) -> str:
-        """The turn is over."""
+        """Return the event for: the turn is over."""
         return self.write("input_audio_buffer.speech_stopped", audio_end_ms=at_ms, item_id=item)
 
     def committed(self, item: str, previous: str | None) -> list[str]:
-        """The audio of an item is complete, and the item exists."""
-        told = [self.write("input_audio_buffer.committed", previous_item_id=previous, item_id=item)]
-        names = ("created",) if self.flat else ("added", "done")
-        whole = _item(item)
-        return told + [self.write(f"conversation.item.{name}", previous_item_id=previous, item=whole) for name in names]
+        """Return the events for: the audio of an item is complete, and the item exists."""
+        events = [self.write("input_audio_buffer.committed", previous_item_id=previous, item_id=item)]
+        for name in ("created",) if self.flat else ("added", "done"):
+            event = self.write(f"conversation.item.{name}", previous_item_id=previous, item=_item(item))
+            events.append(event)
+        return events
 
     def cleared(self) -> str:
-        """The audio since the last item was dropped."""
+        """Return the event for: the audio since the last item was dropped."""
         return self.write("input_audio_buffer.cleared")
 
     def delta(self, item: str, text: str) -> str:
-        """Some more text of an item, which will not change."""
+        """Return the event for more text of an item, which will not change."""
         return self.write(f"{_TRANSCRIPTION}.delta", item_id=item, content_index=0, delta=text)
 
     def completed(self, item: str, transcript: str, duration_ms: int) -> str:
-        """The whole text of an item."""
+        """Return the event with the whole text of an item."""
         usage = {"type": "duration", "seconds": duration_ms / 1000}
-        what = {"item_id": item, "content_index": 0, "transcript": transcript, "usage": usage}
-        return self.write(f"{_TRANSCRIPTION}.completed", **what)
+        content = {"item_id": item, "content_index": 0, "transcript": transcript, "usage": usage}
+        return self.write(f"{_TRANSCRIPTION}.completed", **content)
 
     def failed(self, item: str, error: Mapping[str, Any]) -> str:
-        """An item has no transcript."""
+        """Return the event for: an item has no transcript."""
         return self.write(f"{_TRANSCRIPTION}.failed", item_id=item, content_index=0, error=error)
 
 

@@ -1,8 +1,8 @@
-"""Divides what is recognised into items: by the pauses of the speaker, or where the client commits.
+"""Divides the recognised text into items: at the pauses of the speaker, or where the client commits.
 
-An item collects text until it is committed. A client's commit, or clear, is also a flush in the session. Until the
-session has answered it, everything that comes still belongs to the audio before it. Without turn detection that is one
-item, so the client is answered at once. With it, pauses may still divide that audio, so the client is answered later.
+An item collects text until it is committed. A client's commit or clear also causes a flush in the session. Until the
+session answers the flush, all text belongs to the audio before it. Without turn detection that audio is one item, and
+the client gets its answer at once. With turn detection, pauses may still divide it, and the answer comes later.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from streamer.wire.events import Done, Flushed, Heard, Partial, ServerMessage, S
 from streamer.wire.events import Final as FinalMessage
 
 SHORTEST_COMMIT_MS: Final = 100
-# After a pause without new text, words may still come for so long: they are known some steps after they were said.
+# After the beginning of a pause, new words may still come for this time: they are recognised some steps late.
 _LATE_WORDS_MS: Final = 2 * STEP_MS
-# Text that may change must become final within this time of silence.
+# Text that may change becomes final within this time of silence.
 _UNSETTLED_MS: Final = WITHOUT_TEXT_MS + 5_000
-# A segment that is longer than this has perhaps ended only because of its length, so its turn may go on.
+# A longer segment may have ended only because of its length, so its turn may go on.
 _LONG_MS: Final = LONGEST_SEGMENT_MS // 2
-# If somebody still speaks but nothing is understood for so long, it was noise.
+# If somebody seems to speak, but no word is recognised for this time, the speech is noise.
 _NOISE_MS: Final = 5_000
-# A segment that ends so close to a flush ended because of it: a pause ends one further back. A resampler holds back up
-# to 30 ms.
+# A segment that ends this close to a flush ended because of the flush: a pause would end it earlier. A resampler holds
+# back up to 30 ms.
 _OF_FLUSH_MS: Final = 60
 
 
@@ -40,51 +40,51 @@ class _Item:
     name: str
     start_ms: int
     end_ms: int = 0
-    text: str = ""  # everything that the client was told of it
-    segment: str = ""  # of this, the text of the running segment
-    begun: bool = False  # the client was told that speech started
+    text: str = ""  # all text that was sent to the client
+    segment: str = ""  # the part of the text that belongs to the running segment
+    begun: bool = False  # the client knows that speech started
     final_ms: int = 0  # when its last segment became final
 
 
 @dataclass
 class _Flush:
     at_ms: int
-    answered: Callable[[], None]
-    item: _Item | None = None  # what the text until then belongs to, without turn detection
+    on_answer: Callable[[], None]
+    item: _Item | None = None  # without turn detection: the item of the text before the flush
 
 
 class Turns:
-    """The items of one session. Times count all audio that was appended; those of messages are converted."""
+    """The items of one websocket. Times count from its first audio; the times of native sessions are converted."""
 
     def __init__(self, events: ServerEvents, name: str) -> None:
-        """`name`: what the names of its items begin with."""
+        """`name`: a part of the names of all items."""
         self._events = events
         self._name = name
         self._number = 0
-        self._told: list[str] = []
+        self._outbox: list[str] = []  # events for the client
         self._detection: TurnDetection = None
-        self._base_ms = 0  # where the present session of ours begins
-        self._open: _Item | None = None  # collects text, and is not committed
-        self._flushes: deque[_Flush] = deque()  # those under way
-        self._end_ms = 0  # of the last item, or of cleared audio
+        self._base_ms = 0  # where the present native session begins
+        self._open: _Item | None = None  # the item that collects text until it is committed
+        self._flushes: deque[_Flush] = deque()  # flushes without an answer
+        self._end_ms = 0  # the end of the last item, or of cleared audio
         self._previous: str | None = None  # the last committed item
-        self._heard_ms = 0
+        self._audio_ms = 0  # the end of the recognised audio
         self._speaking = False
-        self._quiet_ms = 0  # since when nobody speaks
+        self._quiet_ms = 0  # the end of the last speech
 
     @property
     def busy(self) -> bool:
-        """Whether text is being collected, or a flush is under way."""
+        """Whether an item collects text, or a flush has no answer yet."""
         return self._open is not None or bool(self._flushes)
 
     def begin(self, detection: TurnDetection, at_ms: int) -> None:
-        """Note that another session of ours goes on here. Its messages come next."""
+        """Note that another native session begins here. The next messages are its messages."""
         self._detection = detection
-        self._base_ms = self._heard_ms = self._quiet_ms = at_ms
+        self._base_ms = self._audio_ms = self._quiet_ms = at_ms
         self._speaking = False
 
     def adjust(self, detection: TurnDetection) -> None:
-        """Take settings that the session of ours does not depend on."""
+        """Take new settings of the turn detection. The native session goes on."""
         self._detection = detection
 
     def take(self, message: ServerMessage) -> list[str]:
@@ -97,33 +97,34 @@ class Turns:
             self._add(message.text, message.start_ms, message.audio_ms)
             self._settle(message)
         elif isinstance(message, (Heard, Flushed, Done)):
-            self._hear(message.audio_ms)
+            self._note_audio(message.audio_ms)
         if isinstance(message, Flushed) and self._flushes:
-            self._flushes.popleft().answered()
+            self._flushes.popleft().on_answer()
         turn = self._open if self._detection is not None else None
         if turn is not None and (isinstance(message, Done) or self._overdue(turn)):
-            self._end_turn(turn, self._heard_ms)
-        return self._take_told()
+            self._end_turn(turn, self._audio_ms)
+        return self._take_events()
 
     def commit(self, at_ms: int, event_id: str | None, *, running: bool) -> tuple[list[str], bool]:
-        """Make an item of the audio until now. If that is too short, an error comes instead.
+        """Make an item of the audio until now, or an error if it is too short. Return events for the client.
 
-        `running`: results may be under way. Returns whether a flush must follow, whose answer brings the rest.
+        `running`: there is a native session, so more results may come. Also return whether a flush must follow, whose
+        answer brings the rest.
         """
         if running and self._detection is not None:
             self._flushes.append(_Flush(at_ms, partial(self._commit_rest, at_ms, event_id)))
-            return self._take_told(), True
+            return self._take_events(), True
         if not self._long_enough(at_ms, event_id):
-            return self._take_told(), False
+            return self._take_events(), False
         item = self._commit_open(at_ms)
         if running:
             self._flushes.append(_Flush(at_ms, partial(self._complete, item), item))
         else:
             self._complete(item)
-        return self._take_told(), running
+        return self._take_events(), running
 
     def clear(self, at_ms: int, *, running: bool) -> tuple[list[str], bool]:
-        """Drop the audio since the last item. Returns whether a flush must follow, whose answer brings the rest."""
+        """Drop the audio since the last item. Return events, and whether a flush must follow that brings the rest."""
         flush = running and (self._detection is not None or at_ms > self._end_ms)
         if running and self._detection is not None:
             self._flushes.append(_Flush(at_ms, partial(self._drop, at_ms)))
@@ -131,34 +132,34 @@ class Turns:
             self._drop(at_ms)
             if flush:
                 self._flushes.append(_Flush(at_ms, lambda: None))
-        return self._take_told(), flush
+        return self._take_events(), flush
 
     def fail(self, error: dict[str, Any]) -> list[str]:
-        """Note that what is under way will never be known."""
+        """Return the events for the items whose text will never come, because the session has failed."""
         for flush in self._flushes:
             if flush.item is not None:
-                self._say(self._events.failed(flush.item.name, error))
+                self._send(self._events.failed(flush.item.name, error))
         self._flushes.clear()
         self._open = None
-        return self._take_told()
+        return self._take_events()
 
     # Messages
 
     def _follow(self, speech: Speech) -> None:
-        """Somebody began to speak, or stopped."""
+        """Note that somebody began to speak or stopped, which may begin or end a turn."""
         at_ms = self._base_ms + speech.at_ms
         self._speaking = speech.state is SpeechState.START
         if not self._speaking:
             self._quiet_ms = at_ms
             turn = self._open if self._detection is not None else None
-            if turn is not None and turn.final_ms and not turn.segment and not self._of_flush(turn.final_ms):
+            if turn is not None and turn.final_ms and not turn.segment and not self._by_flush(turn.final_ms):
                 self._end_turn(turn, max(turn.final_ms, at_ms))
         elif self._detection is not None:
             self._begin_turn(at_ms)
 
     def _add(self, text: str, start_ms: int, audio_ms: int) -> None:
-        """Tell the text of the running segment as far as it is new."""
-        self._hear(audio_ms)
+        """Send the client the part of this text of the running segment that is new."""
+        self._note_audio(audio_ms)
         if not text:
             return
         item: _Item | None
@@ -170,38 +171,38 @@ class Turns:
             item = self._open = self._open or self._new(self._end_ms)
         if item is None or len(text) <= len(item.segment):
             return
-        new = text[len(item.segment) :]
+        delta = text[len(item.segment) :]
         if not item.segment:
-            new = separator(item.text, new) + new
+            delta = separator(item.text, delta) + delta
         item.segment = text
-        item.text += new
-        self._say(self._events.delta(item.name, new))
+        item.text += delta
+        self._send(self._events.delta(item.name, delta))
 
     def _settle(self, final: FinalMessage) -> None:
-        """Note that a segment is complete, which ends a turn unless the speaker goes on."""
+        """Note that a segment is complete. This ends the turn unless the speaker goes on."""
         item = self._flushes[0].item if self._flushes and self._detection is None else self._open
         if item is None:
             return
         cut_ms = self._base_ms + max(final.audio_ms if final.cut_ms is None else final.cut_ms, final.end_ms)
         item.segment, item.final_ms = "", cut_ms
         long = final.audio_ms - final.start_ms >= _LONG_MS
-        if self._detection is not None and not (self._speaking and long) and not self._of_flush(cut_ms):
+        if self._detection is not None and not (self._speaking and long) and not self._by_flush(cut_ms):
             self._end_turn(item, cut_ms)
 
-    def _of_flush(self, cut_ms: int) -> bool:
-        """Whether a segment ended because of a flush. Then its answer says what becomes of the item."""
+    def _by_flush(self, cut_ms: int) -> bool:
+        """Return whether a flush ended the segment. Then the answer to the flush decides about the item."""
         return bool(self._flushes) and cut_ms >= self._flushes[0].at_ms - _OF_FLUSH_MS
 
-    def _hear(self, audio_ms: int) -> None:
-        self._heard_ms = max(self._heard_ms, self._base_ms + audio_ms)
+    def _note_audio(self, audio_ms: int) -> None:
+        self._audio_ms = max(self._audio_ms, self._base_ms + audio_ms)
 
     def _overdue(self, item: _Item) -> bool:
-        """Whether a turn must end although no final says so: no words were heard, or they came to nothing."""
+        """Return whether a turn must end without a final, because it has had no words, or its words were dropped."""
         assert self._detection is not None
         if self._speaking:
-            return bool(item.final_ms) and not item.segment and self._heard_ms - item.final_ms >= _NOISE_MS
+            return bool(item.final_ms) and not item.segment and self._audio_ms - item.final_ms >= _NOISE_MS
         patience_ms = _UNSETTLED_MS if item.segment else _LATE_WORDS_MS
-        return self._heard_ms - self._quiet_ms >= self._detection.pause_ms + patience_ms
+        return self._audio_ms - self._quiet_ms >= self._detection.pause_ms + patience_ms
 
     # Items
 
@@ -211,15 +212,15 @@ class Turns:
             self._open = self._new(max(self._end_ms, at_ms - self._detection.prefix_padding_ms))
         if not self._open.begun:
             self._open.begun = True
-            # Words may come without a start of speech; their turn must not end at once.
+            # Words may come without the event that speech began. Their turn must not end at once.
             self._quiet_ms = max(self._quiet_ms, at_ms)
-            self._say(self._events.speech_started(self._open.name, self._open.start_ms))
+            self._send(self._events.speech_started(self._open.name, self._open.start_ms))
         return self._open
 
     def _end_turn(self, item: _Item, at_ms: int) -> None:
         self._open = None
         at_ms = max(at_ms, item.start_ms)
-        self._say(self._events.speech_stopped(item.name, at_ms))
+        self._send(self._events.speech_stopped(item.name, at_ms))
         self._commit(item, at_ms)
         self._complete(item)
 
@@ -228,41 +229,41 @@ class Turns:
         return _Item(f"item_{self._name}_{self._number}", start_ms)
 
     def _long_enough(self, at_ms: int, event_id: str | None) -> bool:
-        """Whether there is audio for an item. If not, say so."""
+        """Return whether there is enough audio for an item. Send an error if not."""
         length_ms = max(0, at_ms - self._end_ms)
         if length_ms >= SHORTEST_COMMIT_MS:
             return True
-        what = f"A commit needs at least {SHORTEST_COMMIT_MS} ms of audio, but the buffer has only {length_ms} ms."
-        self._say(self._events.error(Mistake(what, code=COMMIT_EMPTY).shown(event_id)))
+        why = f"A commit needs at least {SHORTEST_COMMIT_MS} ms of audio, but the buffer has only {length_ms} ms."
+        self._send(self._events.error(Mistake(why, code=COMMIT_EMPTY).content(event_id)))
         return False
 
     def _commit_rest(self, at_ms: int, event_id: str | None) -> None:
-        """Commit what no pause has ended: all text of it is there."""
+        """Commit the audio since the last pause. All of its text has come."""
         if self._long_enough(at_ms, event_id):
             self._complete(self._commit_open(at_ms))
 
     def _commit_open(self, at_ms: int) -> _Item:
         item, self._open = self._open or self._new(self._end_ms), None
         if item.begun:
-            self._say(self._events.speech_stopped(item.name, at_ms))
+            self._send(self._events.speech_stopped(item.name, at_ms))
         self._commit(item, at_ms)
         return item
 
     def _drop(self, at_ms: int) -> None:
         self._open, self._end_ms = None, max(self._end_ms, at_ms)
-        self._say(self._events.cleared())
+        self._send(self._events.cleared())
 
     def _commit(self, item: _Item, at_ms: int) -> None:
         item.end_ms = self._end_ms = at_ms
-        self._told += self._events.committed(item.name, self._previous)
+        self._outbox += self._events.committed(item.name, self._previous)
         self._previous = item.name
 
     def _complete(self, item: _Item) -> None:
-        self._say(self._events.completed(item.name, item.text, item.end_ms - item.start_ms))
+        self._send(self._events.completed(item.name, item.text, item.end_ms - item.start_ms))
 
-    def _say(self, event: str) -> None:
-        self._told.append(event)
+    def _send(self, event: str) -> None:
+        self._outbox.append(event)
 
-    def _take_told(self) -> list[str]:
-        told, self._told = self._told, []
-        return told
+    def _take_events(self) -> list[str]:
+        events, self._outbox = self._outbox, []
+        return events

@@ -1,6 +1,6 @@
-"""Updates of a realtime session in both shapes: the newer one has its settings below `audio.input`, the older one flat.
+"""Updates of a realtime session in both shapes: the newer has its settings in `audio.input`, the older is flat.
 
-Settings that mean nothing here are ignored, because clients send many of them.
+Settings without a meaning here are ignored, because clients send many of them.
 """
 
 from __future__ import annotations
@@ -25,52 +25,54 @@ from streamer.wire.dialects.openai_realtime.settings import (
     TurnDetection,
 )
 from streamer.wire.dialects.spoken_language import Languages
-from streamer.wire.errors import WireError, kind_of, shown
+from streamer.wire.errors import WireError, kind_of, quote
 from streamer.wire.options import SAMPLE_RATES
 
-# The flat names of the settings below `audio.input`.
+# The flat names of the settings in `audio.input`.
 _FLAT_NAMES: Final = {
     "input_audio_format": "format",
     "input_audio_transcription": "transcription",
     "input_audio_noise_reduction": "noise_reduction",
     "turn_detection": "turn_detection",
 }
-_OF_TRANSCRIPTION: Final = ("model", "language", "languages", "prompt", "keywords", "delay")
+_TRANSCRIPTION_NAMES: Final = ("model", "language", "languages", "prompt", "keywords", "delay")
 
 
-def updated(now: Settings, session: Any, models: Mapping[str, Languages], model: str = DEFAULT_MODEL) -> Settings:
-    """Return the settings after an update in either shape. Only what it names changes. Mistake if it is wrong.
+def update_settings(
+    settings: Settings, session: Any, models: Mapping[str, Languages], model: str = DEFAULT_MODEL
+) -> Settings:
+    """Return the settings after an update in either shape. Raise Mistake if the update is not valid.
 
-    `models`: the service's models by public name. `model`: the one that counts if the settings name none of them.
+    `models`: the service's models by public name. `model`: the model of a session that names none of them.
     """
-    given = _object("session", session)
-    found: dict[str, tuple[str, Any]] = {}
+    update = _object("session", session)
+    changes: dict[str, tuple[str, Any]] = {}
     for flat, name in _FLAT_NAMES.items():
-        if flat in given:
-            found[name] = (f"session.{flat}", given[flat])
-    audio = _object("session.audio", given.get("audio") or {})
+        if flat in update:
+            changes[name] = (f"session.{flat}", update[flat])
+    audio = _object("session.audio", update.get("audio") or {})
     for name, value in _object("session.audio.input", audio.get("input") or {}).items():
-        found[name] = (f"session.audio.input.{name}", value)
-    result = now
-    if "format" in found:
-        result = replace(result, format=_format(*found["format"], now.format))
-    if "turn_detection" in found:
-        result = replace(result, turn_detection=_turn_detection(*found["turn_detection"], now.turn_detection))
-    if "transcription" in found:
-        param, value = found["transcription"]
-        result = replace(result, transcription=_transcription(param, value, now.transcription))
+        changes[name] = (f"session.audio.input.{name}", value)
+    if "format" in changes:
+        settings = replace(settings, format=_format(*changes["format"], settings.format))
+    if "turn_detection" in changes:
+        detection = _turn_detection(*changes["turn_detection"], settings.turn_detection)
+        settings = replace(settings, turn_detection=detection)
+    if "transcription" in changes:
+        param, value = changes["transcription"]
+        settings = replace(settings, transcription=_transcription(param, value, settings.transcription))
         param += ".languages" if "languages" in (value or {}) else ".language"
         try:
-            result.language(models, model, param)
+            settings.language(models, model, param)
         except WireError as error:
             raise Mistake(error.message, param=param) from None
-    if "noise_reduction" in found:
-        param, value = found["noise_reduction"]
+    if "noise_reduction" in changes:
+        param, value = changes["noise_reduction"]
         kind = None if value is None else {"type": _plain(f"{param}.type", _object(param, value).get("type"))}
-        result = replace(result, noise_reduction=kind)
-    if "include" in given:
-        result = replace(result, include=_plain("session.include", given["include"]))
-    return result
+        settings = replace(settings, noise_reduction=kind)
+    if "include" in update:
+        settings = replace(settings, include=_plain("session.include", update["include"]))
+    return settings
 
 
 def _format(param: str, value: Any, now: AudioFormat) -> AudioFormat:
@@ -82,13 +84,13 @@ def _format(param: str, value: Any, now: AudioFormat) -> AudioFormat:
         raise Mistake(f"'{param}' must be {' or '.join(FLAT_FORMATS)}, or an object with a 'type'.", param=param)
     kind = value.get("type") or now.type
     if not isinstance(kind, str) or kind not in ENCODINGS:
-        raise Mistake(f"'{param}.type' must be {' or '.join(ENCODINGS)}, not {shown(kind)}.", param=f"{param}.type")
+        raise Mistake(f"'{param}.type' must be {' or '.join(ENCODINGS)}, not {quote(kind)}.", param=f"{param}.type")
     if kind != PCM:
         return AudioFormat(kind, TELEPHONE_RATE)
     rate = value.get("rate") or (now.rate if now.type == PCM else PCM_RATE)
     low, high = SAMPLE_RATES
     if type(rate) is not int or not low <= rate <= high:
-        what = f"'{param}.rate' must be a whole number from {low} to {high}, not {shown(rate)}."
+        what = f"'{param}.rate' must be a whole number from {low} to {high}, not {quote(rate)}."
         raise Mistake(what, param=f"{param}.rate")
     return AudioFormat(kind, rate)
 
@@ -96,37 +98,37 @@ def _format(param: str, value: Any, now: AudioFormat) -> AudioFormat:
 def _turn_detection(param: str, value: Any, now: TurnDetection) -> TurnDetection:
     if value is None:
         return None
-    given = _object(param, value)
-    kind = given.get("type") or ("semantic_vad" if isinstance(now, SemanticVad) else "server_vad")
+    setting = _object(param, value)
+    kind = setting.get("type") or ("semantic_vad" if isinstance(now, SemanticVad) else "server_vad")
     if kind == "server_vad":
         base = now if isinstance(now, ServerVad) else ServerVad()
         return ServerVad(
-            _number(param, given, "threshold", base.threshold),
-            round(_number(param, given, "prefix_padding_ms", base.prefix_padding_ms)),
-            round(_number(param, given, "silence_duration_ms", base.silence_duration_ms)),
+            _number(param, setting, "threshold", base.threshold),
+            round(_number(param, setting, "prefix_padding_ms", base.prefix_padding_ms)),
+            round(_number(param, setting, "silence_duration_ms", base.silence_duration_ms)),
         )
     if kind == "semantic_vad":
-        eagerness = given.get("eagerness") or (now.eagerness if isinstance(now, SemanticVad) else "auto")
+        eagerness = setting.get("eagerness") or (now.eagerness if isinstance(now, SemanticVad) else "auto")
         if not isinstance(eagerness, str) or eagerness not in EAGERNESS_NAMES:
-            what = f"'{param}.eagerness' must be {' or '.join(EAGERNESS_NAMES)}, not {shown(eagerness)}."
+            what = f"'{param}.eagerness' must be {' or '.join(EAGERNESS_NAMES)}, not {quote(eagerness)}."
             raise Mistake(what, param=f"{param}.eagerness")
         return SemanticVad(eagerness)
-    what = f"'{param}.type' must be server_vad or semantic_vad, not {shown(kind)}; null switches it off."
+    what = f"'{param}.type' must be server_vad or semantic_vad, not {quote(kind)}; null switches it off."
     raise Mistake(what, param=f"{param}.type")
 
 
 def _transcription(param: str, value: Any, now: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if value is None:
         return None
-    given = _object(param, value)
-    changed: dict[str, Any] = {
-        name: _plain(f"{param}.{name}", given[name]) for name in _OF_TRANSCRIPTION if name in given
+    setting = _object(param, value)
+    changes: dict[str, Any] = {
+        name: _plain(f"{param}.{name}", setting[name]) for name in _TRANSCRIPTION_NAMES if name in setting
     }
-    return {**(now or {}), **changed}
+    return {**(now or {}), **changes}
 
 
 def _plain(param: str, value: Any) -> Any:
-    """Return a setting that is only shown again, or read as text."""
+    """Return a setting that is a string or a list of strings. Raise Mistake if it is not."""
     parts = value if isinstance(value, list) else [value]
     if value is not None and not all(isinstance(part, str) for part in parts):
         raise Mistake(f"'{param}' must be a string or a list of strings, not {kind_of(value)}.", param=param)
@@ -141,10 +143,10 @@ def _object(param: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _number(param: str, given: Mapping[str, Any], name: str, default: float) -> float:
-    value = given.get(name)
+def _number(param: str, setting: Mapping[str, Any], name: str, default: float) -> float:
+    value = setting.get(name)
     if value is None:
         return default
     if type(value) not in (int, float) or not 0 <= value <= 3_600_000:
-        raise Mistake(f"'{param}.{name}' must be a number, at least 0, not {shown(value)}.", param=f"{param}.{name}")
+        raise Mistake(f"'{param}.{name}' must be a number, at least 0, not {quote(value)}.", param=f"{param}.{name}")
     return float(value)

@@ -107,7 +107,9 @@ def test_commits_without_detection() -> None:
     assert append(client, SECOND) == [MANUAL, SECOND]
     steps = does(client, "input_audio_buffer.commit")
     assert [json.loads(text)["type"] for text in told(steps)] == [
-        *("input_audio_buffer.committed", "conversation.item.added", "conversation.item.done"),
+        "input_audio_buffer.committed",
+        "conversation.item.added",
+        "conversation.item.done",
     ]
     assert steps[-1] == FLUSH
     [completed] = client.tell(Flushed(1000))

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.settings import ServerVad, Settings
-from streamer.wire.dialects.openai_realtime.updates import updated
+from streamer.wire.dialects.openai_realtime.updates import update_settings
 from tests.project import DOCS
 
 MODELS = {"default": (), "fine": ()}
@@ -40,7 +40,7 @@ def effect(name: str, value: Any) -> Any:
     given = {outer: {**kind, inner: value} if inner else value}
     session = given if name == "include" else {"audio": {"input": given}}
     try:
-        settings = updated(Settings(), session, MODELS)
+        settings = update_settings(Settings(), session, MODELS)
     except Mistake as mistake:
         return mistake.message
     detection = settings.turn_detection

@@ -131,7 +131,10 @@ def test_a_long_segment_before_a_pause_ends_a_turn() -> None:
     talk = Talk(VAD)
     talk.take(begins(0))
     assert [event[0] for event in talk.take(final("Long", 0, 15_000, 15_500), ends(15_000))] == [
-        *("delta", "stopped", "committed", "completed"),
+        "delta",
+        "stopped",
+        "committed",
+        "completed",
     ]
 
 
@@ -247,7 +250,9 @@ def test_a_cleared_turn_never_ends() -> None:
     talk.take(begins(100))
     talk.clear(2000)
     assert [event[0] for event in talk.take(final("Keep", 100, 500, 900), ends(500))][1:] == [
-        *("stopped", "committed", "completed"),
+        "stopped",
+        "committed",
+        "completed",
     ]
     talk.take(begins(1500))
     assert talk.take(final("Forget", 1500, 1900, 2000), ends(1900), Flushed(2000)) == [

@@ -9,7 +9,7 @@ import pytest
 
 from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.settings import AudioFormat, SemanticVad, ServerVad, Settings
-from streamer.wire.dialects.openai_realtime.updates import updated
+from streamer.wire.dialects.openai_realtime.updates import update_settings
 from streamer.wire.dialects.spoken_language import Languages
 
 # What the plugins send at the beginning.
@@ -56,7 +56,7 @@ def after(*sessions: Any) -> Settings:
     """The settings after these updates."""
     settings = Settings()
     for session in sessions:
-        settings = updated(settings, session, MODELS)
+        settings = update_settings(settings, session, MODELS)
     return settings
 
 
@@ -157,13 +157,13 @@ def test_shown_in_both_shapes() -> None:
     """With the silence that really ends a turn."""
     turns = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 600, "silence_duration_ms": 400}
     settings = after(LIVEKIT)
-    shown = settings.shown("sess_1")
+    shown = settings.view("sess_1")
     assert shown["audio"]["input"]["turn_detection"] == turns
     assert shown["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24000}
-    flat = after(OLD).shown_flat("sess_1")
+    flat = after(OLD).flat_view("sess_1")
     assert flat["input_audio_format"] == "g711_ulaw"
     assert flat["include"] == OLD["include"]
-    assert after(PIPECAT).shown_flat("sess_1")["turn_detection"] is None
+    assert after(PIPECAT).flat_view("sess_1")["turn_detection"] is None
 
 
 @pytest.mark.parametrize(
