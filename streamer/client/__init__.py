@@ -11,8 +11,8 @@
         session.send(audio)
 
 Events are the protocol's own objects as dicts. If the connection is lost, the client connects again and the session
-goes on, even if the service itself was restarted. Each event comes once. Everything else that goes wrong with the
-service raises one exception, SessionError. docs/how-to/python.md has examples.
+goes on, even if the service itself was restarted. Each event comes once. Any other fault of the service or the
+connection raises SessionError. docs/how-to/python.md has examples.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streamer.client.connection import SessionError as SessionError
 from streamer.client.events import Event as Event
 from streamer.client.reopening import REFUSED_FOR_NOW as REFUSED_FOR_NOW
 from streamer.client.sending import Audio as Audio
-from streamer.client.sending import declared, send_all
+from streamer.client.sending import describe_audio, send_all
 from streamer.client.session import Session as Session
 from streamer.transcript import Transcript as Transcript
 
@@ -52,11 +52,11 @@ def connect(
 ) -> Opening:
     """Open a session: `with connect(url) as session`, or `async with`, or `session = await connect(url)`.
 
-    `options`: those of the protocol's `start`. `url` may also be `host:port`; the default is the address in the
-    environment variable STREAMER_SERVER, or this machine. `key`: the default is the one in STREAMER_KEY, if there is
-    one. `resume`: whether the session goes on when its connection is lost. `restart`: whether it goes on when the
-    service itself was restarted; the default is the value of `resume`. `on_starting`: is called with the name of the
-    model if the service must load it first, which takes seconds.
+    `options`: the options of the protocol's `start`. `url` may also be `host:port`; the default is the address in the
+    environment variable STREAMER_SERVER, or this machine. `key`: the default is the key in STREAMER_KEY, if it is set.
+    `resume`: whether the session goes on when its connection is lost. `restart`: whether it goes on when the service
+    itself was restarted; the default is the value of `resume`. `on_starting`: the client calls it with the name of the
+    model if the service must load the model first, which takes seconds.
     """
     key = os.environ.get(KEY_VARIABLE, "") if key is None else key
     restart = resume if restart is None else restart
@@ -78,21 +78,21 @@ def transcribe(
     `source`: the path of a file, or blocks of audio. A block is int16 mono 16 kHz (an array or bytes), or bytes in the
     encoding that `options` declare. An empty block means that there is no audio at present. `paced`: send the audio as
     fast as it was spoken. `channels`: whether the channels of a file are mixed or recognised separately; if separately,
-    events have a `channel`. If the source fails, the audio before the failure is still recognised, and the exception is
-    raised after the last event. `on_starting`: as for `connect`.
+    events have a `channel`. If the source fails, the audio before the failure is still recognised, and the exception
+    follows after the last event. `on_starting`: as for `connect`.
     """
     if channels not in get_args(Channels):
         raise ValueError(f"'channels' must be {' or '.join(get_args(Channels))}, not {channels!r}")
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
-    given, separate = dict(options or {}), channels == "separate"
-    return Transcription(name, _events(source, _address(url), given, paced, separate, key, on_starting))
+    events = _events(source, _address(url), dict(options or {}), paced, channels == "separate", key, on_starting)
+    return Transcription(name, events)
 
 
 class Transcription:
-    """A recording on its way through a session. Its events can be read one by one, or as a transcript.
+    """The recognition of one recording. The caller reads its events one by one, or its transcript.
 
-    Use `async for event in …` or `for event in …`, or else `await …` or `….result()`. The session begins with the
-    first read.
+    Use `async for event in …` or `for event in …`, or else `await …` or `….result()`. The session begins when the
+    caller first reads.
     """
 
     def __init__(self, name: str, events: AsyncGenerator[Event, None]) -> None:
@@ -106,11 +106,11 @@ class Transcription:
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """End it early and close everything."""
+        """End the recognition early, and close the session."""
         await self._events.aclose()
 
     def __await__(self) -> Generator[Any, None, Transcript]:
-        return self._gathered().__await__()
+        return self._transcript().__await__()
 
     def __iter__(self) -> Iterator[Event]:
         refuse_in_loop("for event in transcribe(…)", "async for event in transcribe(…)")
@@ -124,7 +124,7 @@ class Transcription:
             transcript.add(event)
         return transcript
 
-    async def _gathered(self) -> Transcript:
+    async def _transcript(self) -> Transcript:
         transcript = Transcript(self._name)
         try:
             async for event in self._events:
@@ -135,7 +135,7 @@ class Transcription:
 
 
 class Opening:
-    """A session that is being opened. Use it with `with` or `async with`, or await it."""
+    """A session that opens when the caller enters `with` or `async with`, or awaits this object."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ async def _events(
     chunks = recording.chunks() if recording else source  # type: ignore[assignment]
     try:
         async with connect(url, options, key, on_starting=on_starting) as session:
-            sender = asyncio.create_task(send_all(session, chunks, declared(options), paced))
+            sender = asyncio.create_task(send_all(session, chunks, describe_audio(options), paced))
             try:
                 yield session.ready
                 async for event in session:
@@ -233,13 +233,13 @@ async def _events(
 
 
 def _blocking(events: AsyncGenerator[Event, None]) -> Iterator[Event]:
-    """Yield the events in this thread, while another thread gathers them."""
+    """Yield the events in this thread, while another thread receives them."""
 
-    async def life(inbox: Inbox) -> None:
+    async def run(inbox: Inbox) -> None:
         try:
             await inbox.fill(events)
         finally:
             await events.aclose()
 
-    with BlockingEvents(life) as reading:
+    with BlockingEvents(run) as reading:
         yield from reading

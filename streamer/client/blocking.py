@@ -1,6 +1,6 @@
-"""The client for programs that are not asynchronous. Its session runs in a thread of its own.
+"""The client for programs that are not asynchronous. Its session runs in its own thread.
 
-`streamer.client` opens it. Any thread may send and read. Each event goes to one reader.
+`streamer.client` opens it. Any thread may send and read. Only one reader gets each event.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = TypeVar("P", bound="BlockingEvents")
-Life = Callable[["Inbox"], Coroutine[Any, Any, None]]
+Run = Callable[["Inbox"], Coroutine[Any, Any, None]]
 
-# A slow reader still gets every final. When FEW_UNREAD events wait, a new partial or `heard` replaces an older one of
-# the same segment. When MOST_UNREAD events wait, the client stops reading from the service.
+# A slow reader still gets every final. From FEW_UNREAD waiting events on, a new partial or `heard` replaces an older
+# one of the same segment. At MOST_UNREAD waiting events, the client stops reading from the service.
 FEW_UNREAD: Final = 64
 MOST_UNREAD: Final = 10_000
-_LOOKED_THROUGH: Final = 16
+_MOST_COMPARED: Final = 16
 END_S: Final = 5.0
-_LOOK_S: Final = 1.0
+_CHECK_S: Final = 1.0
 
 
 class Inbox:
-    """Events on their way from the thread of the session to the threads that read them."""
+    """A queue of events from the thread of the session to the threads that read them."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room = asyncio.Event()
-        self._over = False
+        self._ended = False
         self._failure: BaseException | None = None
 
     async def fill(self, events: AsyncIterable[Event]) -> None:
-        """Take all events, and the error that ended them if there was one. Runs in the thread of the session."""
+        """Put all events into the queue, and the error that ends them if there is one. Runs in the session's thread."""
         self._loop = asyncio.get_running_loop()
         try:
             async for event in events:
@@ -66,16 +66,16 @@ class Inbox:
     def end(self, failure: BaseException | None = None) -> None:
         """Note that no more events come. A reader gets the failure after it has read all waiting events."""
         with self._changed:
-            if not self._over:
-                self._over, self._failure = True, failure
+            if not self._ended:
+                self._ended, self._failure = True, failure
             self._changed.notify_all()
 
     def get(self, timeout: float | None = None) -> Event | None:
-        """Return the next event, or None at the end. TimeoutError if none has come in time."""
+        """Return the next event, or None at the end. Raise TimeoutError if none comes in time."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._events:
-                if self._over:
+                if self._ended:
                     if self._failure is not None:
                         raise self._failure
                     return None
@@ -91,35 +91,35 @@ class Inbox:
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that ended the events too early, if there was one."""
+        """The error that ended the events too early, or None."""
         return self._failure
 
     def _put(self, event: Event) -> int:
         with self._changed:
             if len(self._events) >= FEW_UNREAD:
-                self._drop_replaced(event)
+                self._drop_older(event)
             self._events.append(event)
             self._changed.notify()
             return len(self._events)
 
-    def _drop_replaced(self, event: Event) -> None:
-        """Drop the event that this new one replaces."""
+    def _drop_older(self, event: Event) -> None:
+        """Drop the waiting event that this new one replaces."""
         if event["type"] not in ("partial", "heard"):
             return
-        for index in range(len(self._events) - 1, len(self._events) - 1 - _LOOKED_THROUGH, -1):
+        for index in range(len(self._events) - 1, len(self._events) - 1 - _MOST_COMPARED, -1):
             if _subject(self._events[index]) == _subject(event):
                 del self._events[index]
                 return
 
 
 class Thread:
-    """A thread with an event loop that runs one coroutine until it ends or is stopped."""
+    """A thread with an event loop. It runs one coroutine until that ends or somebody stops it."""
 
-    def __init__(self, life: Coroutine[Any, Any, None]) -> None:
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._loop = asyncio.new_event_loop()
-        self._asked = threading.Lock()  # taken by the first call of `stop`
-        # A daemon: a session that was never closed must not keep the program from ending.
-        self._thread = threading.Thread(target=self._run, args=(life,), name="streamer session", daemon=True)
+        self._stopping = threading.Lock()  # the first call of `stop` takes it
+        # A daemon, because a session that was never closed must not keep the program from ending.
+        self._thread = threading.Thread(target=self._run, args=(work,), name="streamer session", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -128,43 +128,43 @@ class Thread:
             future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed
             work.close()
-            raise _closed() from None
-        # Ctrl-C ends only the wait. The work is always completed, so no message is sent by half.
-        while not wait([future], _LOOK_S).done:
-            if not self._thread.is_alive():  # the loop was closed just after the work was given to it
-                raise _closed()
+            raise _closed_error() from None
+        # Ctrl-C ends only the wait. The work goes on to its end, so no message is sent by half.
+        while not wait([future], _CHECK_S).done:
+            if not self._thread.is_alive():  # the loop was closed just after it got the work
+                raise _closed_error()
         try:
             return future.result()
         except CancelledError:
-            raise _closed() from None
+            raise _closed_error() from None
 
     def stop(self) -> None:
-        """Stop the work and the thread. Waits until it has ended, unless this thread itself calls."""
-        if self._asked.acquire(blocking=False):  # once: a second stop would interrupt the clean-up
+        """Stop the work and the thread, and wait for its end, unless the thread itself calls."""
+        if self._stopping.acquire(blocking=False):  # only once: a second stop would interrupt the clean-up
             self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(END_S)
 
-    def _run(self, life: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
         loop = self._loop
         asyncio.set_event_loop(loop)
-        task = loop.create_task(life)
+        task = loop.create_task(work)
         try:
             loop.run_forever()
-            loop.run_until_complete(_ended(task))
+            loop.run_until_complete(_cancel(task))
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
 
 class BlockingEvents:
-    """The events of something that runs in a thread of its own."""
+    """The events of a coroutine that runs in its own thread."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, run: Run) -> None:
         self._closed = False
         self._inbox = Inbox()
-        self._thread = Thread(life(self._inbox))
-        # For callers that forget to close it. The thread has no reference to this object, so it can be collected.
+        self._thread = Thread(run(self._inbox))
+        # Callers may forget to close this object. The thread has no reference to it, so Python can collect it.
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
     def __iter__(self) -> Iterator[Event]:
@@ -177,7 +177,7 @@ class BlockingEvents:
         return event
 
     def receive(self, timeout: float | None = None) -> Event | None:
-        """Return the next event, or None after the last. TimeoutError if none comes within this many seconds."""
+        """Return the next event, or None after the last one. Raise TimeoutError after `timeout` seconds."""
         return self._inbox.get(timeout)
 
     def waiting(self) -> Iterator[Event]:
@@ -187,7 +187,7 @@ class BlockingEvents:
                 yield event
 
     def close(self) -> None:
-        """Close it at once, even if messages are still on their way. May be called more than once."""
+        """Close the session at once, even if messages are still on their way. A second call does nothing."""
         self._closed = True
         self._inbox.end()
         self._finalizer.detach()
@@ -205,15 +205,15 @@ class BlockingEvents:
 class BlockingSession(BlockingEvents):
     """An open session: send audio and iterate over its events, in one thread or in several.
 
-    Events are gathered even while nobody reads them, so a whole recording can be sent first. Any use after `close`
-    raises SessionError.
+    The client receives events even while nobody reads them, so a program may first send a whole recording. Any use
+    after `close` raises SessionError.
     """
 
     def __init__(self, opening: Callable[[], Coroutine[Any, Any, Session]]) -> None:
-        """Wait until the session is open. SessionError if it cannot be opened."""
+        """Wait until the session is open. Raise SessionError if it cannot be opened."""
         opened: Future[Session] = Future()
 
-        async def life(inbox: Inbox) -> None:
+        async def run(inbox: Inbox) -> None:
             try:
                 session = await opening()
             except BaseException as error:
@@ -222,9 +222,9 @@ class BlockingSession(BlockingEvents):
             async with session:
                 opened.set_result(session)
                 await inbox.fill(session)
-                await asyncio.Event().wait()  # until it is closed
+                await asyncio.Event().wait()  # until `close` stops this thread
 
-        super().__init__(life)
+        super().__init__(run)
         try:
             self._session = opened.result()
         except BaseException:
@@ -238,19 +238,19 @@ class BlockingSession(BlockingEvents):
 
     @property
     def ready(self) -> Ready:
-        """What the service said when it opened the session."""
+        """The event `ready`, with which the service opened the session."""
         return self._session.ready
 
     def send(self, audio: Audio) -> None:
-        """Send audio: int16 mono 16 kHz unless declared otherwise. Waits while the service does not read."""
+        """Send audio: int16 mono 16 kHz, or as the options declare. Wait while the service does not read."""
         self._do(self._session.send(audio))
 
     def flush(self) -> None:
-        """Ask for everything so far to become final now. A `flushed` event is the answer."""
+        """Ask for the final of all audio so far. The event `flushed` is the answer."""
         self._do(self._session.flush())
 
     def keepalive(self) -> None:
-        """Keep the session open while there is no audio."""
+        """Keep the session open while there is no audio to send."""
         self._do(self._session.keepalive())
 
     def stop(self) -> None:
@@ -260,16 +260,16 @@ class BlockingSession(BlockingEvents):
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         if self._closed:
             work.close()
-            raise _closed()
+            raise _closed_error()
         try:
             self._thread.call(work)
         except SessionError as error:
-            # The service may have said what was wrong before it closed. That says more than "closed".
+            # The service may have sent the reason before it closed the session. That error says more than "closed".
             raise (self._inbox.failure or error) from None
 
 
 def refuse_in_loop(name: str, instead: str) -> None:
-    """RuntimeError if this thread has an event loop: a blocking wait would stop the loop."""
+    """Raise RuntimeError if this thread has an event loop, because a blocking wait would stop the loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -283,12 +283,12 @@ def _subject(event: Event) -> tuple[object, ...]:
     return (event["type"],)
 
 
-def _closed() -> SessionError:
+def _closed_error() -> SessionError:
     return SessionError("closed", "The session has been closed.")
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Cancel the task and everything that it started, and wait until they have ended."""
+async def _cancel(task: asyncio.Task[None]) -> None:
+    """Cancel the task and all other tasks of this loop, and wait until they have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for each in others | {task}:
         each.cancel()

@@ -1,4 +1,4 @@
-"""One connection to a service, from the first attempt to its end. A session may have several, one after the other."""
+"""One connection to a service, from the first attempt to its end. A session may use several, one after the other."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from streamer.wire.native import encode
 
 CONNECT_S: Final = 10.0
 CLOSE_S: Final = 2.0
-# A service always reads, and acknowledges audio twice a second. If an answer is due, such a long silence is a fault.
+# The service always reads, and sends a message about new audio twice a second. If it owes an answer, a longer silence
+# is a fault.
 PATIENCE_S: Final = 90.0
-# Close codes of a lost connection: 1006 if nobody said goodbye, the others if a proxy goes away or restarts. The
+# Close codes of a lost connection: 1006 if no close frame came, the others if a proxy goes away or restarts. The
 # service itself uses none of them.
-LOST_ON_THE_WAY: Final = (1006, 1001, 1012, 1014)
-# Error codes after which another session can continue, and codes of a close without an error message.
+LOST_CODES: Final = (1006, 1001, 1012, 1014)
+# Error codes of a service that has ended its session, so another session can go on. Codes of a close without an error.
 ENDED: Final = ("failed", "not_ready", "shutting_down")
 UNEXPLAINED: Final = ("closed", "full")
 
 
 class SessionError(Exception):
-    """The service refused, failed, or is not there. `code` is for programs, the message is for people."""
+    """The service refuses, has failed, or does not answer. `code` is for programs, the message is for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -40,30 +41,30 @@ class SessionError(Exception):
 
 
 OnStarting = Callable[[str], None]
-"""Is called with the name of a model that the service loads before the session begins."""
+"""A function that the client calls with the name of a model, if the service loads it before the session begins."""
 
 
 async def dial(address: str, key: str, on_starting: OnStarting | None = None) -> Connection:
-    """Connect to a service, and show it this key if there is one. SessionError if that fails."""
+    """Connect to a service, with this key unless it is empty. Raise SessionError if that fails."""
     if not (key.isascii() and key.isprintable()):
         raise SessionError("unauthorized", "The key has a line break or another character that no key can have.")
-    with _clear_errors(shown(address)):
+    with _clear_errors(without_query(address)):
         url = websocket_url(address)
         websocket = await open_websocket(
             url,
             proxy=None if _is_local(url) else True,
-            compression=None,  # audio does not get smaller, and trying costs the service time
+            compression=None,  # audio does not become smaller, and compression costs the service time
             open_timeout=CONNECT_S,
-            # A busy service stops reading, so a ping would wait behind minutes of audio.
+            # While a service does not read, a ping would wait behind minutes of audio.
             ping_interval=None,
             close_timeout=CLOSE_S,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
         )
-    return Connection(shown(url), websocket, on_starting)
+    return Connection(without_query(url), websocket, on_starting)
 
 
 class Connection:
-    """A websocket that carries messages both ways. SessionError says why it has ended."""
+    """A websocket that carries messages both ways. After its end, its methods raise SessionError with the reason."""
 
     def __init__(self, url: str, websocket: ClientConnection, on_starting: OnStarting | None) -> None:
         self.url = url
@@ -74,15 +75,15 @@ class Connection:
         self._overdue = ""
         self._closing: asyncio.Task[None] | None = None
 
-    def ended(self, error: SessionError) -> bool:
-        """Whether this error means that the service is shutting down, or that its recogniser has failed."""
-        # A sender may see the close before the message with the reason has been read.
+    def service_ended(self, error: SessionError) -> bool:
+        """Return whether this error means that the service has ended its session: it shuts down, or has failed."""
+        # A sender may notice the close before the receiver has read the message with the reason.
         closed = error.code in UNEXPLAINED and self._websocket.close_code in (CloseCode.FAILED, CloseCode.TRY_LATER)
         return closed or error.code in ENDED
 
     async def open(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a session, or resume one. Returns the answer of the service, which is `ready`."""
-        # The service may refuse before it has read anything. Then sending fails, and the answer says why.
+        """Begin or resume a session. Return the answer of the service, which is `ready`."""
+        # The service may refuse the session before it reads. Then sending fails, and its answer has the reason.
         with suppress(SessionError):
             await self.send(encode({"type": "start", **start}))
         while True:
@@ -92,44 +93,44 @@ class Connection:
             if answer["type"] == "ready":
                 return answer
             if answer["type"] != "starting":
-                raise self._nonsense(answer)
+                raise self._protocol_error(answer)
             if self._on_starting:
                 self._on_starting(str(answer.get("model", "")))
 
     async def send(self, message: str | bytes) -> None:
-        """Send a message. Waits while the service does not read."""
+        """Send a message. Wait while the service does not read."""
         timer = asyncio.get_running_loop().call_later(self.patience_s, self.overdue, "has read nothing")
         try:
             await self._websocket.send(message)
         except ConnectionClosed as error:
-            raise self._ended(error) from error
+            raise self._end_error(error) from error
         finally:
             timer.cancel()
 
     async def receive(self, limit_s: float) -> dict[str, Any] | None:
-        """Return the next message. None if none comes within this time, or if another task has taken it."""
-        # Not with wait_for: before Python 3.12 it can swallow a cancellation that comes together with the result, so a
-        # Ctrl-C would be lost. This way no message is lost either when the waiting task is cancelled.
-        receiving = self._receiving = self._receiving or self._received()
+        """Return the next message, or None if none comes within this time or another task takes it."""
+        # This must not use wait_for: before Python 3.12 it loses a cancellation, such as a Ctrl-C, that comes together
+        # with the result. And with a separate task, no message is lost when the waiting task is cancelled.
+        receiving = self._receiving = self._receiving or self._start_receiving()
         await asyncio.wait({receiving}, timeout=limit_s)
         if not receiving.done() or self._receiving is not receiving:
             return None
         self._receiving = None
         if receiving.cancelled():
-            raise self._lost()
+            raise self._lost_error()
         try:
             return self._read(receiving.result())
         except ConnectionClosed as error:
-            raise self._ended(error) from error
+            raise self._end_error(error) from error
 
     def overdue(self, complaint: str) -> SessionError:
-        """The service has missed a deadline: close the connection, and give all waiting tasks the reason."""
+        """Close the connection because the service has missed a deadline. All waiting tasks get this reason."""
         self._overdue = f"The service at {self.url} {complaint} for {self.patience_s:g} s."
         self._closing = asyncio.create_task(self._websocket.close())
         return SessionError("overdue", self._overdue)
 
     def abort(self) -> None:
-        """End the connection without a goodbye."""
+        """End the connection at once, without a close frame."""
         self._websocket.transport.abort()
 
     async def close(self) -> None:
@@ -141,8 +142,8 @@ class Connection:
         if self._closing is not None:
             await self._closing
 
-    def _received(self) -> asyncio.Task[str | bytes]:
-        """Receive a message in a task of its own. Python does not complain if nobody asks how it ended."""
+    def _start_receiving(self) -> asyncio.Task[str | bytes]:
+        """Receive a message in another task. The callback keeps Python from reporting an error that nobody reads."""
         task = asyncio.create_task(self._websocket.recv())
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
@@ -154,37 +155,37 @@ class Connection:
         except ValueError:
             event = None
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-            raise self._nonsense(message)
+            raise self._protocol_error(message)
         if event["type"] == "error" and event.get("fatal", True):
             raise SessionError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
         return event
 
-    def _nonsense(self, message: object) -> SessionError:
+    def _protocol_error(self, message: object) -> SessionError:
         return SessionError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
 
-    def _lost(self) -> SessionError:
+    def _lost_error(self) -> SessionError:
         return SessionError("lost", f"The connection to {self.url} was lost.")
 
-    def _ended(self, error: ConnectionClosed) -> SessionError:
+    def _end_error(self, error: ConnectionClosed) -> SessionError:
         if self._overdue:
             return SessionError("overdue", self._overdue)
-        closed = error.rcvd
-        if closed is None or closed.code in LOST_ON_THE_WAY:
-            return self._lost()
-        if closed.code == CloseCode.TRY_LATER:
-            return SessionError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
-        reason = f"{closed.reason} (code {closed.code})" if closed.reason else f"code {closed.code}"
+        close = error.rcvd
+        if close is None or close.code in LOST_CODES:
+            return self._lost_error()
+        if close.code == CloseCode.TRY_LATER:
+            return SessionError("full", f"The service at {self.url} is full: {close.reason or 'try again later'}.")
+        reason = f"{close.reason} (code {close.code})" if close.reason else f"code {close.code}"
         return SessionError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
 
 
-def shown(url: str) -> str:
-    """The address as people may see it: without its query, which may hold a key."""
+def without_query(url: str) -> str:
+    """Return an address without its query, which may have a key, for messages and logs."""
     return url.partition("?")[0]
 
 
 @contextmanager
 def _clear_errors(address: str) -> Iterator[None]:
-    """Turn every error of opening a connection into a SessionError."""
+    """Turn every error while a connection opens into a SessionError with a clear sentence."""
     try:
         yield
     except ssl.SSLCertVerificationError as error:  # also a ValueError and an OSError, so it comes first
@@ -206,7 +207,7 @@ def _clear_errors(address: str) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
-    """What the system says, without its error number."""
+    """Return the reason of an error of the system, without its number."""
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     return (error.strerror or str(error) or type(error).__name__).strip().rstrip(".")

@@ -1,7 +1,7 @@
-"""The events of a session as types: `event["type"]` says which one it is, for a program and for its type checker.
+"""The events of a session as types. `event["type"]` says which type an event has, also to a type checker.
 
-docs/reference/protocol.md explains each of them except `restarted`, which comes from the client itself. A newer service
-may send other events; the client passes them on.
+docs/reference/protocol.md explains them all except `restarted`, which comes from the client itself. A newer service may
+send other events; the client passes them on.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ class PartialWord(TypedDict):
     end_ms: int
 
 
-class _Spoken(TypedDict, total=False):
+class _WordOptions(TypedDict, total=False):
     spoken: str  # with `written`: the word as it was spoken
 
 
-class Word(PartialWord, _Spoken):
+class Word(PartialWord, _WordOptions):
     """A word of a final."""
 
     confidence: float
 
 
 class Alternative(TypedDict):
-    """A text that a final might have had."""
+    """Another possible text of a final."""
 
     text: str
     confidence: float
@@ -42,17 +42,17 @@ class Ready(TypedDict):
     session: str
     token: str
     model: str  # the public name that the session asked for
-    triton_model: str  # the Triton model that serves it at present
+    triton_model: str  # the Triton model that this name means at present
     sample_rate: int
     from_sample: int
 
 
-class _OfPartial(TypedDict, total=False):
+class _PartialOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
     words: list[PartialWord]  # with `partial_words`
 
 
-class Partial(_OfPartial):
+class Partial(_PartialOptions):
     """The text of the running segment so far. Its first `stable` characters will not change."""
 
     type: Literal["partial"]
@@ -64,15 +64,15 @@ class Partial(_OfPartial):
     audio_ms: int
 
 
-class _OfFinal(TypedDict, total=False):
+class _FinalOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
     words: list[Word]  # unless `words` is off
     spoken: str  # with `written`
-    alternatives: list[Alternative]  # if they were asked for
-    turn: float  # if the end of a turn ended the segment: how likely it was that the turn was over
+    alternatives: list[Alternative]  # with `alternatives`
+    turn: float  # the probability that the turn was over, if the end of a turn ended the segment
 
 
-class Final(_OfFinal):
+class Final(_FinalOptions):
     """The text of a finished segment, which never changes."""
 
     type: Literal["final"]
@@ -86,11 +86,11 @@ class Final(_OfFinal):
     confidence: float
 
 
-class _OfSpeech(TypedDict, total=False):
+class _SpeechOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
 
 
-class Speech(_OfSpeech):
+class Speech(_SpeechOptions):
     """Somebody began or stopped speaking."""
 
     type: Literal["speech"]
@@ -99,11 +99,11 @@ class Speech(_OfSpeech):
     at_ms: int
 
 
-class _OfTurn(TypedDict, total=False):
+class _TurnOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
 
 
-class Turn(_OfTurn):
+class Turn(_TurnOptions):
     """With `turns`: a turn is probably over, goes on after all, or is over."""
 
     type: Literal["turn"]
@@ -114,22 +114,22 @@ class Turn(_OfTurn):
     audio_ms: int
 
 
-class _OfHead(TypedDict, total=False):
+class _HeadOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
 
 
-class HeadEvent(_OfHead):
-    """What a head of the operator's own found, such as a keyword."""
+class HeadEvent(_HeadOptions):
+    """A result of a head that the operator has added to the model, such as a keyword."""
 
     type: Literal["head"]
     n: int
-    name: str  # of the head
+    name: str  # the name of the head
     at_ms: int
     content: dict[str, Any]
 
 
 class Heard(TypedDict):
-    """How much audio has been recognised so far."""
+    """The length of the audio that has been recognised so far."""
 
     type: Literal["heard"]
     n: int
@@ -152,14 +152,14 @@ class Recovered(TypedDict):
     gap_ms: int
 
 
-class _OfRestarted(TypedDict, total=False):
+class _RestartedOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
 
 
-class Restarted(_OfRestarted):
-    """From the client itself: the service has lost the session, and another one goes on from `from_ms`.
+class Restarted(_RestartedOptions):
+    """The client itself sends this: the service has lost the session, and another one goes on from `from_ms`.
 
-    Partials of this segment and of later ones are sent again.
+    Partials of this segment and of later ones come again.
     """
 
     type: Literal["restarted"]

@@ -1,8 +1,8 @@
-"""The audio, flushes and stop that a client has given to a session, as long as they may have to be sent again.
+"""Keeps the audio, the flushes and the stop of a session as long as the client may have to send them again. Pure.
 
-Pure. Audio is kept until no later final can contain any of it, because another session of the service may have to
-recognise it again. docs/reference/protocol.md says what a client has to keep. The JavaScript client has the same in
-streamer/web/kept-audio.js. Offsets are bytes of audio since the start of the session.
+Audio is kept until no later final can contain any of it, because another session of the service may have to recognise
+it again. docs/reference/protocol.md says what a client must keep. streamer/web/kept-audio.js is the same code for the
+JavaScript client. Offsets are bytes of audio since the start of the session.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 from streamer.wire.native import Flush, Stop
 from streamer.wire.options import Start
 
-# How far the recogniser may be behind the audio that the service says it has recognised.
+# A later final may contain audio that is older by this much than the audio which the service reports as recognised.
 LAG_MS: Final = 10_000
-# How much audio of a resumed live session may wait in the service, and how much more may lie in buffers on the way.
+# How much audio of a resumed live session may wait in the service, and how many bytes more in buffers on the way.
 MOST_UNHEARD_MS: Final = 50_000
 MOST_BUFFERED: Final = 16 * 1024 * 1024
 # Bytes of audio in one message.
@@ -29,41 +29,41 @@ Entry = bytes | Flush | Stop
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptEntry:
     entry: Entry
-    begin: int  # offset: the bytes of audio before this entry
+    begin: int  # the offset at which this entry begins
     flushes: int  # how many flushes come before this entry
 
 
 class KeptAudio:
-    """Entries in order, and how many of them were sent over the present connection."""
+    """The entries in order, and how many of them were sent over the present connection."""
 
     def __init__(self, start: Start) -> None:
         """`start`: the options of the session that describe its audio."""
         self._frame_bytes = start.frame_bytes
         self._sample_rate = start.sample_rate
         self._silence = SILENCE[start.encoding]
-        self._most = self.offset(start.endpoint.longest_ms + LAG_MS + MOST_UNHEARD_MS) + MOST_BUFFERED
-        self._entries: deque[_Kept] = deque()
-        self._next = 0  # index of the entry to be sent next
-        self._skip = 0  # bytes at its beginning that are not to be sent
-        self._begin = 0  # offset of the first audio that is kept
-        self._dropped = 0  # this many first flushes were dropped, answered or not
+        self._most_bytes = self.offset(start.endpoint.longest_ms + LAG_MS + MOST_UNHEARD_MS) + MOST_BUFFERED
+        self._entries: deque[_KeptEntry] = deque()
+        self._next = 0  # the index of the entry to send next
+        self._skip = 0  # bytes at the beginning of this entry that are not sent
+        self._begin = 0  # the offset of the first audio that is kept
+        self._dropped = 0  # how many of the first flushes were dropped, answered or not
         self._end = 0
         self._flushes = 0
-        self._answered = 0  # this many flushes were answered
-        # Where the service's present session began, and from where each of its channels has audio instead of silence.
+        self._answered = 0  # how many flushes were answered
+        # Where the service's present session began, and from where on it gets the audio of each channel, not silence.
         self._origin = self._origin_flushes = 0
         self._cuts: tuple[int, ...] = (0,)
 
     @property
     def flushes(self) -> int:
-        """How many flushes the client has asked for."""
+        """The number of flushes that the client has asked for."""
         return self._flushes
 
     @property
     def given_ms(self) -> float:
-        """The time at which the given audio ends."""
+        """The time at which the audio of the client ends."""
         return self.milliseconds(self._end)
 
     @property
@@ -75,44 +75,44 @@ class KeptAudio:
 
     @property
     def kept_ms(self) -> float:
-        """How much audio is kept."""
+        """The length of the audio that is kept."""
         return self.milliseconds(self._end - self._begin)
 
     def milliseconds(self, offset: int) -> float:
-        """The time of an offset."""
+        """Return the time of an offset."""
         return offset * 1000 / (self._frame_bytes * self._sample_rate)
 
     def offset(self, milliseconds: float) -> int:
-        """The offset of the sample at this time."""
+        """Return the offset of the sample at this time."""
         return int(milliseconds * self._sample_rate // 1000) * self._frame_bytes
 
     def add(self, data: bytes) -> None:
         """Add audio."""
         for start in range(0, len(data), LARGEST_MESSAGE):
             piece = data[start : start + LARGEST_MESSAGE]
-            self._entries.append(_Kept(piece, self._end, self._flushes))
+            self._entries.append(_KeptEntry(piece, self._end, self._flushes))
             self._end += len(piece)
-        # Only a service that does not report what it has recognised gets here. It cannot ask for what is dropped.
-        while self._end - self._begin > self._most and self._next > 0:
+        # This happens only if a service does not report what it has recognised. It cannot ask for the dropped audio.
+        while self._end - self._begin > self._most_bytes and self._next > 0:
             self._drop_first()
 
     def flush(self) -> None:
         """Add a flush at the present end of the audio."""
-        self._entries.append(_Kept(Flush(), self._end, self._flushes))
+        self._entries.append(_KeptEntry(Flush(), self._end, self._flushes))
         self._flushes += 1
 
     def stop(self) -> None:
         """Add the end of the session."""
-        self._entries.append(_Kept(Stop(), self._end, self._flushes))
+        self._entries.append(_KeptEntry(Stop(), self._end, self._flushes))
 
     def next(self) -> Entry | None:
-        """Return the next entry to send. None if everything was sent."""
+        """Return the next entry to send, or None if everything was sent."""
         if self._next == len(self._entries):
             return None
         kept = self._entries[self._next]
         if not isinstance(kept.entry, bytes):
             return kept.entry
-        return self._silenced(kept.entry[self._skip :], kept.begin + self._skip)
+        return self._with_silence(kept.entry[self._skip :], kept.begin + self._skip)
 
     def sent(self) -> None:
         """Note that the next entry was sent over the present connection."""
@@ -122,7 +122,7 @@ class KeptAudio:
     def let_go(self, milliseconds: float) -> None:
         """Note that no later final contains audio from before this time."""
         offset = min(self.offset(milliseconds), self._end)
-        # An unanswered flush keeps everything after it. It will be answered soon.
+        # A flush without an answer keeps everything after it. Its answer comes soon.
         while self._next > 0 and isinstance(first := self._entries[0].entry, bytes):
             if self._begin + len(first) > offset:
                 return
@@ -132,22 +132,22 @@ class KeptAudio:
         """Note that this many flushes have been answered."""
         if flushes > self._answered:
             self._answered = flushes
-            done = [number for number, kept in enumerate(self._entries) if _is_flush_before(kept, flushes)]
-            self._next -= sum(number < self._next for number in done)
+            answered = [number for number, kept in enumerate(self._entries) if _is_flush_before(kept, flushes)]
+            self._next -= sum(number < self._next for number in answered)
             self._entries = deque(kept for kept in self._entries if not _is_flush_before(kept, flushes))
 
     def resume(self, from_sample: int, flushes: int) -> bool:
-        """Continue over another connection: the service already has this many samples and flushes.
+        """Continue over another connection. The service has these numbers of samples and flushes.
 
-        Returns False if something that comes after them is not kept any more.
+        Return False if something that comes after them is not kept any more.
         """
         return self._rewind(self._origin + from_sample * self._frame_bytes, self._origin_flushes + flushes)
 
     def restart(self, cuts_ms: Sequence[float]) -> float | None:
         """Continue in another session of the service, which gets each channel from its cut on.
 
-        The session begins at the earliest cut, and this time is returned; None if its audio is not kept any more. A
-        channel with a later cut gets silence until there, because what was said in it is already final.
+        The session begins at the earliest cut. Return this time, or None if its audio is not kept any more. A channel
+        with a later cut gets silence before it, because its words up to there are final.
         """
         cuts = tuple(map(self.offset, cuts_ms))
         if not self._rewind(min(cuts), self._answered):
@@ -156,7 +156,7 @@ class KeptAudio:
         return self.milliseconds(self._origin)
 
     def _rewind(self, offset: int, flushes: int) -> bool:
-        """Send everything after this offset and this many flushes again. False if some of it is not kept any more."""
+        """Send everything after this offset and these flushes again. Return False if a part of it was dropped."""
         if not self._begin <= offset <= self._end or flushes < self._dropped:
             return False
         self._next = self._skip = 0
@@ -170,16 +170,16 @@ class KeptAudio:
             self._next += 1
         return True
 
-    def _silenced(self, data: bytes, begin: int) -> bytes:
+    def _with_silence(self, data: bytes, begin: int) -> bytes:
         if begin >= max(self._cuts):
             return data
-        changed = bytearray(data)
+        result = bytearray(data)
         for channel, cut in enumerate(self._cuts):
             end = max(0, min(len(data), cut - begin))
             for byte, value in enumerate(self._silence, channel * len(self._silence)):
                 first = min((byte - begin) % self._frame_bytes, end)
-                changed[first : end : self._frame_bytes] = bytes([value]) * len(range(first, end, self._frame_bytes))
-        return bytes(changed)
+                result[first : end : self._frame_bytes] = bytes([value]) * len(range(first, end, self._frame_bytes))
+        return bytes(result)
 
     def _drop_first(self) -> None:
         first = self._entries.popleft()
@@ -190,5 +190,5 @@ class KeptAudio:
             self._dropped = first.flushes + 1
 
 
-def _is_flush_before(kept: _Kept, flushes: int) -> bool:
+def _is_flush_before(kept: _KeptEntry, flushes: int) -> bool:
     return isinstance(kept.entry, Flush) and kept.flushes < flushes

@@ -1,8 +1,8 @@
-"""How far a session has come: what the client has passed on, and what will come again after a restart.
+"""Turns the messages of the service's sessions into the events of one session of the client. Pure.
 
-A session of the client may use several sessions of the service, one after the other. This module turns their messages
-into events with the times, segments and numbers of one session. It is pure. The JavaScript client has the same in
-streamer/web/progress.js.
+A session of the client may use several sessions of the service, one after the other. Their messages become events with
+the times, segments and numbers of one session, and messages that come again after a restart are left out.
+streamer/web/progress.js is the same code for the JavaScript client.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from streamer.client.kept_audio import LAG_MS
 from streamer.wire.options import Start
 
 Message = dict[str, Any]
-# If the last word of a final ends so shortly before the end of the recognised audio, no pause has ended the segment.
+# If the last word of a final ends less than this before the end of the recognised audio, no pause ended the segment.
 ABRUPT_MS: Final = 400
-# Two changes of a turn are further apart than this; the times of a repeated one may be rounded differently.
+# Two changes of a turn are further apart than this. A repeated change may have a slightly different time, by rounding.
 TURN_MS: Final = 20
 # Fields in milliseconds that are durations, not times.
 DURATIONS: Final = ("gap_ms", "unrecognised_ms", "pause_ms")
 
 
 class Progress:
-    """What the service has said, what of it was passed on, and from where another session must recognise again."""
+    """The progress of a session: which messages were passed on, and from where another session must recognise again."""
 
     def __init__(self, start: Start) -> None:
         """`start`: the options of the session that describe its channels and segments."""
-        self.seen = 1  # the number of the last message; `ready` has the first one
+        self.seen = 1  # the number of the last message; `ready` has the number 1
         self.heard_ms = 0.0
-        self.flushes = 0  # how many flushes were answered
+        self.flushes = 0  # the number of answered flushes
         self.done = False
         self.restarts = 0  # how often the service's session was replaced since the last final
         self._multichannel = start.multichannel
@@ -39,18 +39,18 @@ class Progress:
         self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
         self._doubtful = _Doubtful()
         self._from_ms = 0.0  # the time in our session at which the service's present session began
-        self._n = 0  # what is added to the numbers of its messages
+        self._n = 0  # the difference between our numbers of messages and those of this session
 
     @property
     def cuts_ms(self) -> list[float]:
-        """For each channel, the time after which audio may still become part of a final."""
+        """For each channel, the time from which on audio may still become part of a final."""
         return [channel.cut_ms for channel in self._channels]
 
     @property
     def contexts(self) -> list[Message | None]:
-        """For each channel, the words before its cut; empty if the service has said none."""
-        found = [channel.context for channel in self._channels]
-        return found if any(found) else []
+        """For each channel, the words before its cut. Empty if the service has sent none."""
+        contexts = [channel.context for channel in self._channels]
+        return contexts if any(contexts) else []
 
     @property
     def after(self) -> int:
@@ -59,12 +59,12 @@ class Progress:
 
     @property
     def doubtful(self) -> bool:
-        """Whether messages are held back because the service may be about to end the session."""
+        """Whether messages are held back because the service may be about to shut down."""
         return bool(self._doubtful.kept)
 
     def receive(self, message: Message, *, asked: bool) -> list[Message]:
-        """Take a message, and return what may be passed on. `asked`: the client has asked for the end of a segment."""
-        message = self._shifted(message)
+        """Take a message, and return the messages to pass on. `asked`: the client has asked to end a segment."""
+        message = self._shift(message)
         number = message.get("n")
         if isinstance(number, int):
             if number <= self.seen:
@@ -73,27 +73,27 @@ class Progress:
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
         if self._doubtful.keep(message, asked=asked):
             return []
-        told = [*self.believe(), *self._told([message])]
-        if not told and number is not None:
-            # It was passed on before a restart: the next message gets its number.
+        messages = [*self.believe(), *self._new([message])]
+        if not messages and number is not None:
+            # This message was passed on before a restart. So the next message gets its number.
             self.seen -= 1
             self._n -= 1
-        return told
+        return messages
 
     def believe(self) -> list[Message]:
-        """The service goes on: return the messages that were held back and may be passed on now."""
-        return self._told(self._doubtful.take())
+        """Note that the service goes on. Return the messages that were held back, to pass them on now."""
+        return self._new(self._doubtful.take())
 
     def restart(self, from_ms: float) -> list[Message]:
-        """Go on from this time in another session of the service. Returns an event for each channel that says so."""
-        # What was held back will be recognised again, so its numbers are free.
-        again = [message["n"] for message in self._doubtful.take() if "n" in message]
-        self.seen = min(again, default=self.seen + 1) - 1
+        """Go on from this time in another session of the service. Return an event `restarted` for each channel."""
+        # The service recognises the audio of the messages that were held back again, so their numbers are free.
+        numbers = [message["n"] for message in self._doubtful.take() if "n" in message]
+        self.seen = min(numbers, default=self.seen + 1) - 1
         self.restarts += 1
         self.heard_ms = self._from_ms = from_ms
-        return [self._restarted(number, channel) for number, channel in enumerate(self._channels)]
+        return [self._restart_channel(number, channel) for number, channel in enumerate(self._channels)]
 
-    def _restarted(self, number: int, channel: _Channel) -> Message:
+    def _restart_channel(self, number: int, channel: _Channel) -> Message:
         # The last of these events takes the number of the new session's `ready`.
         self._n = self.seen
         self.seen += 1
@@ -101,69 +101,69 @@ class Progress:
         event = {"type": "restarted", "n": self.seen, "from_ms": int(channel.cut_ms), "segment": segment}
         return {**event, "channel": number} if self._multichannel else event
 
-    def _told(self, messages: Iterable[Message]) -> list[Message]:
-        return [message for message in messages if self._tell(message)]
+    def _new(self, messages: Iterable[Message]) -> list[Message]:
+        return [message for message in messages if self._is_new(message)]
 
-    def _tell(self, message: Message) -> bool:
+    def _is_new(self, message: Message) -> bool:
         if message["type"] == "flushed":
             self.flushes += 1
         elif message["type"] == "final":
             self.restarts = 0
         elif message["type"] == "done":
             self.done = True
-        return all(channel.tell(message) for channel in self._concerned(message))
+        return all(channel.is_new(message) for channel in self._channels_of(message))
 
-    def _concerned(self, message: Message) -> Sequence[_Channel]:
+    def _channels_of(self, message: Message) -> Sequence[_Channel]:
         number = message.get("channel")
         own = self._channels[number : number + 1] if isinstance(number, int) else []
         return own or self._channels
 
-    def _shifted(self, message: Message) -> Message:
+    def _shift(self, message: Message) -> Message:
         if self._n == 0:
             return message
-        moved: Message = _later(message, self._from_ms)
+        shifted: Message = _add_time(message, self._from_ms)
         if message["type"] == "head":
-            moved["content"] = message["content"]  # only its head knows what is a time in it
-        if isinstance(moved.get("n"), int):
-            moved["n"] += self._n
-        if isinstance(moved.get("segment"), int):
-            moved["segment"] += self._concerned(moved)[0].first_segment
-        return moved
+            shifted["content"] = message["content"]  # only the head knows which of its values are times
+        if isinstance(shifted.get("n"), int):
+            shifted["n"] += self._n
+        if isinstance(shifted.get("segment"), int):
+            shifted["segment"] += self._channels_of(shifted)[0].first_segment
+        return shifted
 
 
 @dataclass
 class _Channel:
-    """What was passed on for one channel, or for all channels if they are mixed."""
+    """The progress of one channel, or of all channels if they are mixed."""
 
-    window_ms: int  # a final never contains audio from longer ago than this
+    window_ms: int  # a final never contains audio that is older than this
     cut_ms: float = 0
-    context: Message | None = None  # of the last final; another session needs it to write the next words the same way
+    context: Message | None = None  # of the last final; with it, another session writes the next words the same way
     heard_ms: float = 0
     first_segment: int = 0  # the number of the first segment in the service's present session
     _segments: int = 0
     _speaking: bool = False
     _changed_ms: float = -1  # when `_speaking` last changed
-    _again_until_ms: float | None = None  # after a restart: changes up to this time come again
-    _turn: tuple[int, float] = (-1, 0)  # the segment and the time of what was last said about a turn
+    _again_until_ms: float | None = None  # after a restart: changes of `_speaking` up to this time come again
+    _turn: tuple[int, float] = (-1, 0)  # the segment and the time of the last event about a turn
     _heads_ms: dict[str, float] = field(default_factory=dict)  # the time of the last event of each head
     _heads_again_until_ms: dict[str, float] = field(default_factory=dict)
 
     def restart(self) -> int:
-        """Another session of the service goes on at the cut. Returns the number of its first segment."""
+        """Go on at the cut in another session of the service. Return the number of its first segment."""
         self.first_segment = self._segments
         self._again_until_ms = self._changed_ms
         self._heads_again_until_ms = dict(self._heads_ms)
         return self.first_segment
 
-    def tell(self, message: Message) -> bool:
-        """Note that a message is about to be passed on. False if it was passed on before."""
+    def is_new(self, message: Message) -> bool:
+        """Return whether to pass this message on, and note it. False if it was passed on before."""
         kind = message["type"]
         if kind == "speech":
-            return self._tell_speech(message)
-        if kind == "turn" and not self._tell_turn(message):
+            return self._is_new_speech(message)
+        if kind == "turn" and not self._is_new_turn(message):
             return False
         if kind == "head":
-            return self._tell_head(message)
+            return self._is_new_head(message)
         if kind == "final":
             self._segments += 1
             self.context = message.pop("context", self.context)
@@ -172,13 +172,13 @@ class _Channel:
         self.cut_ms = max(self.cut_ms, cut_ms, self.heard_ms - self.window_ms)
         return True
 
-    def _tell_head(self, event: Message) -> bool:
+    def _is_new_head(self, event: Message) -> bool:
         if event["at_ms"] <= self._heads_again_until_ms.get(event["name"], -1):
             return False
         self._heads_ms[event["name"]] = event["at_ms"]
         return True
 
-    def _tell_speech(self, speech: Message) -> bool:
+    def _is_new_speech(self, speech: Message) -> bool:
         speaking = speech["state"] == "start"
         again = self._again_until_ms
         if again is not None and (speech["at_ms"] <= again or speaking == self._speaking):
@@ -186,7 +186,7 @@ class _Channel:
         self._speaking, self._changed_ms = speaking, speech["at_ms"]
         return True
 
-    def _tell_turn(self, turn: Message) -> bool:
+    def _is_new_turn(self, turn: Message) -> bool:
         if (turn["segment"], turn["audio_ms"]) < (self._turn[0], self._turn[1] + TURN_MS):
             return False
         self._turn = turn["segment"], turn["audio_ms"]
@@ -194,44 +194,45 @@ class _Channel:
 
 
 class _Doubtful:
-    """Holds back messages while the service may be about to shut down.
+    """Holds messages back while the service may be about to shut down.
 
-    A service that shuts down ends its segments, perhaps within a word, and says so in its next message. So a final that
-    may be such an end is held back, with everything after it, until it is known whether the service goes on. If it does
-    not, another session recognises the audio again.
+    A service that shuts down ends its segments, perhaps within a word, and says in its next message that it shuts down.
+    So a final that may be such an end is held back, with all messages after it, until the service goes on. If it does
+    not go on, another session recognises the audio again.
     """
 
     def __init__(self) -> None:
         self.kept: list[Message] = []
-        self._doubts: dict[object, float] = {}  # such channels, and how much of each had been recognised
+        self._doubts: dict[object, float] = {}  # channels with such a final, and how much of each was recognised then
 
     def keep(self, message: Message, *, asked: bool) -> bool:
-        """Whether to hold this message back. `asked`: the client has asked for the end of a segment."""
+        """Hold this message back if there is a doubt, and return whether. `asked`: as in `Progress.receive`."""
         kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
         if kind == "final" and not asked and "turn" not in message and heard_ms - message.get("end_ms", 0) < ABRUPT_MS:
             self._doubts[channel] = heard_ms
         elif kind == "partial":
             self._doubts.pop(channel, None)
         elif kind not in ("final", "speech"):
-            self._doubts = {} if kind == "done" else {of: ms for of, ms in self._doubts.items() if ms >= heard_ms}
+            self._doubts = {} if kind == "done" else {name: ms for name, ms in self._doubts.items() if ms >= heard_ms}
         if self._doubts:
             self.kept.append(message)
         return bool(self._doubts)
 
     def take(self) -> list[Message]:
-        """Return the messages that were held back, and hold back none of them any more."""
+        """Return the messages that were held back, and forget them."""
         kept, self.kept, self._doubts = self.kept, [], {}
         return kept
 
 
-def _later(value: Any, ms: float) -> Any:
-    """Return a copy in which all times are later."""
+def _add_time(value: Any, ms: float) -> Any:
+    """Return a copy of a value from JSON in which all times are later by this much."""
     if isinstance(value, list):
-        return [_later(each, ms) for each in value]
+        return [_add_time(each, ms) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: math.floor(each + ms + 0.5) if _is_time(name, each) else _later(each, ms) for name, each in value.items()
+        name: math.floor(each + ms + 0.5) if _is_time(name, each) else _add_time(each, ms)
+        for name, each in value.items()
     }
 
 

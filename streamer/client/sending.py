@@ -1,4 +1,4 @@
-"""Sends audio from a source to a session: in pieces, at the pace of speech if asked for, and without blocking."""
+"""Sends audio from a source to a session, in pieces and without blocking. It can keep the pace of speech."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streamer.wire.options import Endpoint, Start
 
 Audio = bytes | Int16Samples
 
-OF_AUDIO: Final = ("encoding", "sample_rate", "channels", "multichannel", "live")
+AUDIO_OPTIONS: Final = ("encoding", "sample_rate", "channels", "multichannel", "live")
 KEEPALIVE_S: Final = 5.0
 PACED_MS: Final = 100
 LONGEST_MS: Final = 1_000
 
 
 class Sink(Protocol):
-    """What the audio is sent to, which is a session."""
+    """The receiver of audio: a session."""
 
     async def send(self, audio: Audio) -> None:
         """Take a piece of audio."""
@@ -35,18 +35,18 @@ class Sink(Protocol):
         """Note that there is no more audio."""
 
 
-def declared(options: Mapping[str, Any]) -> Start:
-    """What the accepted options of a session say about its audio and the length of its segments."""
-    given: Any = options.get("endpoint")
-    longest_ms = given.get("longest_ms") if isinstance(given, Mapping) else None
+def describe_audio(options: Mapping[str, Any]) -> Start:
+    """Return the options about the audio and the longest segment, from the options of an open session."""
+    value: Any = options.get("endpoint")
+    longest_ms = value.get("longest_ms") if isinstance(value, Mapping) else None
     endpoint = Endpoint() if longest_ms is None else Endpoint(longest_ms=longest_ms)
-    return Start(**{name: options[name] for name in OF_AUDIO if name in options}, endpoint=endpoint)
+    return Start(**{name: options[name] for name in AUDIO_OPTIONS if name in options}, endpoint=endpoint)
 
 
 def bytes_of(audio: Audio) -> bytes:
-    """Return audio as it is sent. TypeError if it is neither bytes nor an array of int16.
+    """Return audio as the bytes to send. Raise TypeError if it is neither bytes nor an array of int16.
 
-    An array of fractions from -1 to 1 would be silence as int16.
+    A conversion would turn an array of fractions from -1 to 1 into silence.
     """
     if isinstance(audio, (bytes, bytearray, memoryview)):
         return bytes(audio)
@@ -58,7 +58,7 @@ def bytes_of(audio: Audio) -> bytes:
 
 
 async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], start: Start, paced: bool) -> None:
-    """Send a whole source and then `stop`, even if the source fails. `start` describes its audio."""
+    """Send all blocks, and then `stop`, even if the source fails. `start` describes the audio."""
     measure, loop = _Measure(start.sample_rate, start.frame_bytes), asyncio.get_running_loop()
     began = active = loop.time()
     sent_s = 0.0
@@ -78,7 +78,7 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
                     await sink.send(piece)
                 active = loop.time()
     except SessionError:
-        return  # the events end with the same error, and with more details
+        return  # the events end with the same error, which has more details
     except Exception:
         with suppress(SessionError):
             await sink.stop()
@@ -89,7 +89,7 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
 
 @dataclass(frozen=True)
 class _Measure:
-    """Measures the length of audio."""
+    """Measures and divides audio in one format."""
 
     sample_rate: int
     frame_bytes: int
@@ -116,7 +116,7 @@ async def _read(blocks: Iterable[Audio] | AsyncIterable[Audio]) -> AsyncGenerato
         try:
             following = await asyncio.shield(reading)
         except asyncio.CancelledError:
-            # The thread still reads from the file, and the file is closed as soon as this returns.
+            # The thread still reads from the file, and the caller closes the file as soon as this returns.
             with suppress(Exception):
                 await reading
             raise

@@ -1,4 +1,4 @@
-"""An open session of the native protocol, asynchronous. It uses several connections if some of them are lost."""
+"""An open session of the native protocol, asynchronous. If a connection is lost, the session uses another one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from streamer.client.events import Event, Ready
 from streamer.client.kept_audio import Entry, KeptAudio
 from streamer.client.progress import Message, Progress
 from streamer.client.reopening import Dial, Reopening
-from streamer.client.sending import Audio, bytes_of, declared
+from streamer.client.sending import Audio, bytes_of, describe_audio
 from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 
-# If the service is shutting down, it says so within this time after its last finals.
+# A service that shuts down says so within this time after its last finals.
 DOUBT_S: Final = 0.3
-# A new connection first sends again what was given before. The service closes a live session when 20 s of audio wait,
-# so at most this much is sent ahead.
+# Over a new connection, the client first sends older audio again. The service closes a live session if 20 s of audio
+# wait, so the client sends at most this much ahead.
 MOST_LIVE_MS: Final = 15_000
 LIVE_PAUSE_S: Final = 0.05
-# The service waits for more audio when it has less than a step.
+# With less audio than a step, the service waits for more and owes no answer.
 LONGEST_STEP_MS: Final = 1_000
 
 
@@ -38,21 +38,21 @@ class Session:
         self._reopening: Reopening | None = None
         self._kept = KeptAudio(Start())
         self._progress = Progress(Start())
-        self._told: deque[Message] = deque()  # read from the service, but not by the caller yet
+        self._events: deque[Message] = deque()  # events that the caller has not read yet
         self._doubt_until = 0.0
         self._live = False
         self._stopping = False
         self._sending = asyncio.Lock()
         self._reconnecting = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
-        self._behind_ms = 0.0  # the audio before this was given before the present connection began
-        self._failure: SessionError | None = None  # why there is no other connection
-        self._over = False  # whether all messages before the failure were read
+        self._behind_ms = 0.0  # where the audio ended when the present connection began
+        self._failure: SessionError | None = None  # the reason why there is no other connection
+        self._ended = False  # all messages before the failure were read
 
     async def start(self, options: Mapping[str, Any], dial: Dial, *, resume: bool, restart: bool) -> None:
         """Open the session on its first connection; `connect` does this. `dial` opens further connections."""
         ready = await self._connection.open(options)
-        start, token = declared(options), ready.get("token", "")
+        start, token = describe_audio(options), ready.get("token", "")
         self.ready = cast(Ready, ready)
         self._live = start.live
         self._kept, self._progress = kept, progress = KeptAudio(start), Progress(start)
@@ -60,17 +60,17 @@ class Session:
             self._reopening = Reopening(dial, options, token, kept, progress, resume=resume, restart=restart)
 
     async def send(self, audio: Audio) -> None:
-        """Send audio: int16 mono 16 kHz unless declared otherwise. Waits while the service does not read."""
+        """Send audio: int16 mono 16 kHz, or as the options declare. Wait while the service does not read."""
         self._kept.add(bytes_of(audio))
         await self._catch_up()
 
     async def flush(self) -> None:
-        """Ask for everything so far to become final now. A `flushed` event is the answer."""
+        """Ask for the final of all audio so far. The event `flushed` is the answer."""
         self._kept.flush()
         await self._catch_up()
 
     async def keepalive(self) -> None:
-        """Keep the session open while there is no audio."""
+        """Keep the session open while there is no audio to send."""
         await self._send(self._connection, encode({"type": "keepalive"}))
 
     async def stop(self) -> None:
@@ -82,7 +82,7 @@ class Session:
     async def close(self) -> None:
         """Close the connection, even if messages are still on their way."""
         if self._reopening is not None:
-            self._reopening.unwanted = True
+            self._reopening.cancelled = True
         await self._connection.close()
         if self._catching_up is not None:
             self._catching_up.cancel()
@@ -92,13 +92,13 @@ class Session:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._told:
+        while not self._events:
             if self._progress.done:
                 raise StopAsyncIteration
-            if self._over:
-                raise self._failed()
-            await self._hear()
-        return cast(Event, self._told.popleft())
+            if self._ended:
+                raise self._failure_copy()
+            await self._receive()
+        return cast(Event, self._events.popleft())
 
     async def __aenter__(self) -> Session:
         return self
@@ -109,17 +109,17 @@ class Session:
         await self.close()
 
     @property
-    def _asked(self) -> bool:
+    def _end_requested(self) -> bool:
         """Whether the client waits for the end of a segment that it asked for."""
         return self._stopping or self._kept.flushes > self._progress.flushes
 
     @property
     def _due(self) -> bool:
         """Whether the service owes an answer."""
-        return self._asked or self._kept.given_ms - self._progress.heard_ms > LONGEST_STEP_MS
+        return self._end_requested or self._kept.given_ms - self._progress.heard_ms > LONGEST_STEP_MS
 
-    async def _hear(self) -> None:
-        """Take the next message, if one comes."""
+    async def _receive(self) -> None:
+        """Take the next message, and put its events into the queue. Return without one if none comes in time."""
         connection, doubtful, due = self._connection, self._progress.doubtful, self._due
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -130,38 +130,39 @@ class Session:
                 await self._reconnect(connection, error)
             except SessionError as failure:
                 self._failure = failure
-                self._tell(self._progress.believe())
-                self._over = True
+                self._pass_on(self._progress.believe())
+                self._ended = True
             return
         if connection is not self._connection:
-            return  # the new connection brings this message again
+            return  # this message comes again over the new connection
         if message is not None:
-            self._tell(self._progress.receive(message, asked=self._asked))
+            self._pass_on(self._progress.receive(message, asked=self._end_requested))
             if not doubtful:
                 self._doubt_until = loop.time() + DOUBT_S
         elif doubtful:
-            self._tell(self._progress.believe())
-        elif due and self._due and loop.time() - began > connection.patience_s / 2:  # and no other task has taken it
+            self._pass_on(self._progress.believe())
+        # A short wait means that another task has taken the message.
+        elif due and self._due and loop.time() - began > connection.patience_s / 2:
             connection.overdue("has sent nothing")
 
-    def _tell(self, messages: Iterable[Message]) -> None:
-        self._told.extend(messages)
+    def _pass_on(self, messages: Iterable[Message]) -> None:
+        self._events.extend(messages)
         self._kept.answered(self._progress.flushes)
         self._kept.let_go(min(self._progress.cuts_ms))
 
     async def _catch_up(self) -> None:
-        """Send what was kept and not sent yet, over further connections if some are lost."""
+        """Send all kept entries that were not sent yet. If a connection is lost, go on over another one."""
         async with self._sending:
             while (entry := self._kept.next()) is not None:
                 connection = self._connection
                 if self._live and not await self._may_send(connection):
                     continue
-                # If the connection was replaced meanwhile, the entry is sent again.
+                # If there is another connection by now, the entry must be sent again.
                 if await self._send(connection, _message(entry)) and connection is self._connection:
                     self._kept.sent()
 
     async def _may_send(self, connection: Connection) -> bool:
-        """Wait until the service has recognised enough of what a live session sends again. False if it was replaced."""
+        """Wait until the service has recognised enough older audio. Return False if there is another connection."""
         loop = asyncio.get_running_loop()
         until = loop.time() + connection.patience_s
         while connection is self._connection and self._failure is None and loop.time() < until:
@@ -181,36 +182,37 @@ class Session:
         return True
 
     async def _reconnect(self, connection: Connection, error: SessionError) -> None:
-        """Replace this connection, which has ended. SessionError if no other one can be opened."""
+        """Replace this connection, which has ended. Raise SessionError if no other one can be opened."""
         async with self._reconnecting:
             if self._connection is not connection:
                 return
             if self._failure is not None:
-                raise self._failed()
-            if self._reopening is None or self._reopening.unwanted:
+                raise self._failure_copy()
+            if self._reopening is None or self._reopening.cancelled:
                 raise error
             try:
-                self._connection, events = await self._reopening.connection(error, ended=connection.ended(error))
+                ended = connection.service_ended(error)
+                self._connection, events = await self._reopening.connection(error, ended=ended)
             except SessionError as failure:
                 if failure is not error:
                     self._failure = failure
                 raise
-            self._told.extend(events)
+            self._events.extend(events)
             self._behind_ms = self._kept.given_ms
         if self._catching_up is None or self._catching_up.done():
-            # In a task of its own: the service may not read on before the caller has read its events.
+            # This needs its own task: the service may not read more audio before the caller has read its events.
             self._catching_up = asyncio.create_task(self._catch_up_quietly())
         await connection.close()
 
-    def _failed(self) -> SessionError:
-        """The failure as a new exception, one for each task that gets it."""
+    def _failure_copy(self) -> SessionError:
+        """Return the failure as a new exception, because each task must get its own."""
         assert self._failure is not None
         error = SessionError(self._failure.code, str(self._failure))
         error.__cause__ = self._failure
         return error
 
     async def _catch_up_quietly(self) -> None:
-        with suppress(SessionError):  # the reader of the events gets it
+        with suppress(SessionError):  # the reader of the events gets the same error
             await self._catch_up()
 
 

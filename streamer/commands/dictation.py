@@ -14,7 +14,7 @@ from streamer.audio.microphone import Microphone, MicrophoneError
 from streamer.audio.sample_converter import Int16Samples
 from streamer.chosen_service import ReadyService
 from streamer.client import Session, SessionError, connect
-from streamer.client.sending import declared, send_all
+from streamer.client.sending import describe_audio, send_all
 from streamer.commands.arguments.key import said_of
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.keyboard import keys
@@ -90,7 +90,7 @@ class Dictation:
                 device = microphone.device
                 self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_told}")
                 sound = self._sound(microphone, session)
-                sending = asyncio.create_task(send_all(session, sound, declared(self._options), paced=False))
+                sending = asyncio.create_task(send_all(session, sound, describe_audio(self._options), paced=False))
                 self._state = "listening"
                 try:
                     async for event in session:

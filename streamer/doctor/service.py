@@ -53,9 +53,9 @@ def port() -> Iterator[Finding]:
 
 def named(url: str) -> Iterator[Finding]:
     """Whether this service opens a session and recognises something."""
-    from streamer.client.connection import shown
+    from streamer.client.connection import without_query
 
-    yield asyncio.run(_heard("service", url, shown(url)))
+    yield asyncio.run(_heard("service", url, without_query(url)))
 
 
 def trial(folder: Path | None = None) -> Iterator[Finding]:

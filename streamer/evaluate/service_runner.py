@@ -13,7 +13,7 @@ import numpy as np
 from streamer.audio.audio_file import Int16Samples
 from streamer.audio.recording_check import AudioError
 from streamer.client import Audio, Session, SessionError, connect
-from streamer.client.sending import declared, send_all
+from streamer.client.sending import describe_audio, send_all
 from streamer.evaluate.cpu_time import descendants_cpu_s
 from streamer.evaluate.manifest import Utterance
 from streamer.evaluate.measures.end_delays import Asked, EndDelay
@@ -124,7 +124,7 @@ class ServiceRunner:
             began = time.monotonic()  # the first audio is sent now
             events.append(TimedEvent(0.0, session.ready))
             speaker = _Speaker(session, asked)
-            sending = asyncio.create_task(send_all(speaker, [samples], declared(self._options), self._paced))
+            sending = asyncio.create_task(send_all(speaker, [samples], describe_audio(self._options), self._paced))
             waited_s: float | None = None
             try:
                 async for event in session:

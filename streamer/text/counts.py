@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 def counted(number: int, one: str) -> str:
-    """A number of things: 0 sessions, 1 session, 2 sessions. `one`: what one of them is called."""
+    """Return a number with its noun: 0 sessions, 1 session, 2 sessions. `one`: the noun in the singular."""
     return f"{number} {noun(number, one)}"
 
 
 def part_of(number: int, whole: int, one: str) -> str:
-    """How many of all things: 1 of 2 sessions, 1 of 1 session. `one`: what one of them is called."""
+    """Return a part of a whole: 1 of 2 sessions, 1 of 1 session. `one`: the noun in the singular."""
     return f"{number} of {counted(whole, one)}"
 
 
 def noun(number: int, one: str) -> str:
-    """What so many things are called. A plural is made by `s`, as all that is counted here makes it."""
+    """Return a noun in the form for this number. All nouns here have a plural with `s`."""
     return one if number == 1 else f"{one}s"

@@ -1,7 +1,7 @@
 """Joins words to text, and finds the words of a text, also in scripts without spaces. Pure.
 
-Chinese and Japanese are written without spaces, so each of their characters counts as a word. Everything that joins
-words or segments does it here (the page in `web/page/transcript/joining.js`), so a text is the same everywhere.
+Chinese and Japanese are written without spaces, so each of their characters counts as a word. All code that joins words
+or segments uses this module (the page: `web/page/transcript/joining.js`), so a text is the same everywhere.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 _SPACELESS: Final = re.compile(
     "[\u3000-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003134f]"
 )
-# After a space, these marks still belong to the word before. Others may begin a word, as in 'tis, #1 and "so".
+# These marks belong to the word before them even after a space. Other marks may begin a word: 'tis, #1 and "so".
 _CLOSING: Final = frozenset(".,;:!?…%)]}»”。、，．！？；：％）」』】》〉")
 _OPENING: Final = ("Ps", "Pi")
 
 
 class Place(Enum):
-    """What a character is in its text."""
+    """The role of a character in its text."""
 
     BEGINS = "begins a word"
     CONTINUES = "continues the word before it"
@@ -30,7 +30,7 @@ class Place(Enum):
 
 
 class _After(Enum):
-    """What the next character comes after."""
+    """What stands before the next character."""
 
     SPACE = "a space, or nothing"
     LETTER = "a letter, which the next letter continues"
@@ -39,14 +39,14 @@ class _After(Enum):
 
 
 class WordReader:
-    """Reads a text character by character."""
+    """A reader of a text, character by character, that says where words begin."""
 
     def __init__(self) -> None:
         self._after = _After.SPACE
         self._any = False
 
     def read(self, character: str) -> Place:
-        """What the next character is."""
+        """Take the next character, and return its role."""
         if character.isspace():
             self._after = _After.SPACE
             return Place.BETWEEN
@@ -73,25 +73,25 @@ class WordReader:
 
 
 def is_spaceless(character: str) -> bool:
-    """Whether no space stands between this character and others like it."""
+    """Return whether a script without spaces has this character."""
     return _SPACELESS.match(character) is not None
 
 
 def separator(before: str, after: str) -> str:
-    """What stands between two words, or two texts: a space, except beside a line break and in scripts without spaces.
+    """Return what stands between two words or texts: a space, except at a line break and in scripts without spaces.
 
-    A figure beside such a script has no space either.
+    There is no space between a figure and such a script either.
     """
     if not before or not after or before.endswith("\n") or after.startswith("\n"):
         return ""
-    last, first = _outermost(reversed(before), before[-1]), _outermost(after, after[0])
+    last, first = _first_letter(reversed(before), before[-1]), _first_letter(after, after[0])
     if is_spaceless(last):
         return "" if is_spaceless(first) or first.isdecimal() else " "
     return "" if last.isdecimal() and is_spaceless(first) else " "
 
 
 def joined(parts: Iterable[str]) -> str:
-    """The text of these words, or texts."""
+    """Return the text of these words or texts."""
     text = last = ""
     for part in parts:
         text += separator(last, part) + part
@@ -100,23 +100,23 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, with their marks."""
-    found: list[str] = []
+    """Return the words of a text, with their marks."""
+    words: list[str] = []
     reader = WordReader()
     for character in text:
         place = reader.read(character)
         if place is Place.BEGINS:
-            found.append(character)
+            words.append(character)
         elif place is Place.CONTINUES:
-            found[-1] += character
-    return found
+            words[-1] += character
+    return words
 
 
 def columns(text: str) -> int:
-    """The width of a text in letters. A character without spaces is as wide as two letters, and is read as slowly."""
+    """Return the width of a text in letters. A character of a script without spaces is as wide as two letters."""
     return len(text) + len(_SPACELESS.findall(text))
 
 
-def _outermost(characters: Iterable[str], otherwise: str) -> str:
-    """The first letter or figure, because marks belong to any script."""
-    return next(filter(str.isalnum, characters), otherwise)
+def _first_letter(characters: Iterable[str], default: str) -> str:
+    """Return the first letter or figure: a mark does not show the script."""
+    return next(filter(str.isalnum, characters), default)

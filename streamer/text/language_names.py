@@ -1,19 +1,19 @@
-"""Names of languages, such as `de` and `de-DE`: which of a model's names a client means."""
+"""Finds the name of a language, such as `de` or `de-DE`, among the names of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-def same_language(wanted: str, names: Iterable[str]) -> str | None:
-    """Return the one of these names that is meant; None if there is none.
+def same_language(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of these names that means the same language; None if there is none.
 
-    `en_us` is as good as `en-US`. A language without its region means the first region that there is.
+    `en_us` means the same as `en-US`. A language without a region means its first region among the names.
     """
-    plain = _plain(wanted)
-    known = {_plain(name): name for name in sorted(names, reverse=True)}
-    regions = (name for found, name in sorted(known.items()) if found.startswith(f"{plain}-"))
-    return known.get(plain, next(regions, None))
+    plain = _plain(name)
+    by_plain_name = {_plain(each): each for each in sorted(names, reverse=True)}
+    regions = (each for key, each in sorted(by_plain_name.items()) if key.startswith(f"{plain}-"))
+    return by_plain_name.get(plain, next(regions, None))
 
 
 def _plain(language: str) -> str:

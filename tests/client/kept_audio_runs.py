@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from streamer.client.kept_audio import KeptAudio
-from streamer.client.sending import declared
+from streamer.client.sending import describe_audio
 
 Step = list[Any]
 # Byte after byte from any place in it, for longer than the longest piece.
@@ -52,7 +52,7 @@ def microseconds(ms: float) -> int:
 
 def outcome(options: dict[str, Any], run: list[Step]) -> list[Any]:
     """What each step returns, and the visible state after it. Audio is given by its length, its ends and its sum."""
-    kept, value, seen = KeptAudio(declared(options)), 0, []
+    kept, value, seen = KeptAudio(describe_audio(options)), 0, []
     for kind, *how in run:
         given: Any = None
         if kind == "add":

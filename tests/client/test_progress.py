@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from streamer.client.progress import Progress
-from streamer.client.sending import declared
+from streamer.client.sending import describe_audio
 from tests.client.progress_cases import CASES, RESTART, Case
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_told(case: Case) -> None:
     """Every event is passed on once, with the times, segments and numbers of one session."""
-    progress = Progress(declared(case.options))
+    progress = Progress(describe_audio(case.options))
     told = []
     for message in case.said:
         if message is RESTART:
