@@ -20,7 +20,7 @@ from streamer.settings.nearest import as_sentence
 from streamer.settings.served_models import ModelList, ServedModel, missing_folder
 from streamer.text.counts import counted
 from streamer.triton import MODEL, TritonError
-from streamer.triton.model_config import configured, instance_kind
+from streamer.triton.model_config import instance_kind, reconfigure
 from streamer.triton.repository import asr_repository, config_of, models_in, parts_of
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject]
     config = config_of(model.folder)
     steps = steps_of(config, model.repository)
     for each in [step.config for step in steps if step.has_slots] or [config]:
-        configured(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
+        reconfigure(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
     configs = [Configured(step.name, step.kind, step.has_slots) for step in steps]
     print("streamer: measuring how much memory the model takes", file=sys.stderr)
     try:

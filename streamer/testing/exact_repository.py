@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streamer.triton import MODEL
-from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+from streamer.triton.model_config import CONFIG, config_text, model_config, reconfigure
 from streamer.triton.repository import asr_repository
 
 Fault = Literal["does not load", "fails", "says nothing", "talks nonsense", "hangs", "hangs later"]
@@ -73,7 +73,7 @@ def add_exact_model(
     punctuation: bool = False,
 ) -> Path:
     """Put an exact model of this name into a repository, and return its folder. `slots` is for each instance."""
-    config = configured(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
+    config = reconfigure(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How to connect to a Triton: unencrypted, or with TLS, which also allows metadata such as a key."""
+"""Opens connections to a Triton: unencrypted, or with TLS, which also allows metadata such as a key."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import grpc  # type: ignore[import-untyped]
 from streamer.triton import TritonError
 
 CHANNEL_OPTIONS = (
-    ("grpc.enable_http_proxy", 0),  # connect directly, even if the environment names a proxy
-    ("grpc.use_local_subchannel_pool", 1),  # every link gets its own connection
+    ("grpc.enable_http_proxy", 0),  # ignore a proxy that the environment names
+    ("grpc.use_local_subchannel_pool", 1),  # open a connection for every link
 )
 
 
 @dataclass(frozen=True)
 class Dialer:
-    """Opens channels. Without credentials they are not encrypted."""
+    """Opens gRPC channels. They are encrypted if there are credentials."""
 
     credentials: Any = None  # grpc.ChannelCredentials
     host: str = ""  # the host that the certificate must name, if the address was resolved from a name
 
     def to(self, name: str) -> Dialer:
-        """Return a dialer for the addresses that this name, host:port, resolves to."""
+        """Return a dialer for the addresses of this name, which is host:port."""
         return replace(self, host=name.rpartition(":")[0].strip("[]"))
 
     def channel(self, address: str) -> Any:
         """Open a new channel to this address."""
         if self.credentials is None:
             return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-        named = (("grpc.ssl_target_name_override", self.host),) if self.host else ()
-        return grpc.aio.secure_channel(address, self.credentials, (*CHANNEL_OPTIONS, *named))
+        override = (("grpc.ssl_target_name_override", self.host),) if self.host else ()
+        return grpc.aio.secure_channel(address, self.credentials, (*CHANNEL_OPTIONS, *override))
 
 
 PLAIN = Dialer()
 
 
-def secure(
+def secure_dialer(
     roots: Path | None = None, chain: Path | None = None, key: Path | None = None, metadata: Path | None = None
 ) -> Dialer:
-    """Make a dialer that uses TLS. TritonError if a file cannot be used.
+    """Return a dialer that uses TLS. Raise TritonError if a file cannot be used.
 
-    `roots` replaces the root certificates of gRPC. `chain` and `key` are our certificate, for a Triton that requires
-    one. `metadata` is a file with lines `name: value`, which are sent with every call.
+    `roots` replaces the root certificates of gRPC. `chain` and `key` are our own certificate, for a Triton that
+    requires one. `metadata` is a file of lines `name: value`, which go with every call.
     """
     credentials = grpc.ssl_channel_credentials(_content(roots), _content(key), _content(chain))
     if metadata is not None:
@@ -55,7 +55,7 @@ def secure(
 
 
 class _Metadata(grpc.AuthMetadataPlugin):  # type: ignore[misc]
-    """Adds the same metadata to every call. gRPC allows this only with TLS."""
+    """A plugin that adds the same metadata to every call. gRPC allows this only with TLS."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._pairs = tuple(pairs)
@@ -78,7 +78,7 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
         if not line.strip() or line.startswith("#"):
             continue
         name, colon, value = (part.strip() for part in line.partition(":"))
-        # The message does not quote the line, because it contains a secret.
+        # The message does not quote the line, because the line may have a secret.
         if not (colon and name and value) or not (name + value).isascii() or not (name + value).isprintable():
             raise TritonError(f"Line {number} of {path} is not valid metadata: write 'name: value'.")
         pairs.append((name.lower(), value))

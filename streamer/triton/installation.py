@@ -1,6 +1,6 @@
-"""The Triton server in the wheel `nvidia-pytriton`: where its parts are, and what they need to run.
+"""Finds the Triton server in the wheel `nvidia-pytriton`, and prepares what it needs to run.
 
-The server is found without importing the wheel's own package, and nothing is written into the wheel.
+This module neither imports the wheel's own package nor writes into the wheel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Installation:
-    """The parts of the server."""
+    """The paths of the server's parts."""
 
     binary: Path
     backend: Path
@@ -35,25 +35,22 @@ class Installation:
     libraries: Path
 
     def link_backend(self, backends: Path) -> None:
-        """Make a backend directory. The server looks for the stub only beside the backend's library."""
+        """Make a folder of backends with links. The server looks for the stub only beside the backend's library."""
         python = backends / "python"
         python.mkdir(parents=True)
-        for path in (
-            self.backend / "libtriton_python.so",
-            self.backend / "triton_python_backend_utils.py",
-            self.stub,
-        ):
+        library, utilities = self.backend / "libtriton_python.so", self.backend / "triton_python_backend_utils.py"
+        for path in (library, utilities, self.stub):
             (python / path.name).symlink_to(path)
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Return the variables for the server and its Python processes. Makes a Python environment in `folder`."""
+        """Return the environment variables of the server, after making a Python environment for models in `folder`."""
         variables = dict(os.environ)
         for name in THREADS:
-            variables.setdefault(name, "1")  # the instances run in parallel instead
+            variables.setdefault(name, "1")  # because the instances already run in parallel
 
         def prepend(name: str, *folders: Path) -> None:
-            kept = [path for path in variables.get(name, "").split(os.pathsep) if path]
-            variables[name] = os.pathsep.join([*map(str, folders), *kept])
+            others = [path for path in variables.get(name, "").split(os.pathsep) if path]
+            variables[name] = os.pathsep.join([*map(str, folders), *others])
 
         prepend("LD_LIBRARY_PATH", self.libraries, *_python_library())
         prepend("PATH", _make_python(folder / "python"))
@@ -61,29 +58,30 @@ class Installation:
 
 
 def find_tritonserver() -> Installation:
-    """Find the server in this Python environment. TritonError says what to install."""
+    """Find the server in this Python environment. Raise TritonError, which says what to install, if it is not there."""
     spec = importlib.util.find_spec("pytriton")
     if spec is None or spec.origin is None:
         raise TritonError(f"there is no Triton server in this Python environment: {install_command('embedded')}")
     package = Path(spec.origin).parent
     server = package / "tritonserver"
-    found = Installation(
+    installation = Installation(
         binary=server / "bin" / "tritonserver",
         backend=server / "backends" / "python",
         stub=server / "python_backend_stubs" / PYTHON / "triton_python_backend_stub",
         libraries=package.parent / "nvidia_pytriton.libs",
     )
-    for path in (found.binary, found.backend, found.libraries):
+    for path in (installation.binary, installation.backend, installation.libraries):
         if not path.exists():
             raise TritonError(f"nvidia-pytriton is incomplete, because {path} is missing: {REINSTALL}")
-    if not found.stub.exists():
-        known = sorted((path.name for path in found.stub.parent.parent.iterdir()), key=lambda name: (len(name), name))
-        raise TritonError(f"nvidia-pytriton cannot run models in Python {PYTHON}, only in {', '.join(known)}")
-    return found
+    if not installation.stub.exists():
+        names = [path.name for path in installation.stub.parent.parent.iterdir()]
+        versions = ", ".join(sorted(names, key=lambda name: (len(name), name)))
+        raise TritonError(f"nvidia-pytriton cannot run models in Python {PYTHON}, only in {versions}")
+    return installation
 
 
 def _python_library() -> list[Path]:
-    """Return the folder of the running Python's shared library; nothing if the system's loader finds it on its own."""
+    """Return the folder of this Python's shared library. Return none if the system's loader finds it anyway."""
     name = f"libpython{PYTHON}.so.1.0"
     beside = Path(sys.base_prefix) / "lib"
     for folder in (beside, Path(sysconfig.get_config_var("LIBDIR") or beside)):
@@ -99,7 +97,7 @@ def _python_library() -> list[Path]:
 
 
 def _make_python(folder: Path) -> Path:
-    """Make an environment in which models import what this process can import. Returns the folder of its `python3`.
+    """Make an environment in which models can import what this process can import. Return the folder of its `python3`.
 
     The backend runs the first `python3` of PATH in isolated mode, which ignores PYTHONPATH and the user's own packages.
     A checkout, `pip install --user` and a virtual environment must all work, so the backend gets an environment that

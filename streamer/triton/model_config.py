@@ -1,6 +1,6 @@
-"""Reads and writes a model's `config.pbtxt` with protobuf: its name, its instances and their slots.
+"""Reads and writes a model's `config.pbtxt` with protobuf, and changes its name, its instances and their slots.
 
-Protobuf and Triton's message types take 20 ms to import, so they are imported when the first file is read.
+The import of protobuf and of Triton's message types takes 20 ms, so it waits until a file is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MESSAGES = "tritonclient.grpc.model_config_pb2"
 
 
 def model_config(folder: Path) -> ModelConfig:
-    """Read the configuration of the model in this folder. The folder names the model if the file does not."""
+    """Read the configuration of the model in this folder. If the file has no name, the model has the folder's name."""
     path = folder / CONFIG
     messages = _messages()
     from google.protobuf import text_format  # type: ignore[import-untyped]
@@ -45,55 +45,55 @@ def model_config(folder: Path) -> ModelConfig:
 
 
 def config_text(config: ModelConfig) -> str:
-    """Write a configuration as the text of a config.pbtxt."""
+    """Return a configuration as the text of a config.pbtxt."""
     from google.protobuf import text_format
 
     return str(text_format.MessageToString(config, as_utf8=True))
 
 
-def configured(
+def reconfigure(
     config: ModelConfig, *, name: str | None = None, instances: int | None = None, slots: int | None = None
 ) -> ModelConfig:
-    """Copy a configuration with another name, number of instances, or slots in each. None keeps the value."""
+    """Return a copy of a configuration with another name, number of instances, or slots in each. None keeps a value."""
     for setting, number in (("instances", instances), ("slots", slots)):
         if number is not None and number < 1:
             raise TritonError(f"{setting} must be 1 or more, not {number}")
-    changed = _messages().ModelConfig()
-    changed.CopyFrom(config)
+    copy = _messages().ModelConfig()
+    copy.CopyFrom(config)
     if name is not None:
-        changed.name = name
+        copy.name = name
     if instances is not None:
-        if len(changed.instance_group) > 1:
-            groups = len(changed.instance_group)
+        if len(copy.instance_group) > 1:
+            groups = len(copy.instance_group)
             raise TritonError(f"instances cannot be set: the model {config.name} has {groups} instance groups, not one")
-        group = changed.instance_group[0] if changed.instance_group else changed.instance_group.add()
+        group = copy.instance_group[0] if copy.instance_group else copy.instance_group.add()
         group.count = instances
     if slots is not None:
-        if not changed.HasField("sequence_batching"):
+        if not copy.HasField("sequence_batching"):
             raise TritonError(f"slots cannot be set: the model {config.name} has no sequence_batching")
-        if not changed.sequence_batching.HasField("oldest"):
+        if not copy.sequence_batching.HasField("oldest"):
             raise TritonError(f"slots cannot be set: the sequence_batching of the model {config.name} has no `oldest`")
-        changed.sequence_batching.oldest.max_candidate_sequences = slots
-    return changed
+        copy.sequence_batching.oldest.max_candidate_sequences = slots
+    return copy
 
 
 def set_apart(config: ModelConfig, instances: int) -> ModelConfig:
-    """Copy a configuration so that each instance is a group of its own: MODEL_0, MODEL_1 and so on.
+    """Return a copy of a configuration in which each instance has its own group: MODEL_0, MODEL_1 and so on.
 
     If only the groups of a loaded model change, Triton keeps the instances whose group stays, with their sequences.
-    Groups that differ only in their name are the same to Triton, and then it chooses itself which instance goes. So
-    each has another priority, which Triton uses for nothing else unless it limits the rate (`--rate-limit`).
+    Groups that differ only in their name are equal to Triton, and then Triton chooses which instance ends. So each
+    group gets another priority. Triton uses priorities only if it limits the rate (`--rate-limit`).
     """
-    changed = configured(config, instances=1) if len(config.instance_group) < 2 else configured(config)
-    if changed.HasField("ensemble_scheduling"):
+    copy = reconfigure(config, instances=1) if len(config.instance_group) < 2 else reconfigure(config)
+    if copy.HasField("ensemble_scheduling"):
         raise TritonError(f"{config.name} is an ensemble: the number of its instances cannot follow the load")
-    own = _messages().ModelInstanceGroup()
-    own.CopyFrom(changed.instance_group[0])
-    del changed.instance_group[:]
+    group = _messages().ModelInstanceGroup()
+    group.CopyFrom(copy.instance_group[0])
+    del copy.instance_group[:]
     for number in range(instances):
-        own.name, own.rate_limiter.priority = group_name(config.name, number), number + 1
-        changed.instance_group.add().CopyFrom(own)
-    return changed
+        group.name, group.rate_limiter.priority = group_name(config.name, number), number + 1
+        copy.instance_group.add().CopyFrom(group)
+    return copy
 
 
 def group_name(model: str, number: int) -> str:
@@ -102,7 +102,7 @@ def group_name(model: str, number: int) -> str:
 
 
 def instance_kind(config: ModelConfig) -> str:
-    """Return where the instances compute, in Triton's words: KIND_AUTO (a GPU if available), KIND_CPU or KIND_GPU."""
+    """Return where the instances compute, in Triton's terms: KIND_AUTO (a GPU if available), KIND_CPU or KIND_GPU."""
     kinds = {group.kind for group in config.instance_group} or {0}
     if len(kinds) > 1:
         raise TritonError(f"the model {config.name} has instance groups of several kinds")
@@ -111,20 +111,20 @@ def instance_kind(config: ModelConfig) -> str:
 
 @cache
 def _messages() -> ModuleType:
-    """Load the module of Triton's message types on its own, because its package would import grpc and numpy."""
+    """Load the module of Triton's message types alone, because its package would import grpc and numpy."""
     if _MESSAGES in sys.modules:
         return sys.modules[_MESSAGES]
-    needed = f"a {CONFIG} cannot be read without the package tritonclient[grpc]: {install_command('embedded')}"
+    message = f"a {CONFIG} cannot be read without the package tritonclient[grpc]: {install_command('embedded')}"
     package = importlib.util.find_spec("tritonclient")
     if package is None or not package.submodule_search_locations:
-        raise TritonError(needed)
+        raise TritonError(message)
     path = Path(package.submodule_search_locations[0]) / "grpc" / "model_config_pb2.py"
     spec = importlib.util.spec_from_file_location("model_config_pb2", path)
     if spec is None or spec.loader is None:
-        raise TritonError(needed)
+        raise TritonError(message)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except (ImportError, FileNotFoundError) as error:
-        raise TritonError(needed) from error
+        raise TritonError(message) from error
     return module

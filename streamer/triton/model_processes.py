@@ -1,4 +1,4 @@
-"""The processes of the models of a Triton, one for each instance, and the memory that they hold."""
+"""Finds the processes of a Triton's models, one for each instance, and the memory that they hold."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PROCESSES: Final = Path("/proc")
 
 
 def memory_of(server: int, model: str) -> int | None:
-    """Return how many bytes the processes of this model hold at the tritonserver with this number; None without any.
+    """Return the bytes that this model's processes hold; None if it has none. `server`: tritonserver's process number.
 
-    Libraries count in each process, although several may share them.
+    Libraries count for each process, although processes may share them.
     """
     sizes = [_resident(process) for process in _children(server) if _computes(process, model)]
     return sum(sizes) or None
@@ -29,10 +29,10 @@ def _children(process: int) -> Iterator[int]:
 
 
 def _computes(process: int, model: str) -> bool:
-    """Whether this is a process of the model: its command names the file model.py in the folder of a version."""
+    """Return whether a process belongs to the model. Its command then names model.py in the folder of a version."""
     try:
         command = (PROCESSES / str(process) / "cmdline").read_bytes().split(b"\0")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return False
     return any(Path(os.fsdecode(part)).parts[-3:-2] == (model,) for part in command)
 

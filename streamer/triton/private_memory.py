@@ -1,9 +1,9 @@
-"""Makes Triton's shared memory private to our user, although Triton would let every user read it.
+"""Keeps other users from reading Triton's shared memory, which Triton itself lets every user read.
 
-Triton's Python backend creates each region with mode 0644, and then sets that mode again, so that a umask alone has no
-effect. `close()` makes the kernel ignore exactly that second call, in this process and all that it starts. With a
+Triton's Python backend creates each region with mode 0644, and then sets this mode a second time, so a umask alone has
+no effect. `close()` makes the kernel ignore exactly that second call, in this process and its children. Together with a
 umask, a region is then private from the start. If the kernel has no filters for system calls, `Watch` closes each
-region soon after it appears; a process that opened it before that can still read it.
+region soon after it appears; a process that has opened it before can still read it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from streamer.triton.server_folder import SHARED_MEMORY, close_regions
 
 MODE_OF_ALL = 0o644  # the mode of the server's regions
-# The architecture as the filter sees it, and its number of the system call fchmod.
+# The code of each architecture in a filter, and the architecture's number of the system call fchmod.
 ARCHITECTURES = {"x86_64": (0xC000003E, 91), "aarch64": (0xC00000B7, 52)}
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO to which the error is added
@@ -27,20 +27,20 @@ _IN_ATTRIB, _IN_CREATE, _IN_NONBLOCK = 0x4, 0x100, os.O_NONBLOCK
 
 
 def close(libc: ctypes.CDLL) -> bool:
-    """Make new files of this process and its children private. Returns whether this works for shared memory too."""
+    """Make new files of this process and its children private. Return whether this works for shared memory too."""
     os.umask(0o077)
     with suppress(KeyError):
         architecture, fchmod = ARCHITECTURES[os.uname().machine]
-        # With error 0 the call succeeds without doing anything.
+        # With error 0 the call returns success and does nothing.
         program = filter_program(architecture, fchmod, 1, MODE_OF_ALL, error=0)
-        # Without extra rights, a process may install a filter only if it gives up gaining rights from setuid programs.
+        # A process without extra rights may install a filter only after it gives up the rights of setuid programs.
         if install(libc, program) or (not libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) and install(libc, program)):
             return _works()
     return False
 
 
 class Watch:
-    """Closes the regions of one server as they appear, where `close` does not work."""
+    """Closes the regions of one server as they appear, for kernels on which `close` does not work."""
 
     def __init__(self, libc: ctypes.CDLL, folder: Path) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class Watch:
 
 
 def filter_program(architecture: int, call: int, argument: int, value: int, error: int) -> bytes:
-    """Write a filter: this system call returns this error if its argument (0 or 1) has this value."""
+    """Return a filter: this system call returns this error if its argument (0 or 1) has this value."""
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_IF_EQUAL, 0, 5, architecture),
@@ -74,18 +74,18 @@ def filter_program(architecture: int, call: int, argument: int, value: int, erro
 
 
 def install(libc: ctypes.CDLL, program: bytes) -> bool:
-    """Make the kernel filter the calls of this process and all that it starts, for good. Returns whether it does."""
+    """Make the kernel filter the calls of this process and its children, for good. Return whether it does."""
     steps = ctypes.create_string_buffer(program, len(program))
-    whole = struct.pack("@HP", len(program) // 8, ctypes.addressof(steps))
-    return bool(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, whole, 0, 0) == 0)
+    reference = struct.pack("@HP", len(program) // 8, ctypes.addressof(steps))
+    return bool(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, reference, 0, 0) == 0)
 
 
 def _works() -> bool:
-    """Test whether the filter works: some sandboxes accept a filter and ignore it."""
-    tried = os.memfd_create("tried")
+    """Return whether the filter works. Some sandboxes accept a filter and ignore it."""
+    file = os.memfd_create("tried")
     try:
-        os.fchmod(tried, 0o600)
-        os.fchmod(tried, MODE_OF_ALL)
-        return os.fstat(tried).st_mode & 0o777 == 0o600
+        os.fchmod(file, 0o600)
+        os.fchmod(file, MODE_OF_ALL)
+        return os.fstat(file).st_mode & 0o777 == 0o600
     finally:
-        os.close(tried)
+        os.close(file)

@@ -1,4 +1,4 @@
-"""Triton's model repository: where it is, what is in it, and how to copy it with other settings."""
+"""Triton's model repository: finds it, lists its models, and copies it with other settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamer.graphs.model_folder import holds_graphs
 from streamer.shipped import shipped
 from streamer.triton import MODEL, TritonError
-from streamer.triton.model_config import CONFIG, config_text, configured, model_config, set_apart
+from streamer.triton.model_config import CONFIG, config_text, model_config, reconfigure, set_apart
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig  # type: ignore[import-untyped]
@@ -31,10 +31,10 @@ def asr_repository() -> Path:
 
 def models_in(repository: Path) -> tuple[str, ...]:
     """Return the names of the models of a repository."""
-    found = tuple(sorted(path.parent.name for path in repository.glob(f"*/{CONFIG}")))
-    if not found:
+    names = tuple(sorted(path.parent.name for path in repository.glob(f"*/{CONFIG}")))
+    if not names:
         raise TritonError(f"{repository} is not a model repository: no folder in it has a {CONFIG}")
-    return found
+    return names
 
 
 def steps_in(repository: Path) -> frozenset[str]:
@@ -44,62 +44,50 @@ def steps_in(repository: Path) -> frozenset[str]:
 
 
 def parts_of(model: Path, repository: Path) -> list[Path]:
-    """Return the folders outside an ensemble that belong to it: its steps, and those with their weights."""
+    """Return the folders outside an ensemble that belong to it: those of its steps, and those of their weights."""
     if not (model / CONFIG).is_file():
         return []
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}  # in order, each once
     for step in model_config(model).ensemble_scheduling.step:
         folder = repository / step.model_name
         config = model_config(folder)
-        found[folder] = None
+        folders[folder] = None
         if BUNDLE in config.parameters:
-            found[(folder / config.parameters[BUNDLE].string_value).resolve()] = None
-    return list(found)
+            folders[(folder / config.parameters[BUNDLE].string_value).resolve()] = None
+    return list(folders)
 
 
 def models_to_serve(repository: Path) -> tuple[str, ...]:
-    """Return the names of the models of a repository that a service can have: those that are no steps of others."""
+    """Return the names of the models of a repository that a service can serve: all except steps of ensembles."""
     steps = steps_in(repository)
     return tuple(name for name in models_in(repository) if name not in steps)
 
 
-def models_alone(repository: Path) -> tuple[str, ...]:
-    """Return the names of the models of a repository that are neither ensembles nor steps of one.
-
-    `deploy/images/models-entry` loads these.
-    """
-    return tuple(
-        name
-        for name in models_to_serve(repository)
-        if not model_config(repository / name).HasField("ensemble_scheduling")
-    )
-
-
-def linked_copy(
+def link_repository(
     repository: Path, copy: Path, models: Sequence[str], *, instances: int | None, slots: int | None
 ) -> None:
-    """Make `copy` a repository of links, in which `models` have these numbers of instances and of slots in each.
+    """Make `copy` a repository of links, in which `models` have these numbers of instances and of slots per instance.
 
-    The steps of ensembles get them, too: they are loaded with their ensemble.
+    The steps of ensembles get these numbers too, because Triton loads them with their ensemble.
     """
     copy.mkdir()
     steps = steps_in(repository)
     for model in repository.iterdir():
         if model.name in steps:
-            linked_model(model, copy / model.name, instances=instances, slots=slots, is_step=True)
+            link_model(model, copy / model.name, instances=instances, slots=slots, is_step=True)
         elif model.name in models:
-            linked_model(model, copy / model.name, instances=instances, slots=slots)
+            link_model(model, copy / model.name, instances=instances, slots=slots)
         else:
             (copy / model.name).symlink_to(model)
 
 
-def linked_model(
+def link_model(
     model: Path, copy: Path, *, instances: int | None = None, slots: int | None = None, is_step: bool = False
 ) -> None:
-    """Make `copy` a model of links with these numbers, named like its folder. Replaces what was there.
+    """Make `copy` a model of links with these numbers and the name of its folder. It replaces an older copy.
 
-    None keeps a number. A copy that would not differ is a single link. An ensemble has no such numbers, and a step of
-    one need not have slots. The folder of a public model becomes a model with the shipped configuration.
+    None keeps a number. If nothing changes, the copy is a single link. An ensemble has no such numbers, and a step of
+    an ensemble may have no slots. The folder of a public model becomes a model with the shipped configuration.
     """
     if is_public(model):
         _public_model(model.resolve(), copy, instances=instances, slots=slots)
@@ -110,23 +98,23 @@ def linked_model(
     elif is_step and not config.HasField("sequence_batching"):
         slots = None
     name = copy.name if copy.name != model.name else None
-    changed = configured(config, name=name, instances=instances, slots=slots)
+    new = reconfigure(config, name=name, instances=instances, slots=slots)
     _clear(copy)
-    if changed == config:
+    if new == config:
         copy.symlink_to(model)
         return
     copy.mkdir()
     for path in model.iterdir():
         if path.name != CONFIG:
             (copy / path.name).symlink_to(path)
-    (copy / CONFIG).write_text(config_text(changed), encoding="utf-8")
+    (copy / CONFIG).write_text(config_text(new), encoding="utf-8")
 
 
 def make_resizable(copy: Path, instances: int) -> None:
-    """Change a model of links so that the number of its instances can be changed while it runs.
+    """Change a model of links so that the number of its instances can change while it runs.
 
     Triton keeps the instances of a loaded model only if nothing in its folder has changed. Python would create a folder
-    for compiled modules there, so a file stands in its place.
+    for compiled modules there, so this puts a file of the same name there.
     """
     config = set_apart(model_config(copy), instances)
     _unlink_folder(copy, CONFIG)
@@ -138,7 +126,7 @@ def make_resizable(copy: Path, instances: int) -> None:
 
 
 def _unlink_folder(link: Path, without: str) -> None:
-    """Replace a link to a folder by a folder of links to its files, except one of them."""
+    """Replace a link to a folder by a folder of links to all of its files except one."""
     if not link.is_symlink():
         return
     folder = link.resolve()
@@ -150,12 +138,12 @@ def _unlink_folder(link: Path, without: str) -> None:
 
 
 def is_public(model: Path) -> bool:
-    """Whether this is the folder of a public model, and not of a model of Triton."""
+    """Return whether this is the folder of a public model, and not of a model of Triton."""
     return not (model / CONFIG).is_file() and holds_graphs(model)
 
 
 def config_of(model: Path) -> ModelConfig:
-    """Read the configuration of the model in this folder. A public model has the shipped one."""
+    """Return the configuration of the model in this folder. A public model has the shipped one."""
     return model_config(asr_repository() / MODEL if is_public(model) else model)
 
 
@@ -167,8 +155,8 @@ def _clear(copy: Path) -> None:
 
 
 def _public_model(folder: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:
-    """Make `copy` a model with the shipped configuration, which computes the public model in this folder."""
-    config = configured(config_of(folder), name=copy.name, instances=instances, slots=slots)
+    """Make `copy` a model of Triton, with the shipped configuration, that computes the public model in this folder."""
+    config = reconfigure(config_of(folder), name=copy.name, instances=instances, slots=slots)
     config.parameters[BUNDLE].string_value = BUNDLE
     _clear(copy)
     (copy / VERSION).mkdir(parents=True)

@@ -3,9 +3,9 @@
     with TritonServer(asr_repository()) as server:
         ...  # server.grpc_address
 
-Everything is synchronous and safe to call from any thread. It needs only the standard library, and protobuf if the
-models' configurations have to be changed, so a command can call start() before it imports anything else. In asyncio,
-use `asyncio.to_thread(server.wait_ready)`; stop() makes a wait_ready() under way fail at once.
+All methods are synchronous, and any thread may call them. They need only the standard library, and protobuf to change a
+model's configuration, so a command can call start() before it imports anything else. In asyncio, use
+`asyncio.to_thread(server.wait_ready)`; stop() makes wait_ready() in another thread fail at once.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from streamer.shipped import PACKAGE
 from streamer.triton import TritonError, server_folder
 from streamer.triton.installation import Installation, find_tritonserver
 from streamer.triton.model_processes import memory_of
-from streamer.triton.repository import linked_copy, linked_model, make_resizable, models_in
-from streamer.triton.server_process import NEVER_READY, Endpoints, ServerProcess, loopback_ports, sockets_in, words_of
+from streamer.triton.repository import link_model, link_repository, make_resizable, models_in
+from streamer.triton.server_process import NEVER_READY, Endpoints, ServerProcess, failure_in, loopback_ports, sockets_in
 
 __all__ = ["TritonError", "TritonServer", "find_tritonserver"]
 
 START_ATTEMPTS = 3  # another process may take a port before the server uses it
 POLL_SECONDS = 0.02
-COPY = "models"  # the copied repository, in the server's folder
+COPY = "models"  # the name of the copied repository in the server's folder
 EXIT_MARGIN_SECONDS = 20
-REGION_BYTES = 4 << 20  # of the shared memory between the server and each instance; it grows for long requests
-# Isolated and without site-packages, so that it starts at once and imports only our modules.
+REGION_BYTES = 4 << 20  # the shared memory between the server and each instance; it grows for long requests
+# The guard runs isolated and without site-packages, so that it starts at once and imports only our modules.
 GUARD = (
-    *("-I", "-S", "-c"),
+    "-I",
+    "-S",
+    "-c",
     "import sys; sys.path.append(sys.argv.pop(1)); from streamer.triton.guard import main; sys.exit(main())",
     str(PACKAGE.parent),
 )
@@ -43,7 +45,7 @@ TAKEN = "already in use"
 
 
 class TritonServer:
-    """A Triton server of this process: it chooses its own addresses, and ends with the process."""
+    """A Triton server that belongs to this process: it chooses its own addresses, and ends with the process."""
 
     def __init__(
         self,
@@ -59,22 +61,23 @@ class TritonServer:
         grace: float = 5.0,
         log: Path | None = None,
     ) -> None:
-        """Load `models` (by default all of the repository). `folders` has the models that are elsewhere, by name.
+        """Describe the server. It loads `models`, by default all of the repository.
 
-        `instances` and `slots` (sequences of an instance) replace the numbers in the models' config.pbtxt.
-        `resizable`: the number of instances can be changed while the server runs.
-        `private`: only our user can connect, at sockets in its folder. Otherwise all users of this machine can, at its
-        ports. `grace`: how long stop() waits for requests in flight and open sequences. `log`: a file to append to.
+        `folders` has the models that are not in the repository, by name. `instances` and `slots` (sequences in each
+        instance) replace the numbers in the models' config.pbtxt. `resizable`: the number of instances can change while
+        the server runs. `private`: the server listens at sockets that only our user can open; otherwise it listens at
+        ports, which all users of this machine can reach. `grace`: how long stop() waits for requests in flight and open
+        sequences. `log`: the file that the server's log is appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
         self._instances, self._slots, self._private = instances, slots, private
-        # The present number of instances of each model, if it can be changed.
-        self._resizable, self._resized = resizable, dict.fromkeys(self._models, instances or 1)
+        # The present number of instances of each model, if it can change.
+        self._resizable, self._instance_counts = resizable, dict.fromkeys(self._models, instances or 1)
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
         self._running: ServerProcess | None = None
-        self._lock = threading.Lock()  # over changes of _running
+        self._lock = threading.Lock()  # for changes of _running
 
     def __enter__(self) -> TritonServer:
         try:
@@ -89,14 +92,14 @@ class TritonServer:
         self.stop()
 
     def start(self) -> None:
-        """Spawn the server and return at once. Does nothing if it has been started."""
+        """Start the server and return at once. Do nothing if it was started before."""
         with self._lock:
             if self._running is None:
                 self._running = self._spawn()
 
     def wait_ready(self) -> None:
-        """Wait until every model is ready. TritonError has the server's own words; then nothing is left running."""
-        running = self._started()
+        """Wait until every model is ready. If that fails, stop it and raise TritonError with the server's reason."""
+        running = self._running_process()
         deadline = time.monotonic() + self._ready_timeout
         attempt = 1
         while not running.answers(self._models):
@@ -106,25 +109,25 @@ class TritonServer:
                 raise TritonError("Triton was stopped before it was ready")
             if ended and TAKEN in log and attempt < START_ATTEMPTS:
                 attempt += 1
-                running = self._again(running)
+                running = self._restart(running)
             elif ended or any(words in log for words in NEVER_READY):
                 self.stop()
-                raise TritonError(f"Triton could not start: {words_of(log)}")
+                raise TritonError(f"Triton could not start: {failure_in(log)}")
             elif time.monotonic() > deadline:
                 self.stop()
-                raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {words_of(log)}")
+                raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {failure_in(log)}")
             time.sleep(POLL_SECONDS)
-        server_folder.close_regions(running.folder)  # usually they are private already (private_memory.py)
+        server_folder.close_regions(running.folder)  # private_memory.py has usually done this before
 
     def stop(self) -> None:
-        """End the server and wait, within a limit, until nothing of it is left. It may be called again."""
+        """End the server and wait, within a limit, until nothing of it is left. A second call does nothing."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
             running.close(self._grace)
 
     def kill(self) -> None:
-        """End the server and all that belongs to it at once, whatever its state. start() can make another."""
+        """Kill the server and all of its processes at once, whatever their state. start() can start another server."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
@@ -133,17 +136,17 @@ class TritonServer:
 
     @property
     def running(self) -> bool:
-        """Whether the server has been started and has not ended, by itself or by stop()."""
+        """Whether the server was started and has not ended, by itself or by stop()."""
         return self._running is not None and not self._running.has_ended()
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that it has, and that another start would load."""
+        """The models that the server has, and that another start would load."""
         return self._models
 
     def load(self, model: str) -> None:
-        """Load another model of the repository while the server runs. TritonError has the server's own words."""
-        running = self._started()
+        """Load another model while the server runs. If that fails, raise TritonError with the server's reason."""
+        running = self._running_process()
         folder = self.folder_of(model)
         if self._is_copied:
             self._link(folder, running.folder / COPY / model)
@@ -152,73 +155,74 @@ class TritonServer:
         server_folder.close_regions(running.folder)
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
-            self._resized[model] = self.instances(model) or 1
+            self._instance_counts[model] = self.instances(model) or 1
 
     def folder_of(self, model: str) -> Path:
-        """Return the folder of a model that is here, loaded or not. TritonError if there is none."""
+        """Return the folder of a model, loaded or not. Raise TritonError if there is no such model."""
         folder = self._folders.get(model, self._repository / model)
         if not folder.is_dir():
             raise TritonError(f"there is no model {model} in {self._repository}")
         return folder
 
     def memory(self, model: str) -> int | None:
-        """Return how many bytes the processes of this model hold; None if it has none."""
+        """Return the bytes that the processes of this model hold; None if it has no processes."""
         try:
             return memory_of(self.pid, model)
         except TritonError:
             return None
 
     def instances(self, model: str) -> int | None:
-        """Return how many instances a start would give this model; None if that cannot be changed."""
+        """Return the number of instances that a start would give this model; None if the number cannot change."""
         if not self._resizable:
             return None
-        # A model that replaces another one while the server runs needs as many.
-        return self._resized.get(model) or max(self._resized.values(), default=1)
+        # A model that replaces another one while the server runs needs as many instances as the other one.
+        return self._instance_counts.get(model) or max(self._instance_counts.values(), default=1)
 
     def note_instances(self, model: str, instances: int) -> None:
-        """Note that the number was changed, for another start."""
-        self._resized[model] = instances
+        """Note a new number of instances, so that another start uses it."""
+        self._instance_counts[model] = instances
 
     def close_regions(self) -> None:
-        """Close the shared memory of new instances to other users. Usually it is closed already."""
-        server_folder.close_regions(self._started().folder)
+        """Close the shared memory of new instances to other users. private_memory.py has usually done this before."""
+        server_folder.close_regions(self._running_process().folder)
 
     def unload(self, model: str) -> None:
-        """Unload a model while the server runs. Its sequences are lost. TritonError if it stays loaded."""
+        """Unload a model while the server runs. Its sequences are lost. Raise TritonError if the model stays loaded."""
         with self._lock:
             self._models = tuple(other for other in self._models if other != model)
-            self._resized.pop(model, None)
-        self._started().control(model, "unload")
+            self._instance_counts.pop(model, None)
+        self._running_process().control(model, "unload")
 
-    # If a port is taken, the server starts again on others. So the addresses are final once wait_ready() has returned.
+    # If another process takes a port, the server starts again at other ports. So the addresses may change until
+    # wait_ready() has returned.
 
     @property
     def grpc_address(self) -> str:
         """The address of the gRPC endpoint: host:port, or unix: and the path of a socket."""
-        return str(self._started().endpoints.grpc)
+        return str(self._running_process().endpoints.grpc)
 
     @property
     def http_address(self) -> str:
-        """The host:port of the HTTP endpoint, if it listens at a port."""
-        return str(self._started().endpoints.http)
+        """The address of the HTTP endpoint: host:port, or unix: and more if the server is private."""
+        return str(self._running_process().endpoints.http)
 
     @property
     def metrics_address(self) -> str:
-        """The host:port of the Prometheus endpoint, if it listens at a port."""
-        return str(self._started().endpoints.metrics)
+        """The address of the Prometheus endpoint: host:port, or unix: and more if the server is private."""
+        return str(self._running_process().endpoints.metrics)
 
     @property
     def pid(self) -> int:
         """The process number of tritonserver itself."""
-        return self._started().pid()
+        return self._running_process().pid()
 
-    def _started(self) -> ServerProcess:
+    def _running_process(self) -> ServerProcess:
         if self._running is None:
             raise TritonError("Triton has not been started")
         return self._running
 
-    def _again(self, ended: ServerProcess) -> ServerProcess:
-        """Start again, on other ports."""
+    def _restart(self, ended: ServerProcess) -> ServerProcess:
+        """Start the server again, at other ports."""
         with self._lock:
             if self._running is not ended:
                 raise TritonError("Triton was stopped before it was ready")
@@ -232,7 +236,7 @@ class TritonServer:
         try:
             with ExitStack() as always, ExitStack() as undo:
                 folder, lock = server_folder.claim()
-                always.callback(os.close, lock)  # the guard's copy keeps the folder locked
+                always.callback(os.close, lock)  # the guard has a copy, which keeps the folder locked
                 undo.callback(server_folder.remove, folder)
                 installation.link_backend(folder / "backends")
                 endpoints = (sockets_in(folder) if self._private else None) or loopback_ports()
@@ -258,18 +262,18 @@ class TritonServer:
 
     @property
     def _is_copied(self) -> bool:
-        """Whether the server gets a repository of links instead of the given one."""
+        """Whether the server gets a repository of links instead of the original."""
         return bool(self._folders) or self._resizable or self._instances is not None or self._slots is not None
 
     def _link(self, model: Path, copy: Path) -> None:
-        linked_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
+        link_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
 
     def _repository_in(self, folder: Path) -> Path:
-        """Return the repository, or a copy made of links if settings are changed."""
+        """Return the repository, or a copy of links in this folder if models or settings change."""
         if not self._is_copied:
             return self._repository
         copy = folder / COPY
-        linked_copy(self._repository, copy, self._models, instances=self._instances, slots=self._slots)
+        link_repository(self._repository, copy, self._models, instances=self._instances, slots=self._slots)
         for name, model in self._folders.items():
             self._link(model, copy / name)
         for name in self._models:
@@ -299,7 +303,7 @@ def _command(
         "http-port": endpoints.http.port,
         "metrics-address": endpoints.metrics.address,
         "metrics-port": endpoints.metrics.port,
-        # Longer than the grace: the server crashes if clients still send when this limit passes.
+        # This is longer than the grace, because the server crashes if clients still send when this time is up.
         "exit-timeout-secs": int(grace) + EXIT_MARGIN_SECONDS,
     }
     python = {
@@ -309,7 +313,7 @@ def _command(
     }
     return [
         str(installation.binary),
-        "--disable-auto-complete-config",  # saves a second for each model
+        "--disable-auto-complete-config",  # this saves a second for each model
         *(f"--{name}={value}" for name, value in options.items()),
         *(f"--backend-config=python,{name}={value}" for name, value in python.items()),
         *(f"--load-model={model}" for model in models),

@@ -1,8 +1,8 @@
-"""The folder of one server for temporary files, and the shared memory that is named after it.
+"""The temporary folder of one server, and the shared memory whose names begin with the folder's name.
 
-Both are in places where other users of the machine may create files too, so a name does not prove who owns a file. Only
-files of our user are touched, names are never used as patterns, and links are not followed. A lock on the folder marks
-it as in use. The server's processes hold the lock too, so a folder with a free lock is not used by any of them.
+Both are in places where other users of the machine may create files too, so a name does not prove who owns a file. This
+module touches only files of our user, never uses names as patterns, and does not follow links. A lock on the folder
+shows that it is in use. All processes of the server hold the lock, so none of them uses a folder with a free lock.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from streamer.triton import TritonError
 
 FOLDER_PREFIX = "streamer-triton-"
 SHARED_MEMORY = Path("/dev/shm")
-SWEEP_SECONDS = 2.0  # other users may fill the folder of temporary files, and must not keep a guard busy with that
-_FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp makes them
+SWEEP_SECONDS = 2.0  # a limit, because other users may put any number of files into the temporary folder
+_FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # the names that mkdtemp makes
 
 
 def claim() -> tuple[Path, int]:
-    """Make a new folder and lock it. TritonError if other users could replace it."""
+    """Make a new folder and lock it. Raise TritonError if other users could replace it."""
     parent = temporary_folder()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
-        if not _is_kept_by_owner(folder.parent):
+        if not _is_safe_parent(folder.parent):
             folder.rmdir()
-            raise TritonError(
-                f"other users may replace your files in {folder.parent}: set TMPDIR to a folder of your own"
-            )
-        with suppress(FileNotFoundError):  # swept by another start before we had the lock
+            advice = "set TMPDIR to a folder of your own"
+            raise TritonError(f"other users may replace your files in {folder.parent}: {advice}")
+        with suppress(FileNotFoundError):  # another start has removed the folder before we had the lock
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,7 +46,7 @@ def claim() -> tuple[Path, int]:
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder and the shared memory that is named after it."""
+    """Remove the folder and the shared memory of its server."""
     for region in regions(folder):
         with suppress(OSError):
             region.unlink()
@@ -55,13 +54,13 @@ def remove(folder: Path) -> None:
 
 
 def regions(folder: Path) -> Iterator[Path]:
-    """Yield the shared memory of the server with this folder."""
+    """Yield the shared memory of this folder's server."""
     with suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
         for entry in entries:
             if entry.name.startswith(f"{folder.name}-"):
                 with suppress(OSError):
-                    found = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
                         yield Path(entry.path)
 
 
@@ -74,10 +73,10 @@ def close_regions(folder: Path) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what our user's servers left here if they ended without a guard to clean up."""
+    """Remove the folders here that our user's servers have left, because their guard was killed."""
     deadline = time.monotonic() + SWEEP_SECONDS
     with suppress(OSError):
-        if not _is_kept_by_owner(parent):
+        if not _is_safe_parent(parent):
             return
         with os.scandir(parent) as entries:
             for entry in entries:
@@ -90,18 +89,18 @@ def sweep(parent: Path) -> None:
 def _remove_unused(folder: Path) -> None:
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # removed meanwhile, a link, not a folder, or another user's
+    except OSError:  # it was removed, is a link or no folder, or belongs to another user
         return
     try:
         if os.fstat(lock).st_uid == os.geteuid():
-            with suppress(BlockingIOError):  # it is in use
+            with suppress(BlockingIOError):  # the folder is in use
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 remove(folder)
     finally:
         os.close(lock)
 
 
-def _is_kept_by_owner(folder: Path) -> bool:
-    """Whether other users cannot replace a user's files in this folder."""
+def _is_safe_parent(folder: Path) -> bool:
+    """Return whether no user can replace files of other users in this folder."""
     mode = folder.stat().st_mode
     return bool(mode & stat.S_ISVTX) or not mode & stat.S_IWOTH

@@ -1,4 +1,4 @@
-"""One started tritonserver, seen through its guard: what it reports, and how it ends."""
+"""One process of tritonserver, reached through its guard: its state, its log, and its end."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from typing import BinaryIO
 from streamer.triton import TritonError, server_folder
 
 LOOPBACK, UNIX = "127.0.0.1", "unix:"
-LONGEST_SOCKET = 107  # bytes of the path of a Unix socket
+LONGEST_SOCKET = 107  # the most bytes in the path of a Unix socket
 ANSWER_SECONDS = 1.0  # for one readiness check
 CONTROL_SECONDS = 60.0  # for a model to be loaded or unloaded while the server runs
 STOP_MARGIN_SECONDS = 15.0  # on top of the grace, for the guard to kill and clean up
-START_SECONDS = 15.0  # until the guard has written the server's process number
-END_SECONDS = 5.0  # for killed processes to end; one may be stuck in a driver
+START_SECONDS = 15.0  # for the guard to write the server's process number
+END_SECONDS = 5.0  # for killed processes to end, because one may be stuck in a driver
 HTTP_OK = 200
 LOG_TAIL = 256 * 1024
 LAST_LINES = 15
 # If a Python process cannot start at all, Triton 2.51 logs one of these and waits forever.
 NEVER_READY = ("Failed to preinitialize Python stub", "error while loading shared libraries")
-# Triton does not say why a Python process has ended, because it does not know.
+# Triton does not know why a Python process has ended, so its message gives no reason.
 NOT_HEALTHY = "is not healthy."
 MODEL_KILLED = "A process of the model was killed while it loaded, usually because memory ran out."
 LOG_LINE = re.compile(r"^(?:(?P<level>[EWI])\d{4} .*?\]|\[libprotobuf (?P<library>ERROR) [^\]]*\]) +(?P<words>.*)$")
-HARMLESS = "CudaDriverHelper has not been initialized"  # logged as an error on every machine without a GPU
+HARMLESS = "CudaDriverHelper has not been initialized"  # Triton logs this error on every machine without a GPU
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address of one protocol, as Triton's options give it: a loopback port, or a socket in the server's folder."""
+    """The address of one protocol in Triton's options: a loopback port, or a socket in the server's folder."""
 
     address: str
     port: int
@@ -49,8 +49,8 @@ class Endpoint:
         return f"{self.address}:{self.port}"
 
     @contextmanager
-    def connected(self, seconds: float) -> Iterator[socket.socket]:
-        """Open a connection to it."""
+    def connect(self, seconds: float) -> Iterator[socket.socket]:
+        """Open a connection to this address. `seconds`: the limit of each of its waits."""
         if self.address.startswith(UNIX):
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(seconds)
@@ -63,7 +63,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """The addresses of all protocols."""
+    """The addresses of all protocols of one server."""
 
     grpc: Endpoint
     http: Endpoint
@@ -72,7 +72,7 @@ class Endpoints:
 
 @dataclass
 class ServerProcess:
-    """One started server, seen through its guard."""
+    """One process of tritonserver, reached through its guard."""
 
     guard: subprocess.Popen[bytes]
     folder: Path
@@ -81,54 +81,54 @@ class ServerProcess:
     log_start: int
     _pid: int | None = None
     _process: int | None = None  # a descriptor for the server's process (pidfd)
-    _asking: threading.Lock = field(default_factory=threading.Lock)
+    _pid_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def pid(self) -> int:
         """Return the process number of tritonserver itself."""
         assert self.guard.stdout is not None
-        with self._asking:
+        with self._pid_lock:
             if self._pid is None:
-                told = _has_something(self.guard.stdout.fileno(), START_SECONDS)
-                line = self.guard.stdout.readline() if told else b""
+                readable = _is_readable(self.guard.stdout.fileno(), START_SECONDS)
+                line = self.guard.stdout.readline() if readable else b""
                 if not line:
-                    raise TritonError(f"Triton could not start: {words_of(self.read_log())}")
+                    raise TritonError(f"Triton could not start: {failure_in(self.read_log())}")
                 self._pid = int(line)
-                with suppress(OSError):  # it has ended already, or the kernel is too old
+                with suppress(OSError):  # the server has ended already, or the kernel is too old
                     self._process = os.pidfd_open(self._pid)
             return self._pid
 
     def has_ended(self) -> bool:
-        """Whether the server has ended, even if its guard is stopped (SIGSTOP) and cannot say so."""
+        """Return whether the server has ended, even if its guard is stopped (SIGSTOP) and cannot say so."""
         assert self.guard.stdout is not None
         if self.guard.poll() is not None:
             return True
-        if self._pid is None and _has_something(self.guard.stdout.fileno(), 0.0):
+        if self._pid is None and _is_readable(self.guard.stdout.fileno(), 0.0):
             with suppress(TritonError):
                 self.pid()
-        return self._process is not None and _has_something(self._process, 0.0)
+        return self._process is not None and _is_readable(self._process, 0.0)
 
     def read_log(self) -> str:
-        """Return the last part of what this server has logged."""
+        """Return the last part of this server's log."""
         try:
             descriptor = self.log.fileno()
             start = max(self.log_start, os.fstat(descriptor).st_size - LOG_TAIL)
             return os.pread(descriptor, LOG_TAIL, start).decode(errors="replace")
-        except (ValueError, OSError):  # closed by stop() in another thread
+        except (ValueError, OSError):  # stop() in another thread has closed the log
             return ""
 
     def answers(self, models: Sequence[str]) -> bool:
-        """Whether these models are ready, and the metrics are available."""
+        """Return whether these models are ready and the server gives its metrics."""
         ready = all(_get(self.endpoints.http, f"/v2/models/{model}/ready") for model in models)
         return ready and _get(self.endpoints.metrics, "/metrics")
 
     def control(self, model: str, what: str) -> None:
-        """Load or unload a model."""
-        from http.client import HTTPConnection, HTTPException  # imported here because no start needs it
+        """Load or unload a model (`what`: "load" or "unload"). Raise TritonError, with its reason, if that fails."""
+        from http.client import HTTPConnection, HTTPException  # imported only here, because no start needs it
 
         try:
-            with self.endpoints.http.connected(CONTROL_SECONDS) as connected:
+            with self.endpoints.http.connect(CONTROL_SECONDS) as http_socket:
                 connection = HTTPConnection(LOOPBACK)
-                connection.sock = connected
+                connection.sock = http_socket
                 connection.request("POST", f"/v2/repository/models/{model}/{what}", body="{}")
                 answer = connection.getresponse()
                 text = answer.read().decode(errors="replace")
@@ -140,7 +140,7 @@ class ServerProcess:
             raise TritonError(f"Triton could not {what} {model}: {text}")
 
     def kill(self) -> None:
-        """Kill the server, even if it is stopped (SIGSTOP). Its guard then removes what is left of it."""
+        """Kill the server, even if it is stopped (SIGSTOP). Its guard then removes its files and processes."""
         self.guard.send_signal(signal.SIGCONT)  # a stopped guard could not clean up
         # The guard ends right after the server. So while the guard runs, the number is still the server's.
         with suppress(TritonError, OSError):
@@ -148,7 +148,7 @@ class ServerProcess:
                 os.kill(self.pid(), signal.SIGKILL)
 
     def close(self, grace: float) -> None:
-        """End the server within the grace and the time that its guard needs. Nothing is left of it."""
+        """End the server within the grace and the time that its guard needs, and remove all of its files."""
         assert self.guard.stdin is not None
         assert self.guard.stdout is not None
         self.guard.stdin.close()
@@ -158,7 +158,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.guard.kill()  # the server's processes die with it
             self.guard.wait()
-        if self.guard.returncode < 0:  # it was killed before it could wait for the server's processes
+        if self.guard.returncode < 0:  # the guard was killed before it could wait for the server's processes
             self._wait_for_processes()
         self.guard.stdout.close()
         self.log.close()
@@ -168,17 +168,17 @@ class ServerProcess:
         server_folder.remove(self.folder)  # the guard has done this, unless it was killed
 
     def _wait_for_processes(self) -> None:
-        """Wait for the end of the guard's standard output, which all of the server's processes hold open."""
+        """Wait for the end of the guard's standard output, which all processes of the server keep open."""
         assert self.guard.stdout is not None
         output, deadline = self.guard.stdout.fileno(), time.monotonic() + END_SECONDS
-        while _has_something(output, deadline - time.monotonic()) and os.read(output, 64):
+        while _is_readable(output, deadline - time.monotonic()) and os.read(output, 64):
             pass
 
 
 def loopback_ports() -> Endpoints:
-    """Choose ports that are free at the moment."""
-    with ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(3)]
+    """Return endpoints at ports that are free at the moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
         for each in sockets:
             each.bind((LOOPBACK, 0))
         grpc, http, metrics = (Endpoint(LOOPBACK, each.getsockname()[1]) for each in sockets)
@@ -186,7 +186,7 @@ def loopback_ports() -> Endpoints:
 
 
 def sockets_in(folder: Path) -> Endpoints | None:
-    """Return sockets that only our user can open; None if the path of the folder is too long for sockets."""
+    """Return endpoints at sockets that only our user can open; None if the folder's path is too long for sockets."""
     # Triton requires ports even for sockets. The port of gRPC becomes a part of the name.
     grpc, http, metrics = (
         Endpoint(f"{UNIX}{folder}/{name}", port) for port, name in enumerate(("grpc", "http", "metrics"), 1)
@@ -196,36 +196,36 @@ def sockets_in(folder: Path) -> Endpoints | None:
     return Endpoints(grpc, http, metrics)
 
 
-def _has_something(descriptor: int, seconds: float) -> bool:
-    """Whether it can be read within this time. Uses poll, as select fails with thousands of descriptors."""
+def _is_readable(descriptor: int, seconds: float) -> bool:
+    """Wait until a descriptor is readable, and return whether it is. select() fails with thousands of descriptors."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 def _get(endpoint: Endpoint, path: str) -> bool:
-    """Whether this HTTP server answers 200. Importing an HTTP library would delay every start."""
+    """Return whether this HTTP server answers 200. The import of an HTTP library would delay every start."""
     try:
-        with endpoint.connected(ANSWER_SECONDS) as connection:
+        with endpoint.connect(ANSWER_SECONDS) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
             return connection.recv(64).split()[1:2] == [b"200"]
     except OSError:
         return False
 
 
-def words_of(log: str) -> str:
-    """Find the lines of the server's log that say why it failed."""
+def failure_in(log: str) -> str:
+    """Return the lines of the server's log that say why it failed."""
     end = log.rpartition("\nerror: ")[2].rstrip().rstrip(";").rstrip() if "\nerror: " in log else ""
-    if "load failed for model" in end:  # it has the model's traceback, so the lines before add nothing
+    if "load failed for model" in end:  # this line has the model's traceback, so earlier lines add nothing
         return f"{end} {MODEL_KILLED}" if end.endswith(NOT_HEALTHY) else end
-    found: list[str] = []
+    lines: list[str] = []
     for line in log.splitlines():
         parts = LOG_LINE.match(line)
         error = parts is not None and (parts["level"] == "E" or parts["library"])
         if (error or any(words in line for words in NEVER_READY)) and HARMLESS not in line:
-            found.append(parts["words"].strip('" ').replace("\\n", "\n") if parts else line)
+            lines.append(parts["words"].strip('" ').replace("\\n", "\n") if parts else line)
     if end:
-        found.append(end)
-    if not found:  # the last lines, without the tables
-        found = [line for line in log.splitlines() if line and line[0] not in "+|"][-LAST_LINES:]
-    return "\n".join(dict.fromkeys(found)) or "it logged nothing"
+        lines.append(end)
+    if not lines:  # then the last lines, without tables, say most
+        lines = [line for line in log.splitlines() if line and line[0] not in "+|"][-LAST_LINES:]
+    return "\n".join(dict.fromkeys(lines)) or "it logged nothing"

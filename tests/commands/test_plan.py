@@ -25,7 +25,7 @@ from streamer.testing.exact_repository import exact_repository
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import MODEL
 from streamer.triton.model_config import model_config
-from streamer.triton.repository import asr_repository, linked_model, parts_of
+from streamer.triton.repository import asr_repository, link_model, parts_of
 from streamer.triton.server import TritonServer
 
 # Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
@@ -68,7 +68,7 @@ def planned(known: object, capsys: pytest.CaptureFixture[str]) -> Planned:
 def test_predicted_and_real_memory(measured: tuple[ModelMemory, list[Part]], tmp_path: Path) -> None:
     """Two instances with different slots take what the sizes predict: within 10 % for a slot, 20 % for a process."""
     for slots in (FEW, MANY):
-        linked_model(asr_repository() / MODEL, tmp_path / f"slots_{slots}", instances=1, slots=slots)
+        link_model(asr_repository() / MODEL, tmp_path / f"slots_{slots}", instances=1, slots=slots)
     with TritonServer(tmp_path, private=True) as server:
         stubs = {
             int(match[1]): anonymous(child.pid)
@@ -184,7 +184,7 @@ def test_too_little_memory(known: object, capsys: pytest.CaptureFixture[str]) ->
 def test_another_repository(planned: Planned, tmp_path: Path) -> None:
     """The only model of a repository needs no name, and the line names both; a folder will do as well."""
     repository = tmp_path / "models"
-    linked_model(asr_repository() / MODEL, repository_of(repository) / "mine")
+    link_model(asr_repository() / MODEL, repository_of(repository) / "mine")
     found = planned("--no-measure", "--repository", str(repository))
     assert found["model"] == "mine"
     assert f"serve --repository {repository} --model mine --instances" in found["recommended"]["command"]

@@ -14,7 +14,7 @@ from streamer.bridge.service import Service
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say
 from streamer.triton import TritonError, server
-from streamer.triton.dialer import secure
+from streamer.triton.dialer import secure_dialer
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import recognise, text
@@ -67,7 +67,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 async def test_sessions_over_tls_with_a_key(guarded: Guarded) -> None:
     """A service with such a Triton recognises as usual; addresses are checked against the name that they stand for."""
-    dial = secure(guarded.roots, guarded.chain, guarded.key, guarded.metadata)
+    dial = secure_dialer(guarded.roots, guarded.chain, guarded.key, guarded.metadata)
     async with Service(guarded.address, port=0, dial=dial) as service:
         assert text(await recognise(service.url, say("open sesame").tobytes())) == "open sesame"
 
@@ -75,7 +75,7 @@ async def test_sessions_over_tls_with_a_key(guarded: Guarded) -> None:
 async def test_who_lacks_something_is_not_served(guarded: Guarded) -> None:
     """Clients without TLS, roots, certificate or key, or with another name, are not served."""
     all_of_it = (guarded.roots, guarded.chain, guarded.key, guarded.metadata)
-    link = await Link.connect(guarded.address, dial=secure(*all_of_it))
+    link = await Link.connect(guarded.address, dial=secure_dialer(*all_of_it))
     await link.close()
     with pytest.raises(LinkError):
         await Link.connect(guarded.address)
@@ -84,9 +84,9 @@ async def test_who_lacks_something_is_not_served(guarded: Guarded) -> None:
             None if place == missing or (missing, place) == (1, 2) else file for place, file in enumerate(all_of_it)
         ]
         with pytest.raises(LinkError):
-            await Link.connect(guarded.address, timeout=2, dial=secure(*given))
+            await Link.connect(guarded.address, timeout=2, dial=secure_dialer(*given))
     with pytest.raises(LinkError):
-        await Link.connect(guarded.address, timeout=2, dial=secure(*all_of_it).to("elsewhere:8001"))
+        await Link.connect(guarded.address, timeout=2, dial=secure_dialer(*all_of_it).to("elsewhere:8001"))
 
 
 @pytest.mark.parametrize("line", ["door", "door:", ": value", "dör: value"])
@@ -94,11 +94,11 @@ def test_metadata_that_is_none_is_named_but_not_shown(tmp_path: Path, line: str)
     """The message does not show the line, because it is a secret."""
     (tmp_path / "metadata").write_text(f"a: b\n{line}\n")
     with pytest.raises(TritonError, match="Line 2 of") as caught:
-        secure(metadata=tmp_path / "metadata")
+        secure_dialer(metadata=tmp_path / "metadata")
     assert line not in str(caught.value).replace(str(tmp_path), "").replace("'name: value'", "")
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     """Missing files are reported before anything connects."""
     with pytest.raises(TritonError, match="none cannot be read: No such file"):
-        secure(tmp_path / "none")
+        secure_dialer(tmp_path / "none")

@@ -13,10 +13,10 @@ from streamer.triton import TritonError
 from streamer.triton.model_config import (
     CONFIG,
     config_text,
-    configured,
     group_name,
     instance_kind,
     model_config,
+    reconfigure,
     set_apart,
 )
 from streamer.triton.repository import asr_repository
@@ -49,16 +49,16 @@ def test_only_what_is_asked_for_changes(folder: Path) -> None:
     """Strings and other counts stay as they are; a model without a name is named like its folder."""
     before = model_config(folder)
     assert before.name == "probe"
-    assert configured(before) == before
-    after = configured(before, name="other", instances=12, slots=3)
+    assert reconfigure(before) == before
+    after = reconfigure(before, name="other", instances=12, slots=3)
     assert (after.name, after.instance_group[0].count) == ("other", 12)
     assert after.sequence_batching.oldest.max_candidate_sequences == 3
-    assert configured(after, name="probe", instances=1, slots=512) == before
+    assert reconfigure(after, name="probe", instances=1, slots=512) == before
 
 
 def test_what_is_written_says_the_same(folder: Path) -> None:
     """What is written means the same, also with letters beyond ASCII; comments are lost."""
-    config = configured(model_config(folder), instances=2)
+    config = reconfigure(model_config(folder), instances=2)
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
     assert model_config(folder) == config
     assert "größer" in (folder / CONFIG).read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def test_what_is_written_says_the_same(folder: Path) -> None:
 
 def test_instances_of_their_own(folder: Path) -> None:
     """Each instance is a group with a name and a priority that no other has; nothing else changes."""
-    config = configured(model_config(folder), instances=5)
+    config = reconfigure(model_config(folder), instances=5)
     for before in (config, set_apart(config, 2)):
         apart = set_apart(before, 3)
         assert [(group.name, group.count) for group in apart.instance_group] == [
@@ -90,7 +90,7 @@ def test_the_shipped_model() -> None:
     config = model_config(SHIPPED)
     assert config.name == "streaming_asr"
     assert instance_kind(config) == "KIND_AUTO"
-    assert configured(config, instances=1, slots=64) == config
+    assert reconfigure(config, instances=1, slots=64) == config
 
 
 @pytest.mark.parametrize(("text", "kind"), [(TEXT, "KIND_CPU"), ("max_batch_size: 1", "KIND_AUTO")])
@@ -103,7 +103,7 @@ def test_on_what_a_model_computes(folder: Path, text: str, kind: str) -> None:
 def test_a_model_without_an_instance_group_gets_one(folder: Path) -> None:
     """A model without an instance group gets one, because Triton would otherwise add its own."""
     (folder / CONFIG).write_text("max_batch_size: 1")
-    assert [group.count for group in configured(model_config(folder), instances=3).instance_group] == [3]
+    assert [group.count for group in reconfigure(model_config(folder), instances=3).instance_group] == [3]
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_what_cannot_be_set(folder: Path, text: str, sentence: str) -> None:
     """The message says why a model cannot have this setting."""
     (folder / CONFIG).write_text(text)
     with pytest.raises(TritonError, match=f"^(instances|slots) cannot be set: {sentence}$"):
-        configured(model_config(folder), instances=2, slots=2)
+        reconfigure(model_config(folder), instances=2, slots=2)
 
 
 @pytest.mark.parametrize(("settings", "name"), [({"instances": 0}, "instances"), ({"slots": 0}, "slots")])
 def test_numbers_below_one_are_refused(folder: Path, settings: dict[str, Any], name: str) -> None:
     """There must be at least one instance and one slot."""
     with pytest.raises(TritonError, match=f"^{name} must be 1 or more, not 0$"):
-        configured(model_config(folder), **settings)
+        reconfigure(model_config(folder), **settings)
 
 
 def test_groups_of_several_kinds_have_none(folder: Path) -> None:

@@ -13,8 +13,8 @@ from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import CONFIG, model_config
 from streamer.triton.repository import (
     asr_repository,
-    linked_copy,
-    linked_model,
+    link_model,
+    link_repository,
     make_resizable,
     models_in,
     parts_of,
@@ -49,7 +49,7 @@ def numbers(folder: Path) -> tuple[str, int, int]:
 def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
     """Only the configurations of the given models are new files, and the original does not change."""
     copy = tmp_path / "copy"
-    linked_copy(repository, copy, ["left"], instances=3, slots=7)
+    link_repository(repository, copy, ["left"], instances=3, slots=7)
     assert numbers(copy / "left") == ("left", 3, 7)
     assert (copy / "left" / "1").readlink() == repository / "left" / "1"
     assert (copy / "right").readlink() == repository / "right"
@@ -61,13 +61,13 @@ def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{}, {"instances": 1}, {"instances": 1, "slots": 512}])
 def test_what_does_not_differ_is_a_link(repository: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
     """Nothing that already exists is written again."""
-    linked_model(repository / "left", tmp_path / "left", **settings)
+    link_model(repository / "left", tmp_path / "left", **settings)
     assert (tmp_path / "left").readlink() == repository / "left"
 
 
 def test_a_copy_of_another_name(repository: Path, tmp_path: Path) -> None:
     """The model is named like its folder, as Triton requires."""
-    linked_model(repository / "left", tmp_path / "other", slots=9)
+    link_model(repository / "left", tmp_path / "other", slots=9)
     assert numbers(tmp_path / "other") == ("other", 1, 9)
     assert (tmp_path / "other" / "1" / "model.py").read_text() == "# left"
 
@@ -76,7 +76,7 @@ def test_a_copy_takes_the_place_of_the_former_one(repository: Path, tmp_path: Pa
     """A former link or folder is replaced; the target of a link stays."""
     copy = tmp_path / "left"
     for instances in (1, 2, 3, 1):
-        linked_model(repository / "left", copy, instances=instances)
+        link_model(repository / "left", copy, instances=instances)
         assert numbers(copy) == ("left", instances, 512)
     assert (repository / "left" / "1" / "model.py").exists()
 
@@ -84,9 +84,9 @@ def test_a_copy_takes_the_place_of_the_former_one(repository: Path, tmp_path: Pa
 def test_a_wrong_setting_leaves_the_former_copy(repository: Path, tmp_path: Path) -> None:
     """The former copy is removed only when the new settings are known to be valid."""
     copy = tmp_path / "left"
-    linked_model(repository / "left", copy, instances=2)
+    link_model(repository / "left", copy, instances=2)
     with pytest.raises(TritonError, match="instances must be 1 or more, not 0"):
-        linked_model(repository / "left", copy, instances=0)
+        link_model(repository / "left", copy, instances=0)
     assert numbers(copy) == ("left", 2, 512)
 
 
@@ -95,7 +95,7 @@ def test_a_folder_in_which_nothing_changes(repository: Path, tmp_path: Path, slo
     """Nothing can be compiled into a copy whose number of instances may change; the original is not touched."""
     (repository / "left" / "1" / "__pycache__").mkdir()
     copy = tmp_path / "left"
-    linked_model(repository / "left", copy, slots=slots)
+    link_model(repository / "left", copy, slots=slots)
     for instances in (1, 3):
         make_resizable(copy, instances)
         assert len(model_config(copy).instance_group) == instances
@@ -130,21 +130,21 @@ def test_a_public_model(tmp_path: Path) -> None:
     make_ctc_folder(folder)
     before = sorted(folder.iterdir())
     for _ in range(2):
-        linked_model(folder, tmp_path / "copy", slots=5)
+        link_model(folder, tmp_path / "copy", slots=5)
         assert numbers(tmp_path / "copy") == ("copy", 1, 5)
         bundle = model_config(tmp_path / "copy").parameters["bundle"].string_value
         assert (tmp_path / "copy" / bundle).resolve() == folder.resolve()
         assert (tmp_path / "copy" / "1" / "model.py").is_file()
         (tmp_path / "copy" / "1" / "model.py").unlink()
     (tmp_path / "link").symlink_to(asr_repository() / "streaming_asr")
-    linked_model(folder, tmp_path / "link")
+    link_model(folder, tmp_path / "link")
     assert not (tmp_path / "link").is_symlink()
     assert sorted(folder.iterdir()) == before
 
 
 def test_steps_get_the_numbers_of_their_ensemble(tmp_path: Path) -> None:
     """Instances and slots apply to the steps of an ensemble; it has none itself, nor a step without a state."""
-    linked_copy(asr_repository(), tmp_path / "copy", ["asr_heads"], instances=2, slots=7)
+    link_repository(asr_repository(), tmp_path / "copy", ["asr_heads"], instances=2, slots=7)
     encoder, router = (model_config(tmp_path / "copy" / name) for name in ("speech_encoder", "feature_router"))
     assert (encoder.instance_group[0].count, encoder.sequence_batching.oldest.max_candidate_sequences) == (2, 7)
     assert router.instance_group[0].count == 2
@@ -153,8 +153,8 @@ def test_steps_get_the_numbers_of_their_ensemble(tmp_path: Path) -> None:
         assert (tmp_path / "copy" / unchanged).is_symlink()
 
 
-def test_the_steps_in_a_repository() -> None:
-    """What is loaded with an ensemble is a step."""
+def test_the_steps_of_ensembles() -> None:
+    """The steps of all ensembles of a repository are found."""
     assert steps_in(asr_repository()) == {"speech_encoder", "feature_router", "activity_head", "transcript_head"}
 
 

@@ -39,9 +39,9 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
         return None
     try:
         # Imported only here: gRPC takes longer to import than everything else together.
-        from streamer.triton.dialer import secure
+        from streamer.triton.dialer import secure_dialer
 
-        return secure(settings.triton_ca, settings.triton_cert, settings.triton_key, settings.triton_metadata)
+        return secure_dialer(settings.triton_ca, settings.triton_cert, settings.triton_key, settings.triton_metadata)
     except (TritonError, ImportError) as error:
         raise PortPolicyError(str(error)) from error
 

@@ -15,7 +15,7 @@ from statistics import median
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.triton import MODEL
 from streamer.triton.link import Link, LinkError
-from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+from streamer.triton.model_config import CONFIG, config_text, model_config, reconfigure
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -81,14 +81,14 @@ def arrangements(folder: Path, heads: int = 1) -> Path:
             copy = folder / model.name
             copy.mkdir()
             (copy / "1").symlink_to(model / "1")
-            (copy / CONFIG).write_text(config_text(configured(model_config(model), instances=heads)))
+            (copy / CONFIG).write_text(config_text(reconfigure(model_config(model), instances=heads)))
         else:
             (folder / model.name).symlink_to(model)
     for name in (DIRECT, SCRIPTED):
         (folder / name / "1").mkdir(parents=True)
     (folder / DIRECT / CONFIG).write_text(_direct_config())
     (folder / SCRIPTED / "1" / "model.py").write_text(_SCRIPT)
-    config = configured(model_config(asr_repository() / MODEL), name=SCRIPTED)
+    config = reconfigure(model_config(asr_repository() / MODEL), name=SCRIPTED)
     (folder / SCRIPTED / CONFIG).write_text(config_text(config))
     return folder
 

@@ -30,7 +30,7 @@ from streamer.testing.soak.service_under_test import ServiceUnderTest, failures_
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import SHORT_RESUME_S, SessionPlan, draw_plan
 from streamer.triton import MODEL
-from streamer.triton.repository import asr_repository, linked_model
+from streamer.triton.repository import asr_repository, link_model
 
 SAMPLE_EVERY_S = 2.0
 LOOK_S = 0.1
@@ -89,7 +89,7 @@ def _repository(settings: Settings, folder: Path) -> Path:
     """Return the repository with the model of the test. `folder` is a place to make one."""
     if settings.public is not None:
         (folder / "models").mkdir()
-        linked_model(settings.public, folder / "models" / MODEL)
+        link_model(settings.public, folder / "models" / MODEL)
         return folder / "models"
     if settings.recordings:
         return asr_repository()

@@ -308,7 +308,7 @@ def _get(endpoint: Endpoint, path: str, limit_s: float = ASK_LIMIT_S) -> str:
     """Return the answer of a Triton to a GET. Raises OSError."""
     with endpoint.connected(limit_s) as connected:
         connection = HTTPConnection("localhost")
-        connection.sock = connected
+        connection.sock = http_socket
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.upstreams.supervision import RETURN_S
 from streamer.testing.exact_speech import say, silence
-from streamer.triton.repository import asr_repository, linked_model
+from streamer.triton.repository import asr_repository, link_model
 from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, session, text
 from tests.bridge.upstreams.rolled_models import check, gone, serving, states, two_models
 from tests.bridge.upstreams.speaking_sessions import PIECE, speak, talk, value
@@ -95,7 +95,7 @@ async def test_the_shipped_model(tmp_path: Path) -> None:
     Each start and end of speech is told once. Its time may differ: the new detector does not know the former audio.
     """
     for name in ("one", "two"):
-        linked_model(asr_repository() / "streaming_asr", tmp_path / name)
+        link_model(asr_repository() / "streaming_asr", tmp_path / name)
     audio = pcm("talk.flac", TWO_SEGMENTS_S) + bytes(48_000) + pcm("quilter.ogg", 3.0)
     async with serving(tmp_path) as (service, triton):
         whole = await recognise(service.url, audio, [500_000] * 3)
