@@ -1,1 +1,1 @@
-"""Folders of public models: which files they have, and what their ONNX graphs say about themselves."""
+"""Reads and checks folders of public models and their ONNX graphs, and rewrites and writes graphs."""

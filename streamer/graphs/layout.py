@@ -11,37 +11,37 @@ from streamer.graphs.languages import Languages
 from streamer.graphs.onnx_file import ElementType, Port
 from streamer.text.counts import counted
 
-FRAME_MS = 10  # between two feature frames
+FRAME_MS = 10  # the time between two feature frames
 FRAME_SHIFT = 160  # the same in samples, at 16 kHz
 FRAME_LENGTH = 400
 FRAME_LEAD = 120  # how far the first feature frame reaches back before the first sample
 
 
 class LayoutError(ValueError):
-    """The graph is not what its metadata says, or cannot serve several streams. The message goes on after its file."""
+    """The graph is not what its metadata says, or cannot serve several streams. The message follows the file's name."""
 
 
 class Features(Enum):
-    """What a graph hears."""
+    """The kinds of input that graphs take."""
 
-    KALDI = "kaldi"  # as icefall trains with them
+    KALDI = "kaldi"  # those with which icefall trains
     NEMO = "nemo"
     TELEPHONE = "telephone"  # the samples themselves, at 8 kHz
 
 
 class Given(Enum):
-    """A number for each stream that a graph takes beside its features and states."""
+    """The kinds of numbers that a graph takes for each stream beside its features and states."""
 
-    WINDOW = "window"  # the frames of the window
-    AGE = "age"  # the feature frames of the steps before, since the stream began
+    WINDOW = "window"  # the number of frames in the window
+    AGE = "age"  # the number of feature frames in all earlier steps of the stream
     LANGUAGE = "language"  # the number of the language of the stream
 
 
 @dataclass(frozen=True)
 class StatePort:
-    """One state of the encoder: the input that takes it, its shape, and the axis of it that counts the streams.
+    """One state of the encoder: the input that takes it, its shape, and the axis of the streams.
 
-    `output` is the name of its new value.
+    `output`: the name of the output with its new value.
     """
 
     input: Port
@@ -51,17 +51,17 @@ class StatePort:
 
 
 StateShape = tuple[ElementType, tuple[int, ...], int]
-"""What a state must be: its type, its shape with 1 for the streams, and the axis that counts them."""
+"""The type of a state, its shape with 1 for the streams, and the axis of the streams."""
 
 
 @dataclass(frozen=True)
 class EncoderLayout:
-    """How an encoder is fed.
+    """The inputs and outputs of an encoder.
 
-    Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the one before. It gives
-    `frames` frames of `units` numbers (None if the file does not say how many) as `output`. The first input takes the
-    features. If they are `upright`, each column is a frame, otherwise each row; `output_upright` says the same of the
-    frames. `given` are the other inputs that are no states. `languages` are those of which a stream may choose one.
+    Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the last window. For each
+    window, `output` has `frames` frames of `units` numbers (None if the file does not say how many). The first input
+    takes the features. If they are `upright`, each column is a frame, otherwise each row is one; `output_upright` says
+    the same of the output. `given`: the other inputs that are no states. `languages`: a stream may choose one of them.
     """
 
     window: int
@@ -79,17 +79,17 @@ class EncoderLayout:
 
     @property
     def step_samples(self) -> int:
-        """The samples between the beginnings of two windows."""
+        """The number of samples between the beginnings of two windows."""
         return self.step * FRAME_SHIFT
 
     @property
     def state_bytes(self) -> int:
-        """The memory that the states of one stream take."""
+        """The bytes of memory for the states of one stream."""
         return sum(state.input.type.width * math.prod(state.shape) for state in self.states)
 
     @property
     def ahead_samples(self) -> int:
-        """The samples after a step that its window needs as well."""
+        """The number of samples after a step that the step's window needs too."""
         return (self.window - 1) * FRAME_SHIFT + FRAME_LENGTH - FRAME_LEAD - self.step_samples
 
 
@@ -100,14 +100,14 @@ class Metadata:
         self._values = values
 
     def whole(self, key: str) -> int:
-        """One positive number."""
-        found = self.wholes(key)
-        if len(found) != 1:
+        """Return a positive number. Raise LayoutError if the metadata has none."""
+        numbers = self.wholes(key)
+        if len(numbers) != 1:
             raise LayoutError(f"has {self._values[key]!r} as {key} in its metadata, which must be one number")
-        return found[0]
+        return numbers[0]
 
     def wholes(self, key: str, count: int | None = None) -> list[int]:
-        """Positive numbers with commas between them, `count` of them if that is given."""
+        """Return positive numbers, which commas separate. Raise LayoutError if there are none, or not `count`."""
         text = self._values.get(key)
         if text is None:
             raise LayoutError(f"has no {key} in its metadata")
@@ -120,7 +120,7 @@ class Metadata:
 
 
 def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], streams: int) -> None:
-    """Check the type and the shape of an input or output; None is any size. `streams` is the axis of the streams."""
+    """Check the type and the shape of an input or output. None means any size. `streams`: the axis of the streams."""
     if port.type is not type_:
         raise LayoutError(f"has {port.name} of the type {port.type.name.lower()}, not {type_.name.lower()}")
     if port.shape is None:
@@ -129,26 +129,22 @@ def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], stre
         raise LayoutError(f"has {port.name} with {len(port.shape)} dimensions, not {len(shape)} as its metadata says")
     batch = port.shape[streams]
     if isinstance(batch, int):
-        raise LayoutError(
-            f"computes exactly {counted(batch, 'stream')} at a time, because {port.name} has a fixed batch: "
-            "export it with a dynamic batch"
-        )
-    for axis, (found, expected) in enumerate(zip(port.shape, shape, strict=True)):
-        if axis != streams and expected is not None and isinstance(found, int) and found != expected:
-            raise LayoutError(f"has {port.name} of the size {found}, where its metadata says {expected}")
+        reason = f"{port.name} has a fixed batch: export it with a dynamic batch"
+        raise LayoutError(f"computes exactly {counted(batch, 'stream')} at a time, because {reason}")
+    for axis, (size, expected) in enumerate(zip(port.shape, shape, strict=True)):
+        if axis != streams and expected is not None and isinstance(size, int) and size != expected:
+            raise LayoutError(f"has {port.name} of the size {size}, where its metadata says {expected}")
 
 
 def matching_states(inputs: Sequence[Port], outputs: Sequence[Port], expected: Sequence[StateShape]) -> list[StatePort]:
-    """The states that these inputs take and these outputs give, by position: types, shapes, axes of the streams."""
+    """Return the states of these inputs and outputs, by position. Raise LayoutError if they differ from `expected`."""
     if len(inputs) != len(expected) or len(outputs) != len(expected):
-        raise LayoutError(
-            f"has {len(inputs)} states that go in and {len(outputs)} that come out, not {len(expected)} as its "
-            "metadata says"
-        )
-    found = []
+        counts = f"{len(inputs)} states that go in and {len(outputs)} that come out"
+        raise LayoutError(f"has {counts}, not {len(expected)} as its metadata says")
+    states = []
     for port, result, (type_, shape, axis) in zip(inputs, outputs, expected, strict=True):
         check_port(port, type_, shape, axis)
         if result.type is not type_:
             raise LayoutError(f"has {result.name} of the type {result.type.name.lower()}, not {type_.name.lower()}")
-        found.append(StatePort(port, shape, axis, result.name))
-    return found
+        states.append(StatePort(port, shape, axis, result.name))
+    return states

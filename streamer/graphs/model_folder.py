@@ -1,4 +1,4 @@
-"""Recognises the folder of a public model as sherpa-onnx publishes it, and checks it completely before its use."""
+"""Reads the folder of a public model as sherpa-onnx publishes it, and checks all of it before its use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamer.graphs.families.family import EncoderFamily, Family, SearchKind
-from streamer.graphs.families.table import recognised
+from streamer.graphs.families.table import find_encoder
 from streamer.graphs.layout import EncoderLayout, LayoutError
 from streamer.graphs.onnx_file import GraphFile, GraphFileError, read_graph_file
 from streamer.graphs.piece_model import PieceModel, PieceModelError, read_pieces
@@ -26,9 +26,9 @@ class ModelFolderError(ValueError):
 
 @dataclass(frozen=True)
 class PublicModel:
-    """A public model that was checked.
+    """A public model after the check of its folder.
 
-    `transducer` has the other two graphs of a transducer, `pieces` what divides texts into tokens, if that is known.
+    `transducer`: the other two graphs of a transducer. `pieces`: what divides text into tokens, if the folder has it.
     """
 
     family: Family
@@ -41,18 +41,18 @@ class PublicModel:
 
     @property
     def graphs(self) -> tuple[GraphFile, ...]:
-        """All its graphs."""
+        """All graphs of the model."""
         others = () if self.transducer is None else (self.transducer.predictor, self.transducer.joiner)
         return (self.encoder, *others)
 
 
 def holds_graphs(folder: Path) -> bool:
-    """Whether this is a folder with ONNX graphs, complete or not."""
+    """Return whether this folder has ONNX graphs. They may be incomplete."""
     return any(folder.glob(f"*{_SUFFIX}"))
 
 
 def read_model_folder(folder: Path) -> PublicModel:
-    """Read and check a folder. ModelFolderError says what is wrong with it."""
+    """Read and check a folder. Raise ModelFolderError, which says what is wrong, if it cannot be used."""
     if not folder.is_dir():
         raise ModelFolderError(f"{folder} is not a folder")
     graphs = sorted(path.name for path in folder.glob(f"*{_SUFFIX}"))
@@ -69,7 +69,7 @@ def read_model_folder(folder: Path) -> PublicModel:
 
 def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
     graph = read_graph_file(folder / _only(folder, "model", graphs))
-    family, layout = _laid_out(graph, SearchKind.CTC)
+    family, layout = _check_encoder(graph, SearchKind.CTC)
     if layout.units is None:
         raise ModelFolderError(f"{graph.path} does not say how many tokens it knows")
     tokens = read_tokens(folder / TOKENS_FILE, layout.units)
@@ -83,42 +83,43 @@ def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
 def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     missing = [part for part, names in parts.items() if not names]
     if missing:
-        if parts["encoder"]:  # a Paraformer has no joiner, but to add one would not help
-            _recognised(read_graph_file(folder / _only(folder, "encoder", parts["encoder"])))
+        if parts["encoder"]:  # a Paraformer has no joiner, so its own message says more than "no joiner"
+            _find_encoder(read_graph_file(folder / _only(folder, "encoder", parts["encoder"])))
         raise ModelFolderError(f"{folder} is not complete: it has no {' and no '.join(missing)} ({_FILES} are needed)")
     encoder, decoder, joiner = (read_graph_file(folder / _only(folder, part, names)) for part, names in parts.items())
-    family, layout = _laid_out(encoder, SearchKind.TRANSDUCER)
+    family, layout = _check_encoder(encoder, SearchKind.TRANSDUCER)
     if family.transducer is None:
         raise ModelFolderError(f"{encoder.path} is no part of a transducer: {family.architecture.value} has none")
     try:
-        found = family.transducer(encoder, layout, decoder, joiner)
+        transducer = family.transducer(encoder, layout, decoder, joiner)
     except LayoutError as error:
         raise ModelFolderError(f"{folder}: {error}") from error
-    tokens = read_tokens(folder / TOKENS_FILE, found.vocabulary)
-    if found.blank and tokens[found.blank] not in BLANKS:
-        raise ModelFolderError(f"{folder / TOKENS_FILE} must have {BLANKS[0]} as its last token, number {found.blank}")
+    tokens = read_tokens(folder / TOKENS_FILE, transducer.vocabulary)
+    if transducer.blank and tokens[transducer.blank] not in BLANKS:
+        rule = f"must have {BLANKS[0]} as its last token, number {transducer.blank}"
+        raise ModelFolderError(f"{folder / TOKENS_FILE} {rule}")
     kind = Family(family.architecture, SearchKind.TRANSDUCER)
-    return PublicModel(kind, encoder, layout, tokens, found.blank, found, read_pieces(folder))
+    return PublicModel(kind, encoder, layout, tokens, transducer.blank, transducer, read_pieces(folder))
 
 
 def _only(folder: Path, part: str, names: list[str]) -> str:
-    """The file of this part. One with full numbers is preferred: one in int8 is less exact, and not faster here."""
+    """Return the file of this part, if possible with full numbers: int8 is less exact, and not faster here."""
     full = [name for name in names if not name.endswith(_INT8)] or names
     if len(full) > 1:
-        listed = ", ".join(full)
-        raise ModelFolderError(f"{folder} has several files for the {part} ({listed}): leave only those of one model")
+        files = ", ".join(full)
+        raise ModelFolderError(f"{folder} has several files for the {part} ({files}): leave only those of one model")
     return full[0]
 
 
-def _recognised(graph: GraphFile) -> EncoderFamily:
+def _find_encoder(graph: GraphFile) -> EncoderFamily:
     try:
-        return recognised(graph)
+        return find_encoder(graph)
     except LayoutError as error:
         raise ModelFolderError(f"{graph.path} {error}") from error
 
 
-def _laid_out(graph: GraphFile, search: SearchKind) -> tuple[EncoderFamily, EncoderLayout]:
-    family = _recognised(graph)
+def _check_encoder(graph: GraphFile, search: SearchKind) -> tuple[EncoderFamily, EncoderLayout]:
+    family = _find_encoder(graph)
     try:
         if search is SearchKind.CTC and not family.ctc:
             raise LayoutError(f"is no whole model: {family.architecture.value} has no models with CTC")

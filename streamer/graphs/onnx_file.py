@@ -1,7 +1,7 @@
-"""Reads what an ONNX file says about itself: metadata, inputs and outputs. Weights are skipped.
+"""Reads the metadata, the inputs and the outputs of an ONNX file, and skips its weights.
 
-An ONNX file is a protobuf message. The few fields that matter are read here, so a command can check a model of several
-hundred megabytes in milliseconds, without the library that computes it, and before that library sees a damaged file.
+An ONNX file is a protobuf message. This module reads only the few fields that matter. So a command can check a model of
+several hundred megabytes in milliseconds, without onnxruntime, and before onnxruntime reads a damaged file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from streamer.graphs.int8_graph import ROUNDING, Int8Graph, UnknownInt8
 from streamer.graphs.protobuf import Content, Damaged, fields, number_of, part_of, text_of
 
 Dimension = int | str
-"""A fixed size, or the name of a size that may differ from run to run (empty if it has none)."""
+"""A fixed size, or the name of a size that may differ from run to run. The name may be empty."""
 
 _LFS = b"version https://git-lfs"
 
 
 class GraphFileError(ValueError):
-    """The file is no complete ONNX graph. The message says what is wrong with it."""
+    """The file is no complete ONNX graph. The message says what is wrong."""
 
 
 class ElementType(IntEnum):
-    """The types of tensors that streaming models use, by their numbers in ONNX."""
+    """The types of tensors that streaming models use, with their numbers in ONNX."""
 
     FLOAT = 1
     INT32 = 6
@@ -37,7 +37,7 @@ class ElementType(IntEnum):
 
     @property
     def width(self) -> int:
-        """The bytes of one element; those of a type that is not known here are counted as four."""
+        """The bytes of one element; four for OTHER."""
         return {ElementType.INT64: 8, ElementType.FLOAT16: 2, ElementType.BOOL: 1}.get(self, 4)
 
     @classmethod
@@ -47,7 +47,7 @@ class ElementType(IntEnum):
 
 @dataclass(frozen=True)
 class Port:
-    """An input or an output of a graph. `shape` is None if the file does not say it."""
+    """An input or an output of a graph. `shape` is None if the file does not have it."""
 
     name: str
     type: ElementType
@@ -56,10 +56,10 @@ class Port:
 
 @dataclass(frozen=True)
 class GraphFile:
-    """What an ONNX file says about itself.
+    """The metadata, the inputs and the outputs of an ONNX file.
 
-    `quantised`: it computes in int8, and must be rewritten before its use. `freed`: in these inputs and outputs, these
-    axes must be rewritten, because they have exactly one stream. `beside` are the files with its weights.
+    `quantised`: it computes in int8, and must be rewritten before its use. `freed`: the axes of inputs and outputs that
+    must be rewritten, because the file has exactly one stream there. `beside`: other files, with weights of the graph.
     """
 
     path: Path
@@ -72,12 +72,12 @@ class GraphFile:
 
     @property
     def size(self) -> int:
-        """The bytes of all its files."""
+        """The bytes of all files of the graph."""
         return sum(path.stat().st_size for path in (self.path, *self.beside))
 
 
 def read_graph_file(path: Path) -> GraphFile:
-    """Read a file. GraphFileError if it is damaged, cut off, or no ONNX graph."""
+    """Read a file. Raise GraphFileError if it is damaged, cut off, or no ONNX graph."""
     try:
         with path.open("rb") as file:
             if not path.stat().st_size:
@@ -119,7 +119,7 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
             outputs.append(port_of(content, part_of(value)))
     for beside, end in ends.items():
         _check_beside(path, beside, end)
-    # Old exports list their weights among the inputs, too.
+    # Old exports list their weights among the inputs too.
     real = tuple(port for port in inputs if port.name not in weights)
     if not real or not outputs:
         raise Damaged
@@ -128,14 +128,13 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
         try:
             Int8Graph(content)
         except UnknownInt8 as error:
-            raise GraphFileError(
-                f"{path} computes in int8 in a way that is not known here ({error}): use the file without .int8"
-            ) from error
+            unknown = f"{path} computes in int8 in a way that Streamer does not know ({error})"
+            raise GraphFileError(f"{unknown}: use the file without .int8") from error
     return GraphFile(path, metadata, real, tuple(outputs), quantised, tuple(ends))
 
 
 def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> tuple[str, Path | None, int]:
-    """The name of a weight. If its numbers are in another file, also that file, and where they end in it."""
+    """Return the name of a weight. If another file has its numbers, also return this file and where they end in it."""
     name, outside = "", {}
     for number, value in fields(content, *part):
         if number == 8:
@@ -153,7 +152,7 @@ def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> tuple[str,
 
 
 def _check_beside(path: Path, beside: Path, end: int) -> None:
-    """Check that the file with the weights of this graph is there, and is complete."""
+    """Check that the file with weights of this graph exists and is complete."""
     if not beside.is_file():
         raise GraphFileError(f"{path} needs the file {beside.name} with its weights, which is not in the folder")
     with beside.open("rb") as file:
@@ -164,11 +163,11 @@ def _check_beside(path: Path, beside: Path, end: int) -> None:
 
 
 def port_of(content: Content, part: tuple[int, int]) -> Port:
-    """The input or output that is written there."""
-    found = dict(fields(content, *part))
-    name, kind, shape = text_of(content, found.get(1)), 0, None
-    if 2 in found:
-        for number, tensor in fields(content, *part_of(found[2])):
+    """Return the input or output that this part of the file describes."""
+    port = dict(fields(content, *part))
+    name, kind, shape = text_of(content, port.get(1)), 0, None
+    if 2 in port:
+        for number, tensor in fields(content, *part_of(port[2])):
             if number != 1:
                 continue
             for inner, value in fields(content, *part_of(tensor)):

@@ -1,7 +1,7 @@
-"""Reads the tables with which the text of a model's training was divided into its tokens (`bpe.model`, `bpe.vocab`).
+"""Reads the table by which a model's training divided text into tokens (`bpe.model` or `bpe.vocab`).
 
-`bpe.model` is a file of SentencePiece, a protobuf message. `bpe.vocab` has the same pieces as text; sherpa-onnx reads
-that one. Hotwords must be divided in the same way.
+Hotwords must be divided in the same way. `bpe.model` is a file of SentencePiece, a protobuf message. `bpe.vocab` has
+the same pieces as text; sherpa-onnx reads this file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from streamer.graphs.protobuf import Content, Damaged, fields, number_of, part_o
 
 PIECE_FILES: Final = ("bpe.model", "bbpe.model", "bpe.vocab", "bbpe.vocab")
 _LFS: Final = b"version https://git-lfs"
-_BYTE_PAIRS: Final = 2  # the number of this kind of model
-_SPOKEN: Final = (1, 4)  # the numbers of normal pieces, and of those that a user has added
+_BYTE_PAIRS: Final = 2  # the number of this kind of model in SentencePiece
+_TEXT_KINDS: Final = (1, 4)  # the kinds of normal pieces, and of pieces that a user has added
 
 
 class PieceModelError(ValueError):
@@ -29,8 +29,8 @@ class PieceModelError(ValueError):
 class PieceModel:
     """The pieces and their scores.
 
-    A text is divided into the pieces with the greatest sum of scores, or (`pairs`) by joining the pair of neighbours
-    that makes the piece with the greatest score, again and again.
+    The division of a text is the one with the greatest sum of scores. With `pairs`, it comes from joining, again and
+    again, the two neighbours that make the piece with the greatest score.
     """
 
     scores: Mapping[str, float]
@@ -38,7 +38,7 @@ class PieceModel:
 
 
 def read_pieces(folder: Path) -> PieceModel | None:
-    """The pieces of the model in this folder; None if it has no such file. PieceModelError says what is wrong."""
+    """Return the pieces of this folder's model; None if it has no such file. Raise PieceModelError if it is damaged."""
     path = next((folder / name for name in PIECE_FILES if (folder / name).is_file()), None)
     if path is None:
         return None
@@ -61,7 +61,7 @@ def _from_table(text: str) -> PieceModel:
             scores[piece] = float(score)
         except ValueError:
             raise Damaged from None
-    return _checked(scores, pairs=False)
+    return _piece_model(scores, pairs=False)
 
 
 def _from_message(content: Content) -> PieceModel:
@@ -70,17 +70,17 @@ def _from_message(content: Content) -> PieceModel:
     for field, value in fields(content, 0, len(content)):
         if field == 1:
             piece = dict(fields(content, *part_of(value)))
-            if number_of(piece.get(3, 1)) in _SPOKEN:
+            if number_of(piece.get(3, 1)) in _TEXT_KINDS:
                 begin, end = part_of(piece.get(2, (0, 0)))
                 (score,) = struct.unpack("<f", content[begin:end]) if end else (0.0,)
                 scores[text_of(content, piece.get(1))] = score
         elif field == 2:
             trainer = dict(fields(content, *part_of(value)))
             pairs = number_of(trainer.get(3, 1)) == _BYTE_PAIRS
-    return _checked(scores, pairs=pairs)
+    return _piece_model(scores, pairs=pairs)
 
 
-def _checked(scores: Mapping[str, float], *, pairs: bool) -> PieceModel:
+def _piece_model(scores: Mapping[str, float], *, pairs: bool) -> PieceModel:
     if not scores or not all(map(math.isfinite, scores.values())):
         raise Damaged
     return PieceModel(scores, pairs)

@@ -1,7 +1,7 @@
-"""Reads and writes protobuf messages, in which ONNX graphs and tables of pieces are kept, by numbers of fields.
+"""Reads and writes protobuf messages by the numbers of their fields. ONNX files and tables of pieces are such messages.
 
-A message is a list of fields. Each has a number, and a value: a number, or bytes that mean text, numbers or another
-message. Bytes are not copied: a value says where they begin and end.
+A message is a list of fields. Each field has a number, and a value: a number, or bytes that mean text, numbers or
+another message. Reading does not copy bytes: a value says where they begin and end.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Value = int | tuple[int, int]
 """A number, or where the bytes of the value begin and end."""
 
 Pieces = list[bytes | memoryview]
-"""A message, one after the other."""
+"""A message in pieces, which follow each other."""
 
 
 class Damaged(Exception):
-    """The bytes are no protobuf message, or end too early."""
+    """The bytes are no protobuf message, or they end too early."""
 
 
 def fields(content: Content, at: int, end: int) -> Iterator[tuple[int, Value]]:
-    """The fields of a message: their numbers, and their numbers or where their bytes are."""
+    """Yield the fields of a message: the number of each, and its value."""
     while at < end:
         key, at = _varint(content, at, end)
         field, wire = key >> 3, key & 7
@@ -46,61 +46,61 @@ def fields(content: Content, at: int, end: int) -> Iterator[tuple[int, Value]]:
 
 
 def part_of(value: Value) -> tuple[int, int]:
-    """Where the bytes of this value are. Damaged if it is a number."""
+    """Return where the bytes of a value are. Raise Damaged if it is a number."""
     if isinstance(value, int):
         raise Damaged
     return value
 
 
 def number_of(value: Value) -> int:
-    """This number. Damaged if it is something else."""
+    """Return a value that is a number. Raise Damaged if it is not."""
     if not isinstance(value, int):
         raise Damaged
     return value
 
 
 def numbers_of(content: Content, value: Value) -> list[int]:
-    """The numbers of a field that is repeated: this one, or all of them together in these bytes."""
+    """Return the numbers of a repeated field: the value is one of them, or bytes with all of them."""
     if isinstance(value, int):
         return [value]
     at, end = value
-    found = []
+    numbers = []
     while at < end:
         number, at = _varint(content, at, end)
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def text_of(content: Content, value: Value | None) -> str:
-    """This text; empty if there is none."""
+    """Return a value that is text; empty if there is no value."""
     if value is None:
         return ""
     begin, end = part_of(value)
     return content[begin:end].decode()
 
 
-def copied(content: Content, value: Value) -> bytes | int:
-    """This number, or the bytes of this value."""
+def copy_of(content: Content, value: Value) -> bytes | int:
+    """Return the number of a value, or a copy of its bytes."""
     if isinstance(value, int):
         return value
     return content[slice(*value)]
 
 
-def viewed(content: memoryview, value: Value) -> memoryview | int:
-    """This number, or where the bytes of this value are, not copied."""
+def view_of(content: memoryview, value: Value) -> memoryview | int:
+    """Return the number of a value, or a view of its bytes."""
     return value if isinstance(value, int) else content[slice(*value)]
 
 
-def written(values: Iterable[tuple[int, int | float | bytes | memoryview | Pieces]]) -> bytes:
-    """A message with these fields: their numbers, and their numbers, bytes, or messages in pieces.
+def encode(values: Iterable[tuple[int, int | float | bytes | memoryview | Pieces]]) -> bytes:
+    """Return a message with these fields. A value is a number, bytes, or a message in pieces.
 
-    A fraction is written in 32 bits.
+    A fraction gets 32 bits.
     """
     return b"".join(pieces(values))
 
 
 def pieces(values: Iterable[tuple[int, int | float | bytes | memoryview | Pieces]]) -> Pieces:
-    """The same message in pieces, for a larger one. So what is large is copied only once."""
+    """Return the same message in pieces, as a part of a larger message. So large values are copied only once."""
     parts: Pieces = []
     for field, value in values:
         if isinstance(value, float):
@@ -115,13 +115,13 @@ def pieces(values: Iterable[tuple[int, int | float | bytes | memoryview | Pieces
 
 
 def _as_varint(value: int) -> bytes:
-    value &= _LONGEST  # a negative number is written as one of 64 bits
-    found = bytearray()
+    value &= _LONGEST  # a negative number gets 64 bits
+    result = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        result.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    result.append(value)
+    return bytes(result)
 
 
 def _varint(content: Content, at: int, end: int) -> tuple[int, int]:

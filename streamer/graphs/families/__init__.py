@@ -1,1 +1,1 @@
-"""The families of public models: a module for each kind of encoder, and the table of all of them."""
+"""The families of public models: a module for each kind of encoder, and a table of all kinds."""

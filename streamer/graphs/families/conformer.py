@@ -1,7 +1,7 @@
-"""Conformer transducers: the shapes of their two states, from the metadata that the export writes.
+"""Conformer transducers: the shapes of their two states, from the metadata of the export.
 
-The encoder is also told the age of each stream, by which it leaves out what was before the stream began. icefall means
-frames after subsampling, but sherpa-onnx gives feature frames. So do we, because such models are used with that.
+The encoder also takes the age of each stream, so that it ignores frames from before the stream began. icefall counts
+the age in frames after subsampling, but sherpa-onnx gives feature frames. So do we, because models are used that way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamer.graphs.transducer import transducer_of
 
 
 def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
-    """The layout of this encoder. LayoutError if it is not consistent."""
+    """Return the layout of this encoder. Raise LayoutError if its graph and its metadata differ."""
     metadata = Metadata(graph.metadata)
     layers, dim = metadata.whole("num_encoder_layers"), metadata.whole("encoder_dim")
     lengths = metadata.whole("left_context"), metadata.whole("cnn_module_kernel") - 1

@@ -1,4 +1,4 @@
-"""What a family of public models is: an architecture of the encoder, and a kind of search that reads its frames."""
+"""A family of public models: an architecture of the encoder, and the kind of search that reads its frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.graphs.transducer import AnyTransducer
 
 
 class Architecture(Enum):
-    """The encoders that can be computed."""
+    """The architectures of encoders that Streamer can compute."""
 
     ZIPFORMER2 = "Zipformer-2"
     ZIPFORMER = "Zipformer"  # the first version
@@ -23,7 +23,7 @@ class Architecture(Enum):
 
 
 class SearchKind(Enum):
-    """What the frames of an encoder are, which decides how they are searched."""
+    """The kinds of search. The training of an encoder decides which kind reads its frames."""
 
     CTC = "with CTC"
     TRANSDUCER = "transducer"
@@ -31,14 +31,14 @@ class SearchKind(Enum):
 
 @dataclass(frozen=True)
 class Family:
-    """The kind of a public model."""
+    """A family of public models."""
 
     architecture: Architecture
     search: SearchKind
 
     @property
     def title(self) -> str:
-        """As commands and the catalogue call it."""
+        """The name of the family in commands and in the catalogue."""
         return f"{self.architecture.value} {self.search.value}"
 
 
@@ -49,11 +49,11 @@ TransducerOf = Callable[[GraphFile, EncoderLayout, GraphFile, GraphFile], AnyTra
 
 @dataclass(frozen=True)
 class EncoderFamily:
-    """The families with one architecture.
+    """All families with one architecture, and how to check their graphs.
 
-    `recognises` decides by the metadata of a graph whether it is such an encoder. `layout` checks the graph and says
-    how it is fed. `transducer` does the same with the other two graphs: it gets the encoder, its layout, the predictor
-    and the joiner. None if there are only models with CTC. Both raise LayoutError.
+    `recognises` decides by the metadata of a graph whether it is such an encoder. `layout` checks the graph and returns
+    its layout. `transducer` gets the encoder, its layout, the predictor and the joiner, and checks the last two; it is
+    None if there are only models with CTC. Both raise LayoutError.
     """
 
     architecture: Architecture
@@ -64,6 +64,6 @@ class EncoderFamily:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """Those that can be used."""
+        """The families with this architecture that Streamer can use."""
         searches = [SearchKind.CTC] * self.ctc + [SearchKind.TRANSDUCER] * (self.transducer is not None)
         return tuple(Family(self.architecture, search) for search in searches)

@@ -1,4 +1,4 @@
-"""What the encoders that icefall trains have in common: Kaldi's features, and a frame for every four of them."""
+"""The base of all encoders that icefall trains: they take Kaldi's features, and give one frame for every four."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from streamer.graphs.layout import EncoderLayout, Given, LayoutError, Metadata, 
 from streamer.graphs.onnx_file import ElementType, GraphFile, Port
 
 MELS = 80
-SUBSAMPLING = 4  # feature frames for each frame that comes out
-_LONGEST_WINDOW = 3  # steps
+SUBSAMPLING = 4  # feature frames for each frame of the output
+_LONGEST_WINDOW = 3  # in steps
 
 
 def icefall_layout(graph: GraphFile, states: Sequence[StateShape], *, aged: bool = False) -> EncoderLayout:
-    """The layout of an encoder with these states. LayoutError if it is not consistent.
+    """Return the layout of an encoder with these states. Raise LayoutError if its graph and its metadata differ.
 
-    `aged`: its last input is the age of each stream, which is no state because the graph does not give it back.
+    `aged`: its last input is the age of each stream. This is no state, because the graph does not return it.
     """
     metadata = Metadata(graph.metadata)
     window, step = metadata.whole("T"), metadata.whole("decode_chunk_len")
@@ -31,6 +31,6 @@ def icefall_layout(graph: GraphFile, states: Sequence[StateShape], *, aged: bool
         check_port(age, ElementType.INT64, (1,), 0)
         given = ((age, Given.AGE),)
     units = result.shape[2] if result.shape else None
-    known = units if isinstance(units, int) else None
-    found = tuple(matching_states(inputs, outputs, states))
-    return EncoderLayout(window, step, MELS, step // SUBSAMPLING, known, result.name, found, given=given)
+    units = units if isinstance(units, int) else None
+    ports = tuple(matching_states(inputs, outputs, states))
+    return EncoderLayout(window, step, MELS, step // SUBSAMPLING, units, result.name, ports, given=given)

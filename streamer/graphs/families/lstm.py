@@ -1,4 +1,4 @@
-"""Transducers with an LSTM as encoder: the shapes of its two states, from the metadata that its export writes."""
+"""Transducers with an LSTM as encoder: the shapes of its two states, from the metadata of the export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.graphs.transducer import transducer_of
 
 
 def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
-    """The layout of this encoder. LayoutError if it is not consistent."""
+    """Return the layout of this encoder. Raise LayoutError if its graph and its metadata differ."""
     metadata = Metadata(graph.metadata)
     layers = metadata.whole("num_encoder_layers")
     sizes = metadata.whole("d_model"), metadata.whole("rnn_hidden_size")

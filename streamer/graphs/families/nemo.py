@@ -1,12 +1,13 @@
-"""FastConformer of NeMo with caches, among them Nemotron: windows and caches, from the metadata that its export writes.
+"""FastConformer of NeMo with caches, such as Nemotron: windows and caches, from the metadata of the export.
 
-Two numbers of an input belong to one stream: how many of its frames count, and the language. The names of inputs and
-outputs differ from export to export, so they are known by their places.
+Two inputs have one number for each stream: how many frames of its window count, and its language. The names of inputs
+and outputs differ from export to export, so this module identifies them by their places.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from streamer.graphs.families.family import Architecture, EncoderFamily, SearchKind
@@ -37,15 +38,12 @@ def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     metadata = Metadata(graph.metadata)
     window, step, subsampling = map(metadata.whole, ("window_size", "chunk_shift", "subsampling_factor"))
     if step % subsampling or not step < window:
-        raise LayoutError(
-            f"has windows of {window} frames every {step} frames, which is impossible if it makes one of {subsampling}"
-        )
+        windows = f"windows of {window} frames every {step} frames"
+        raise LayoutError(f"has {windows}, which is impossible if it makes one frame of {subsampling}")
     multilingual = len(graph.inputs) == _USUAL_INPUTS + 1 and graph.inputs[-1].name == _LANGUAGE
     if len(graph.inputs) != _USUAL_INPUTS + multilingual or len(graph.outputs) != _OUTPUTS:
-        raise LayoutError(
-            f"has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, not those of an export with caches for "
-            "streaming"
-        )
+        ports = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+        raise LayoutError(f"has {ports}, not those of an export with caches for streaming")
     features, length, *caches = graph.inputs
     mels = features.shape[1] if features.shape and len(features.shape) == 3 else None
     if not isinstance(mels, int) or mels < 1:
@@ -61,10 +59,8 @@ def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     frames = step // subsampling
     units = _units(graph.outputs[0], frames, None if transducer else metadata.whole("vocab_size") + 1)
     states = _caches(metadata, caches, graph.outputs[2:])
-    return EncoderLayout(
-        window, step, mels, frames, units, graph.outputs[0].name, states,
-        features=Features.NEMO, upright=True, output_upright=transducer, given=tuple(given), languages=languages,
-    )  # fmt: skip
+    layout = EncoderLayout(window, step, mels, frames, units, graph.outputs[0].name, states, Features.NEMO)
+    return replace(layout, upright=True, output_upright=transducer, given=tuple(given), languages=languages)
 
 
 def _languages(graph: GraphFile) -> Languages:
@@ -75,7 +71,7 @@ def _languages(graph: GraphFile) -> Languages:
 
 
 def _units(result: Port, frames: int, tokens: int | None) -> int | None:
-    """How many numbers a frame has: as many as `tokens` with CTC. A transducer gives its frames upright."""
+    """Return how many numbers a frame has: with CTC one for each of `tokens`. A transducer's frames are columns."""
     check_port(result, ElementType.FLOAT, (1, None, frames) if tokens is None else (1, frames, tokens), 0)
     units = result.shape[1] if tokens is None and result.shape else tokens
     return units if isinstance(units, int) else None

@@ -1,4 +1,4 @@
-"""The predictor and the joiner of a transducer of NeMo: the predictor is a recurrent network, which keeps a state."""
+"""Checks the predictor and the joiner of a transducer of NeMo. The predictor is a recurrent network with states."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from streamer.graphs.layout import EncoderLayout, LayoutError, Metadata, check_p
 from streamer.graphs.onnx_file import ElementType, GraphFile, Port
 from streamer.graphs.transducer import RecurrentTransducer
 
-_FIXED: Final = 1  # the batch of some inputs, in the exports that are published
+_FIXED: Final = 1  # the batch of some inputs in the published exports
 
 
 def recurrent_transducer_of(
     encoder: GraphFile, layout: EncoderLayout, predictor: GraphFile, joiner: GraphFile
 ) -> RecurrentTransducer:
-    """The two graphs beside an encoder, as NeMo exports them. The last token is the blank.
+    """Return the two graphs beside an encoder, as NeMo exports them. Raise LayoutError if they do not fit together.
 
-    LayoutError if they do not fit.
+    The last token is the blank.
     """
     metadata = Metadata(encoder.metadata)
     try:
@@ -49,9 +49,10 @@ def recurrent_transducer_of(
 
 
 def _with_free_batch(graph: GraphFile, inputs: Sequence[int], outputs: Sequence[int]) -> GraphFile:
-    """The same graph, where a batch of exactly one stream is free. These are the axes of the streams.
+    """Return the same graph, but with any number of streams where its file has exactly one.
 
-    The published files were exported with one stream. They have its number in the shape of a state, but compute any.
+    `inputs` and `outputs`: the axis of the streams in each of them. The published files were exported with one stream.
+    The shape of a state has this number, but the graph can compute any number.
     """
     freed = {
         port.name: axis
@@ -61,13 +62,13 @@ def _with_free_batch(graph: GraphFile, inputs: Sequence[int], outputs: Sequence[
     }
     return replace(
         graph,
-        inputs=tuple(_freed(port, freed) for port in graph.inputs),
-        outputs=tuple(_freed(port, freed) for port in graph.outputs),
+        inputs=tuple(_free_port(port, freed) for port in graph.inputs),
+        outputs=tuple(_free_port(port, freed) for port in graph.outputs),
         freed=freed,
     )
 
 
-def _freed(port: Port, axes: dict[str, int]) -> Port:
+def _free_port(port: Port, axes: dict[str, int]) -> Port:
     if port.name not in axes or port.shape is None:
         return port
     axis = axes[port.name]
@@ -75,6 +76,6 @@ def _freed(port: Port, axes: dict[str, int]) -> Port:
 
 
 def _units(port: Port) -> int | None:
-    """The numbers of a row of this output; None if the file does not say it."""
+    """Return how many numbers a row of this output has; None if the file does not say it."""
     units = port.shape[1] if port.shape else None
     return units if isinstance(units, int) else None

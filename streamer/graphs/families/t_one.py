@@ -1,4 +1,4 @@
-"""T-one: hears samples at 8 kHz, and keeps its whole state in one row of numbers."""
+"""T-one, a model that takes samples at 8 kHz and keeps its whole state in one row of numbers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from streamer.graphs.layout import FRAME_MS, EncoderLayout, Features, LayoutErro
 from streamer.graphs.onnx_file import ElementType, GraphFile
 
 SAMPLE_RATE = 8_000
-_RESULT_MS = 30  # of each frame that comes out
+_RESULT_MS = 30  # the length of each frame of the output
 
 
 def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
-    """The layout of this model. LayoutError if it is not consistent."""
+    """Return the layout of this model. Raise LayoutError if its graph and its metadata differ."""
     metadata = Metadata(graph.metadata)
     if metadata.whole("sample_rate") != SAMPLE_RATE:
-        raise LayoutError(f"hears {metadata.whole('sample_rate')} samples a second, not {SAMPLE_RATE} as T-one does")
+        raise LayoutError(f"takes {metadata.whole('sample_rate')} samples a second, not {SAMPLE_RATE} as T-one does")
     length = metadata.whole("frame_length_ms")
     if length % _RESULT_MS:
         raise LayoutError(f"has steps of {length} ms, which are no whole frames of {_RESULT_MS} ms")
@@ -25,10 +25,10 @@ def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     check_port(result, ElementType.FLOAT, (1, frames, None), 0)
     states = matching_states(inputs, outputs, [(ElementType.FLOAT16, (1, metadata.whole("state_dim")), 0)])
     units = result.shape[2] if result.shape else None
-    known = units if isinstance(units, int) else None
-    # What is ahead of a window of feature frames is as long as the filter needs that halves the sample rate.
+    units = units if isinstance(units, int) else None
+    # The filter that halves the sample rate needs as much audio after a step as a window of feature frames would.
     step, numbers = length // FRAME_MS, FRAME_MS * SAMPLE_RATE // 1000
-    return EncoderLayout(step, step, numbers, frames, known, result.name, tuple(states), Features.TELEPHONE)
+    return EncoderLayout(step, step, numbers, frames, units, result.name, tuple(states), Features.TELEPHONE)
 
 
 T_ONE = EncoderFamily(

@@ -1,4 +1,4 @@
-"""Zipformer, the first version: the shapes of its states, from the metadata that its export writes."""
+"""Zipformer, the first version: the shapes of its states, from the metadata of the export."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from streamer.graphs.transducer import transducer_of
 
 
 def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
-    """The layout of this encoder. LayoutError if it is not consistent."""
+    """Return the layout of this encoder. Raise LayoutError if its graph and its metadata differ."""
     metadata = Metadata(graph.metadata)
     layers = metadata.wholes("num_encoder_layers")
     dims, attention, kernels, left = (
         metadata.wholes(key, len(layers))
         for key in ("encoder_dims", "attention_dims", "cnn_module_kernels", "left_context_len")
     )
-    # The states of all stacks are grouped by what they are. Each has a row for every layer of its stack.
+    # The states are grouped by kind, and each group has the states of all stacks. A state has a row for every layer.
     stacks = list(zip(layers, dims, attention, kernels, left, strict=True))
     lengths: list[StateShape] = [(ElementType.INT64, (count, 1), 1) for count in layers]
     averages: list[StateShape] = [(ElementType.FLOAT, (count, 1, dim), 1) for count, dim, *_ in stacks]

@@ -1,4 +1,4 @@
-"""Zipformer-2: the shapes of its windows and states, from the metadata that its export writes."""
+"""Zipformer-2: the shapes of its windows and states, from the metadata of the export."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from streamer.graphs.onnx_file import ElementType, GraphFile
 from streamer.graphs.transducer import transducer_of
 
 _EMBED_CHANNELS = 128
+_KEYS = (
+    "encoder_dims",
+    "query_head_dims",
+    "value_head_dims",
+    "num_heads",
+    "cnn_module_kernels",
+    "left_context_len",
+)
 
 
 def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
-    """The layout of this encoder, or of this whole CTC model. LayoutError if it is not consistent."""
+    """Return the layout of this encoder or CTC model. Raise LayoutError if its graph and its metadata differ."""
     if graph.metadata.get("feature", "") not in ("", "fbank"):
         raise LayoutError(f"needs {graph.metadata['feature']!r} features, which Streamer does not compute")
     return icefall_layout(graph, _states(Metadata(graph.metadata)))
@@ -20,13 +28,7 @@ def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
 
 def _states(metadata: Metadata) -> list[StateShape]:
     layers = metadata.wholes("num_encoder_layers")
-    dims, query, value, heads, kernels, left = (
-        metadata.wholes(key, len(layers))
-        for key in (
-            *("encoder_dims", "query_head_dims", "value_head_dims", "num_heads"),
-            *("cnn_module_kernels", "left_context_len"),
-        )
-    )
+    dims, query, value, heads, kernels, left = (metadata.wholes(key, len(layers)) for key in _KEYS)
     expected: list[StateShape] = []
     for stack, count in enumerate(layers):
         key = (left[stack], 1, query[stack] * heads[stack])

@@ -1,1 +1,1 @@
-"""Rewrites graphs into ones that give the same and are computed faster."""
+"""Rewrites graphs into graphs that give the same results in less time."""

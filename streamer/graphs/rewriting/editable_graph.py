@@ -1,4 +1,4 @@
-"""A graph as lists of nodes and constants, which can be changed and written again. Weights are not copied."""
+"""A graph as lists of nodes and constants, which code can change and write again. Weights are not copied."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from streamer.graphs.protobuf import (
     Content,
     Damaged,
     Value,
+    encode,
     fields,
     number_of,
     numbers_of,
     part_of,
     pieces,
     text_of,
-    written,
+    view_of,
 )
 
 _OPSET, _GRAPH = 8, 7  # numbers of fields in a model
-_NODE, _WEIGHT, _INPUT, _OUTPUT, _BETWEEN = 1, 5, 11, 12, 13  # in a graph; types of what is between nodes
+_NODE, _WEIGHT, _INPUT, _OUTPUT, _BETWEEN = 1, 5, 11, 12, 13  # in a graph; _BETWEEN has types of inner values
 _ATTRIBUTE: Final = 5  # in a node
 _NAME, _NUMBER, _TENSOR, _NUMBERS, _TYPE = 1, 3, 5, 8, 20  # in an attribute
 _FLOAT_BYTES: Final = 4
@@ -31,7 +32,7 @@ _SOME_NUMBERS: Final = 7  # the type of an attribute
 
 @dataclass
 class Node:
-    """A node: its operator, the names of its inputs and outputs, and its attributes as they are written."""
+    """A node: its operator, the names of its inputs and outputs, and the encoded attributes."""
 
     operator: str
     inputs: list[str]
@@ -40,13 +41,13 @@ class Node:
     domain: str = ""
 
     def number(self, name: str, default: int) -> int:
-        """An attribute that is a number."""
+        """Return an attribute that is a number; the default if the node does not have it."""
         content = self.attributes.get(name, b"")
-        found = [value for number, value in fields(content, 0, len(content)) if number == _NUMBER]
-        return number_of(found[0]) if found else default
+        values = [value for number, value in fields(content, 0, len(content)) if number == _NUMBER]
+        return number_of(values[0]) if values else default
 
     def numbers(self, name: str) -> list[int] | None:
-        """An attribute that is a list of numbers; None if the node does not have it."""
+        """Return an attribute that is a list of numbers; None if the node does not have it."""
         content = self.attributes.get(name)
         if content is None:
             return None
@@ -60,22 +61,22 @@ class Node:
         parts = [part_of(value) for number, value in fields(content, 0, len(content)) if number == _TENSOR]
         if not parts:
             return None
-        found = dict(fields(content, *parts[0]))  # a field with sizes would be a list
-        raw = found.get(9)
-        if 1 in found or found.get(2) != ElementType.FLOAT or raw is None:
+        tensor = dict(fields(content, *parts[0]))
+        raw = tensor.get(9)
+        if 1 in tensor or tensor.get(2) != ElementType.FLOAT or raw is None:  # a tensor with a size is a list
             return None
         begin, end = part_of(raw)
         return float(unpack("<f", content[begin:end])[0]) if end - begin == _FLOAT_BYTES else None
 
     def set_numbers(self, name: str, numbers: Sequence[int]) -> None:
-        """Change an attribute that is a list of numbers."""
+        """Set an attribute that is a list of numbers."""
         values = [(_NUMBERS, number) for number in numbers]
-        self.attributes[name] = written([(_NAME, name.encode()), *values, (_TYPE, _SOME_NUMBERS)])
+        self.attributes[name] = encode([(_NAME, name.encode()), *values, (_TYPE, _SOME_NUMBERS)])
 
     @property
     def content(self) -> bytes:
-        """The node as it is written."""
-        return written(
+        """The encoded node."""
+        return encode(
             [
                 *((1, name.encode()) for name in self.inputs),
                 *((2, name.encode()) for name in self.outputs),
@@ -89,7 +90,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A constant. Its numbers are written one after the other, with the lowest byte first."""
+    """A constant. `numbers`: its numbers one after the other, each with the lowest byte first."""
 
     type: ElementType
     shape: tuple[int, ...]
@@ -97,20 +98,20 @@ class Tensor:
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[int]) -> Tensor:
-        """A list of whole numbers."""
-        written_numbers = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
-        return cls(ElementType.INT64, (len(numbers),), written_numbers)
+        """Return a constant that is a list of whole numbers."""
+        content = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
+        return cls(ElementType.INT64, (len(numbers),), content)
 
     def written(self, name: str) -> bytes:
-        """As it is written in a graph."""
+        """Return the encoded constant with this name."""
         sizes = ((1, size) for size in self.shape)
-        return written([*sizes, (2, self.type), (8, name.encode()), (9, self.numbers)])
+        return encode([*sizes, (2, self.type), (8, name.encode()), (9, self.numbers)])
 
 
 class EditableGraph:
-    """The graph of an ONNX file. Damaged if it is none.
+    """The graph of an ONNX file. Raises Damaged if this is no ONNX file.
 
-    `inputs` are those that must be fed, and `outputs` their counterparts; `weights` are the constants beside the nodes.
+    `inputs`: all inputs except weights. `outputs`: the names of the outputs. `weights`: the constants of the graph.
     """
 
     def __init__(self, content: Content) -> None:
@@ -137,26 +138,27 @@ class EditableGraph:
                 ports.append(port_of(content, part_of(value)))
             elif number == _OUTPUT:
                 self.outputs.append(port_of(content, part_of(value)).name)
-        self.inputs = [port for port in ports if port.name not in self.weights]  # old exports list weights among them
+        # Old exports list their weights among the inputs too.
+        self.inputs = [port for port in ports if port.name not in self.weights]
         self.version = _version(content, (part_of(value) for number, value in self._model if number == _OPSET))
         """The version of the operators."""
         self._added: list[bytes] = []
 
     def add_numbers(self, name: str, numbers: Sequence[int]) -> str:
-        """Add a list of whole numbers as a constant. Returns its name."""
+        """Add a list of whole numbers as a constant. Return its name."""
         return self.add(name, Tensor.of_numbers(numbers))
 
     def add(self, name: str, tensor: Tensor) -> str:
-        """Add a constant. Returns its name."""
+        """Add a constant. Return its name."""
         self._added.append(tensor.written(name))
         return name
 
     def written(self) -> bytes:
-        """The content of a file with this graph."""
+        """Return the content of a file with this graph."""
         return self._file(
             [
                 *((_NODE, node.content) for node in self.nodes),
-                *((number, self._kept(value)) for number, value in self._others if number != _BETWEEN),
+                *((number, self._view_of(value)) for number, value in self._others if number != _BETWEEN),
                 *((_WEIGHT, content) for content in self._added),
             ]
         )
@@ -164,23 +166,23 @@ class EditableGraph:
     def part(
         self, nodes: Iterable[Node], weights: Collection[str], inputs: Iterable[Port], outputs: Iterable[str]
     ) -> bytes:
-        """The content of a file with only these nodes, weights, inputs and outputs."""
+        """Return the content of a file with only these nodes, weights, inputs and outputs."""
         return self._file(
             [
                 *((_NODE, node.content) for node in nodes),
                 (2, b"part"),
-                *((_WEIGHT, self._kept(value)) for name, value in self._weights.items() if name in weights),
+                *((_WEIGHT, self._view_of(value)) for name, value in self._weights.items() if name in weights),
                 *((_INPUT, _port_content(port)) for port in inputs),
-                *((_OUTPUT, written([(1, name.encode())])) for name in outputs),
+                *((_OUTPUT, encode([(1, name.encode())])) for name in outputs),
             ]
         )
 
     def _file(self, parts: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
         graph = pieces(parts)
-        return written((number, graph if number == _GRAPH else self._kept(value)) for number, value in self._model)
+        return encode((number, graph if number == _GRAPH else self._view_of(value)) for number, value in self._model)
 
-    def _kept(self, value: Value) -> int | memoryview:
-        return value if isinstance(value, int) else self._view[slice(*value)]
+    def _view_of(self, value: Value) -> int | memoryview:
+        return view_of(self._view, value)
 
 
 def _node(content: Content, part: tuple[int, int]) -> Node:
@@ -196,13 +198,13 @@ def _node(content: Content, part: tuple[int, int]) -> Node:
             node.domain = text_of(content, value)
         elif number == _ATTRIBUTE:
             begin, end = part_of(value)
-            found = dict(fields(content, begin, end))
-            node.attributes[text_of(content, found.get(_NAME))] = bytes(content[begin:end])
+            attribute = dict(fields(content, begin, end))
+            node.attributes[text_of(content, attribute.get(_NAME))] = bytes(content[begin:end])
     return node
 
 
 def _weight(content: Content, part: tuple[int, int]) -> Port:
-    """The name, type and shape of a constant."""
+    """Return the name, type and shape of a constant."""
     name, type_, shape = "", 0, list[int]()
     for number, value in fields(content, *part):
         if number == 1:
@@ -216,14 +218,14 @@ def _weight(content: Content, part: tuple[int, int]) -> Port:
 
 def _port_content(port: Port) -> bytes:
     sizes = [(1, size) if isinstance(size, int) else (2, size.encode()) for size in port.shape or ()]
-    shape = written((1, written([size])) for size in sizes)
-    return written([(1, port.name.encode()), (2, written([(1, written([(1, port.type), (2, shape)]))]))])
+    shape = encode((1, encode([size])) for size in sizes)
+    return encode([(1, port.name.encode()), (2, encode([(1, encode([(1, port.type), (2, shape)]))]))])
 
 
 def _version(content: Content, parts: Iterable[tuple[int, int]]) -> int:
-    """The version of the standard operators."""
+    """Return the version of the standard operators."""
     for part in parts:
-        found = dict(fields(content, *part))
-        if not text_of(content, found.get(1)):
-            return number_of(found.get(2, 0))
+        operators = dict(fields(content, *part))
+        if not text_of(content, operators.get(1)):
+            return number_of(operators.get(2, 0))
     return 0

@@ -1,4 +1,4 @@
-"""A graph that gives the same and is computed faster."""
+"""Rewrites a graph into one that gives the same results in less time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamer.graphs.rewriting.flat_convolutions import flatten_convolutions
 
 
 def faster_graph(content: bytes) -> bytes:
-    """The content of the file of such a graph; the same content if there is nothing to rewrite."""
+    """Return the content of the file of such a graph. If there is nothing to rewrite, this is the same content."""
     graph = EditableGraph(content)
-    rewritten = flatten_convolutions(graph) + bound_logs(graph)
-    return graph.written() if rewritten else content
+    count = flatten_convolutions(graph) + bound_logs(graph)
+    return graph.written() if count else content

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.graphs.rewriting.dependence import Follows, dependence
+from streamer.graphs.rewriting.dependence import Knowledge, dependence
 from streamer.graphs.rewriting.editable_graph import Node
 
 
-def follows(*nodes: Node) -> Follows:
+def follows(*nodes: Node) -> Knowledge:
     """What of the last tensor follows, if the shape of `sound` does and `weights` are constant."""
     return dependence(nodes, ["weights"], ["sound"])[nodes[-1].outputs[0]]
 
@@ -20,16 +20,16 @@ SIZE = Node("Shape", ["sum"], ["size"])
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        ([SUM], Follows.SHAPE),
-        ([SUM, SIZE], Follows.VALUE),
-        ([SUM, SIZE, Node("Mul", ["size", "weights"], ["found"])], Follows.VALUE),
-        ([SUM, SIZE, Node("Reshape", ["sound", "size"], ["found"])], Follows.SHAPE),
-        ([Node("Transpose", ["weights"], ["found"])], Follows.CONSTANT),
-        ([Node("Shape", ["weights"], ["found"])], Follows.CONSTANT),
-        ([Node("Slice", ["sound", "weights", "weights", "", "weights"], ["found"])], Follows.SHAPE),
+        ([SUM], Knowledge.SHAPE),
+        ([SUM, SIZE], Knowledge.VALUE),
+        ([SUM, SIZE, Node("Mul", ["size", "weights"], ["found"])], Knowledge.VALUE),
+        ([SUM, SIZE, Node("Reshape", ["sound", "size"], ["found"])], Knowledge.SHAPE),
+        ([Node("Transpose", ["weights"], ["found"])], Knowledge.CONSTANT),
+        ([Node("Shape", ["weights"], ["found"])], Knowledge.CONSTANT),
+        ([Node("Slice", ["sound", "weights", "weights", "", "weights"], ["found"])], Knowledge.SHAPE),
     ],
 )
-def test_what_follows(nodes: list[Node], expected: Follows) -> None:
+def test_what_follows(nodes: list[Node], expected: Knowledge) -> None:
     """Shapes follow from shapes, and values from sizes and constants."""
     assert follows(*nodes) is expected
 
@@ -50,10 +50,12 @@ def test_what_follows(nodes: list[Node], expected: Follows) -> None:
 )
 def test_what_does_not(node: Node) -> None:
     """Nothing follows through chance, other nodes inside, unknown operators, and values of what is fed."""
-    assert follows(SUM, node) is Follows.NOTHING
-    assert follows(SUM, node, Node("Shape", ["found"], ["size"])) is Follows.NOTHING
+    assert follows(SUM, node) is Knowledge.NOTHING
+    assert follows(SUM, node, Node("Shape", ["found"], ["size"])) is Knowledge.NOTHING
 
 
 def test_sizes_of_chance() -> None:
     """A constant that reaches an operator of chance is no constant behind it."""
-    assert follows(Node("RandomNormal", [], ["chance"]), Node("Add", ["chance", "weights"], ["sum"])) is Follows.NOTHING
+    assert (
+        follows(Node("RandomNormal", [], ["chance"]), Node("Add", ["chance", "weights"], ["sum"])) is Knowledge.NOTHING
+    )
