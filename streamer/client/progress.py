@@ -62,8 +62,8 @@ class Progress:
         """Whether messages are held back because the service may be about to shut down."""
         return bool(self._doubtful.kept)
 
-    def receive(self, message: Message, *, asked: bool) -> list[Message]:
-        """Take a message, and return the messages to pass on. `asked`: the client has asked to end a segment."""
+    def receive(self, message: Message, *, end_requested: bool) -> list[Message]:
+        """Take a message, and return the messages to pass on. `end_requested`: the client waits for a segment's end."""
         message = self._shift(message)
         number = message.get("n")
         if isinstance(number, int):
@@ -71,7 +71,7 @@ class Progress:
                 return []
             self.seen = number
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
-        if self._doubtful.keep(message, asked=asked):
+        if self._doubtful.keep(message, end_requested=end_requested):
             return []
         messages = [*self.believe(), *self._new([message])]
         if not messages and number is not None:
@@ -205,10 +205,11 @@ class _Doubtful:
         self.kept: list[Message] = []
         self._doubts: dict[object, float] = {}  # channels with such a final, and how much of each was recognised then
 
-    def keep(self, message: Message, *, asked: bool) -> bool:
-        """Hold this message back if there is a doubt, and return whether. `asked`: as in `Progress.receive`."""
+    def keep(self, message: Message, *, end_requested: bool) -> bool:
+        """Hold this message back if there is a doubt, and return whether. `end_requested`: as in `Progress.receive`."""
         kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
-        if kind == "final" and not asked and "turn" not in message and heard_ms - message.get("end_ms", 0) < ABRUPT_MS:
+        abrupt = kind == "final" and "turn" not in message and heard_ms - message.get("end_ms", 0) < ABRUPT_MS
+        if abrupt and not end_requested:
             self._doubts[channel] = heard_ms
         elif kind == "partial":
             self._doubts.pop(channel, None)

@@ -136,7 +136,7 @@ class Session:
         if connection is not self._connection:
             return  # this message comes again over the new connection
         if message is not None:
-            self._pass_on(self._progress.receive(message, asked=self._end_requested))
+            self._pass_on(self._progress.receive(message, end_requested=self._end_requested))
             if not doubtful:
                 self._doubt_until = loop.time() + DOUBT_S
         elif doubtful:

@@ -18,7 +18,7 @@ def test_what_is_told(case: Case) -> None:
         if message is RESTART:
             told += progress.restart(min(progress.cuts_ms))
         else:
-            told += progress.receive(message, asked=case.asked)
+            told += progress.receive(message, end_requested=case.asked)
     assert case.told is None or told == case.told
     assert case.cuts is None or progress.cuts_ms == case.cuts
     assert case.after is None or progress.after == case.after
