@@ -1,8 +1,8 @@
-/** Records the microphone in a thread of its own: one channel, 16 kHz, 16 bit, in chunks of the same length. */
+/** Records the microphone in its own thread: one channel, 16 kHz, 16 bit, in chunks of the same length. */
 
 import {Resampler, SAMPLE_RATE, toInt16} from "./resampler.js";
 
-/** If the page takes nothing for this long, further sound is dropped, and the page is told how much. */
+/** If the page takes nothing for this time, further sound is dropped. The page then learns how much. */
 const MOST_UNTAKEN_MS = 60_000;
 
 class Capture extends AudioWorkletProcessor {
@@ -44,7 +44,7 @@ class Capture extends AudioWorkletProcessor {
         return this.#mono;
     }
 
-    /** Delivers what came before a pause or the end, without waiting for a full chunk. @param {string} request */
+    /** Delivers the sound before a pause or the end, even if it is less than a chunk. @param {string} request */
     #rest(request) {
         if (!this.#paused && !this.#finished) {
             this.#add(this.#resampler.finish());

@@ -1,9 +1,9 @@
-/** One websocket to a service, from the first attempt to its end. A session may have several, one after another. */
+/** One websocket to a service, from the first attempt to its end. A session may use several, one after another. */
 
 import {StreamerError, closedBecause} from "./errors.js";
 
 const CONNECT_MS = 10_000;
-// A service that loads the model first says so, and then has so long.
+// If the service must load the model first, it says so, and then this longer limit counts.
 const LOADING_MS = 30_000;
 /** How long to wait after a fatal error for the close, which says when to try again. */
 const CLOSE_MS = 2_000;
@@ -57,7 +57,7 @@ export class Connection {
             };
             connection.onend = (error) => {
                 clearTimeout(timer);
-                // A browser does not tell a page why a connection failed.
+                // A browser does not let a page know why a connection failed.
                 const nobody = new StreamerError("unreachable", `No service answers at ${url}.`);
                 reject(error.code === "lost" ? nobody : error);
             };
@@ -107,7 +107,7 @@ export class Connection {
         try {
             message = JSON.parse(String(data));
         } catch {
-            // reported below
+            // the code below reports it
         }
         if (typeof message?.type !== "string") {
             const sentence = "The server there does not speak Streamer's protocol.";
@@ -124,7 +124,7 @@ export class Connection {
 }
 
 /**
- * The address of the websocket: of the service at this address, or of the one that these modules came from.
+ * Returns the address of the websocket of this service, or of the service that these modules came from.
  * @param {string} [given]
  */
 export function websocketUrl(given) {

@@ -1,10 +1,10 @@
-/** How long audio takes to become text. Pure. */
+/** Measures how long audio takes to become text. Pure. */
 
-/** How many results are counted. */
+/** How many of the last results count. */
 const RECENT = 21;
 
 export class Delay {
-    /** @type {{endMs: number, at: number}[]} audio that was given and not acknowledged yet */
+    /** @type {{endMs: number, at: number}[]} audio that was sent and has no result yet */
     #given = [];
     /** @type {number[]} */
     #recent = [];
@@ -15,7 +15,7 @@ export class Delay {
         return sorted.length ? Math.round(sorted[sorted.length >> 1]) : 0;
     }
 
-    /** Since when audio has waited to be acknowledged. @returns {number} */
+    /** Since when audio has waited for its result. @returns {number} */
     get waitingSince() {
         return this.#given.length ? this.#given[0].at : Infinity;
     }
@@ -26,7 +26,7 @@ export class Delay {
     }
 
     /**
-     * This much was recognised.
+     * Notes that this much audio was recognised.
      * @param {number} ms @param {number} now @param {boolean} shown whether there is text for it
      */
     heard(ms, now, shown) {

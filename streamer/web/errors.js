@@ -1,4 +1,4 @@
-/** Errors of one kind, with a code for programs and a sentence for people. */
+/** The errors of the client. Each has a code for programs and a sentence for people. */
 
 /**
  * Codes of a session: `key_needed` (no key, or an unknown one), `full` (try again after `retryMs`), `not_ready` (the
@@ -12,7 +12,7 @@ export class StreamerError extends Error {
     /**
      * @param {string} code
      * @param {string} message
-     * @param {{reported?: string, retryMs?: number}} [more] `reported`: the code that the service gave
+     * @param {{reported?: string, retryMs?: number}} [more] `reported`: the code that the service sent
      */
     constructor(code, message, {reported = "", retryMs = 0} = {}) {
         super(message);
@@ -71,7 +71,7 @@ export function asError(error) {
     return error instanceof StreamerError ? error : new StreamerError("failed", String(error));
 }
 
-/** The service does not know the token. @param {StreamerError} error @returns {StreamerError} for people */
+/** Says that the service does not know the token. @param {StreamerError} error @returns {StreamerError} for people */
 export function forgotten({reported}) {
     const why = "it was restarted, or too much time has passed";
     return new StreamerError("lost", `The service does not know this session any more: ${why}.`, {reported});

@@ -1,16 +1,16 @@
 /**
- * The audio, flushes and stop that were given to a session, as long as they may have to be sent again.
+ * Keeps the audio, the flushes and the stop of a session as long as the client may have to send them again. Pure.
  *
- * Pure. Audio is kept until no later final can contain any of it, because another session of the service may have to
- * recognise it again. docs/reference/protocol.md says what a client has to keep. The Python client has the same in
- * streamer/client/kept_audio.py. Places are bytes of audio since the start of the session.
+ * Audio is kept until no later final can contain any of it, because another session of the service may have to
+ * recognise it again. docs/reference/protocol.md says what a client must keep. streamer/client/kept_audio.py is the
+ * same code for the Python client. Places are bytes of audio since the start of the session.
  */
 
 /** The longest segment, unless the options say otherwise. */
 const LONGEST_MS = 20_000;
-/** How far the recogniser may be behind the audio that the service says it has recognised. */
+/** A later final may contain audio that is older by this much than the last audio with a result. */
 const LAG_MS = 10_000;
-/** How much audio may be given that the service does not have. Further audio is dropped. */
+/** How much audio the service may lack. Further audio is dropped. */
 export const MOST_UNHEARD_MS = 300_000;
 /** Bytes of audio in one message. */
 const LARGEST_MESSAGE = 32_768;
@@ -24,7 +24,7 @@ const SILENCE = new Map(Object.entries({pcm_s16le: [0, 0], pcm_f32le: [0, 0, 0, 
  */
 
 /**
- * No final of a session with these options contains audio from longer ago than this.
+ * Returns how old the oldest audio of a new final may be, in a session with these options.
  * @param {Record<string, any>} options @returns {number} milliseconds
  */
 export function windowMs(options) {
@@ -42,7 +42,7 @@ export class KeptAudio {
     #end = 0;
     #flushes = 0;
     #answered = 0; // this many flushes were answered
-    // Where the service's present session began, and from where each of its channels has audio instead of silence.
+    // Where the service's present session began, and from where on it gets the audio of each channel, not silence.
     #origin = 0;
     #originFlushes = 0;
     #cuts = [0];
@@ -60,12 +60,12 @@ export class KeptAudio {
         this.#most = this.#place(windowMs(options) + MOST_UNHEARD_MS);
     }
 
-    /** How many flushes were asked for. */
+    /** The number of flushes that the caller has asked for. */
     get flushes() {
         return this.#flushes;
     }
 
-    /** The time at which the given audio ends. */
+    /** The time at which the audio of the caller ends. */
     get givenMs() {
         return this.milliseconds(this.#end);
     }
@@ -76,7 +76,7 @@ export class KeptAudio {
         return this.milliseconds(entry ? entry.begin + this.#skip : this.#end);
     }
 
-    /** How much audio is kept. */
+    /** The length of the audio that is kept. */
     get keptMs() {
         return this.milliseconds(this.#end - this.#begin);
     }
@@ -93,7 +93,7 @@ export class KeptAudio {
             this.#entries.push({audio: piece, begin: this.#end});
             this.#end += piece.length;
         }
-        // Only a service that does not report what it has recognised gets here. It cannot ask for what is dropped.
+        // This happens only if a service does not report what it has recognised. It cannot ask for the dropped audio.
         while (this.#end - this.#begin > this.#most && this.#next > 0) this.#drop(1);
     }
 
@@ -116,25 +116,25 @@ export class KeptAudio {
         return {audio: this.#silenced(entry.audio.subarray(this.#skip), begin), begin};
     }
 
-    /** The next entry was sent over the present connection. */
+    /** Notes that the next entry was sent over the present connection. */
     sent() {
         this.#next += 1;
         this.#skip = 0;
     }
 
-    /** No later final contains audio from before this time. @param {number} ms */
+    /** Notes that no later final contains audio from before this time. @param {number} ms */
     letGo(ms) {
         const place = Math.min(this.#place(ms), this.#end);
         let number = 0;
         for (; number < this.#next; number++) {
             const entry = this.#entries[number];
-            // An unanswered flush keeps everything after it. It will be answered soon.
+            // A flush without an answer keeps everything after it. Its answer comes soon.
             if (!("audio" in entry) || entry.begin + entry.audio.length > place) break;
         }
         this.#drop(number);
     }
 
-    /** This many flushes have been answered. @param {number} flushes */
+    /** Notes that this many flushes have been answered. @param {number} flushes */
     answered(flushes) {
         if (flushes <= this.#answered) return;
         this.#answered = flushes;
@@ -144,7 +144,7 @@ export class KeptAudio {
     }
 
     /**
-     * Continues over another connection: the service already has this many samples and flushes.
+     * Continues over another connection. The service has these numbers of samples and flushes.
      * @param {number} fromSample @param {number} flushes
      * @returns {boolean} whether everything that comes after them is kept
      */
@@ -154,7 +154,7 @@ export class KeptAudio {
 
     /**
      * Continues in another session of the service, which gets each channel from its cut on. It begins at the earliest
-     * cut. A channel with a later cut gets silence until there, because what was said in it is already final.
+     * cut. A channel with a later cut gets silence before it, because its words up to there are final.
      * @param {number[]} cutsMs
      * @returns {number | null} the time at which it begins; null if its audio is not kept any more
      */

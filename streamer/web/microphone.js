@@ -14,11 +14,11 @@
 import {StreamerError} from "./errors.js";
 
 const CHUNK_MS = [20, 100];
-/** Some sound systems begin slowly. After this time they are given up. */
+/** Some sound systems begin slowly. The microphone waits for them at most this time. */
 const BEGIN_MS = 10_000;
 const REST_MS = 1_000;
 
-/** The names of browsers for the reasons why there is no sound. */
+/** Our codes for the names that browsers give to the reasons why there is no sound. */
 const REASONS = new Map(Object.entries({
     NotAllowedError: ["no_permission", "This page may not use the microphone: allow it beside the browser's address."],
     SecurityError: ["no_permission", "This page may not use the microphone: the browser's settings forbid it."],
@@ -41,7 +41,7 @@ export class Microphone extends EventTarget {
     #unwanted = false; // stopped while the browser asked for permission
     paused = false;
 
-    /** Whether it is open, paused or not. */
+    /** Whether the microphone is open. It may be paused. */
     get running() {
         return this.#worklet !== null;
     }
@@ -59,7 +59,7 @@ export class Microphone extends EventTarget {
     }
 
     /**
-     * Asks the user for permission, opens the microphone and begins. Call it when a button is pressed.
+     * Asks the user for permission, opens the microphone and begins. Call this when the user presses a button.
      * Rejects with a StreamerError.
      * @param {object} [settings]
      * @param {string} [settings.deviceId] one of `devices()`, otherwise the browser's choice
@@ -75,7 +75,7 @@ export class Microphone extends EventTarget {
             throw new StreamerError("microphone_busy", "This microphone is running already.");
         }
         [this.#starting, this.#unwanted] = [true, false];
-        // Before the question: while it is open, the browser may forget the press of the button, which permits sound.
+        // Before the question: during it, the browser may forget the press of the button, which permits sound.
         const context = new AudioContext({latencyHint: "interactive"});
         /** @type {MediaStream | null} */
         let stream = null;
@@ -96,7 +96,7 @@ export class Microphone extends EventTarget {
         }
     }
 
-    /** Stops recording until `resume`. The sound until now is delivered first. */
+    /** Stops recording until `resume`. Delivers the sound until now first. */
     async pause() {
         if (!this.running || this.paused) return;
         this.paused = true;
@@ -110,7 +110,7 @@ export class Microphone extends EventTarget {
         this.#worklet?.port.postMessage("resume");
     }
 
-    /** Closes the microphone after the remaining sound was delivered. */
+    /** Delivers the remaining sound, then closes the microphone. */
     async stop() {
         this.#unwanted = true;
         if (!this.running) return;
@@ -197,7 +197,7 @@ async function loaded(context, module) {
     try {
         await context.audioWorklet.addModule(module);
     } catch {
-        // A browser does not say why. The name of its error has another meaning for a microphone.
+        // A browser does not give the reason. The name of its error has another meaning for a microphone.
         const message = `The script for the microphone, ${module}, could not be loaded.`;
         throw new StreamerError("unreachable", message);
     }

@@ -1,27 +1,27 @@
 /**
- * How far a session has come: what the client has passed on, and what will come again after a restart.
+ * Turns the messages of the service's sessions into the events of one session of the client. Pure.
  *
- * A session of the client may use several sessions of the service, one after the other. This module turns their
- * messages into events with the times, segments and numbers of one session. It is pure. The Python client has the same
- * in streamer/client/progress.py.
+ * A session of the client may use several sessions of the service, one after the other. Their messages become events
+ * with the times, segments and numbers of one session, and messages that come again after a restart are left out.
+ * streamer/client/progress.py is the same code for the Python client.
  */
 
 import {windowMs} from "./kept-audio.js";
 
 /** @typedef {import("./connection.js").Message} Message */
 
-/** If a final's last word ends so shortly before the end of the recognised audio, no pause has ended the segment. */
+/** If a final's last word ends less than this before the end of the recognised audio, no pause ended the segment. */
 const ABRUPT_MS = 400;
-/** Two changes of a turn are further apart than this; the times of a repeated one may be rounded differently. */
+/** Two changes of a turn are further apart than this. A repeated change may have a slightly different time. */
 const TURN_MS = 20;
 /** Fields in milliseconds that are durations, not times. */
 const DURATIONS = ["gap_ms", "unrecognised_ms", "pause_ms"];
 
 export class Progress {
-    /** The number of the last message; `ready` has the first one. */
+    /** The number of the last message; `ready` has the number 1. */
     seen = 1;
     heardMs = 0;
-    /** How many flushes were answered. */
+    /** The number of answered flushes. */
     flushes = 0;
     /** @type {Message | null} */
     done = null;
@@ -41,7 +41,7 @@ export class Progress {
         this.#channels = Array.from({length: multichannel ? channels : 1}, () => new Channel(windowMs(options)));
     }
 
-    /** For each channel, the time after which audio may still become part of a final. */
+    /** For each channel, the time from which on audio may still become part of a final. */
     get cutsMs() {
         return this.#channels.map(({cutMs}) => cutMs);
     }
@@ -57,7 +57,7 @@ export class Progress {
         return this.seen - this.#n;
     }
 
-    /** Whether messages are held back because the service may be about to end the session. */
+    /** Whether messages are held back because the service may be about to shut down. */
     get doubtful() {
         return this.#doubtful.kept.length > 0;
     }
@@ -65,7 +65,7 @@ export class Progress {
     /**
      * @param {Message} received
      * @param {boolean} asked whether the client has asked for the end of a segment
-     * @returns {Message[]} what may be passed on now
+     * @returns {Message[]} the messages to pass on
      */
     receive(received, asked) {
         const message = this.#shifted(received);
@@ -78,14 +78,14 @@ export class Progress {
         if (this.#doubtful.keep(message, asked)) return [];
         const told = [...this.believe(), ...this.#told([message])];
         if (told.length === 0 && numbered) {
-            // It was passed on before a restart: the next message gets its number.
+            // This message was passed on before a restart. So the next message gets its number.
             this.seen -= 1;
             this.#n -= 1;
         }
         return told;
     }
 
-    /** The service goes on. @returns {Message[]} messages that were held back and may be passed on now */
+    /** Notes that the service goes on. @returns {Message[]} the messages that were held back, to pass them on */
     believe() {
         return this.#told(this.#doubtful.take());
     }
@@ -93,10 +93,10 @@ export class Progress {
     /**
      * Goes on in another session of the service.
      * @param {number} fromMs the time from which it goes on
-     * @returns {Message[]} an event for each channel that says so
+     * @returns {Message[]} an event `restarted` for each channel
      */
     restart(fromMs) {
-        // What was held back will be recognised again, so its numbers are free.
+        // The service recognises the audio of the messages that were held back again, so their numbers are free.
         for (const {n} of this.#doubtful.take()) if (typeof n === "number") this.seen = Math.min(this.seen, n - 1);
         this.restarts += 1;
         this.heardMs = this.#fromMs = fromMs;
@@ -136,10 +136,10 @@ export class Progress {
     }
 }
 
-/** What was passed on for one channel, or for all channels if they are mixed. */
+/** The progress of one channel, or of all channels if they are mixed. */
 class Channel {
     cutMs = 0;
-    /** @type {object | null} of the last final; another session needs it to write the next words in the same way */
+    /** @type {object | null} of the last final; with it, another session writes the next words in the same way */
     context = null;
     /** The number of the first segment in the service's present session. */
     firstSegment = 0;
@@ -154,15 +154,15 @@ class Channel {
     #headsAgainUntilMs = new Map();
     /** @type {number | null} after a restart: changes up to this time come again */
     #againUntilMs = null;
-    /** The segment and the time of what was last said about a turn. */
+    /** The segment and the time of the last event about a turn. */
     #turn = {segment: -1, audio_ms: 0};
 
-    /** @param {number} windowMs a final never contains audio from longer ago than this */
+    /** @param {number} windowMs a final never contains audio that is older than this */
     constructor(windowMs) {
         this.#windowMs = windowMs;
     }
 
-    /** Another session of the service goes on at the cut. @returns {number} the number of its first segment */
+    /** Goes on at the cut in another session of the service. @returns {number} the number of its first segment */
     restart() {
         this.firstSegment = this.#segments;
         this.#againUntilMs = this.#changedMs;
@@ -170,7 +170,7 @@ class Channel {
         return this.firstSegment;
     }
 
-    /** @param {Message} message that is about to be passed on @returns {boolean} false if it was passed on before */
+    /** @param {Message} message @returns {boolean} whether to pass it on; false if it was passed on before */
     tell(message) {
         if (message.type === "speech") return this.#tellSpeech(message);
         if (message.type === "turn" && !this.#tellTurn(message)) return false;
@@ -213,14 +213,14 @@ class Channel {
 }
 
 /**
- * Holds back messages while the service may be about to shut down. A service that shuts down ends its segments, perhaps
- * within a word, and says so in its next message. So a final that may be such an end is held back, with everything
- * after it, until it is known whether the service goes on. If it does not, another session recognises it again.
+ * Holds messages back while the service may be about to shut down. A service that shuts down ends its segments, perhaps
+ * within a word, and says in its next message that it shuts down. So a final that may be such an end is held back, with
+ * all messages after it, until the service goes on. If it does not go on, another session recognises the audio again.
  */
 class Doubtful {
     /** @type {Message[]} */
     kept = [];
-    /** @type {Map<number | undefined, number>} such channels, and how much of each had been recognised */
+    /** @type {Map<number | undefined, number>} channels with such a final, and how much was recognised */
     #doubts = new Map();
 
     /**
@@ -243,14 +243,14 @@ class Doubtful {
         return this.#doubts.size > 0;
     }
 
-    /** Returns the messages that were held back, and holds back none of them any more. @returns {Message[]} */
+    /** Returns the messages that were held back, and forgets them. @returns {Message[]} */
     take() {
         this.#doubts.clear();
         return this.kept.splice(0);
     }
 }
 
-/** @param {any} value @param {number} ms @returns {any} a copy whose times are later */
+/** @param {any} value @param {number} ms @returns {any} a copy in which all times are later by this much */
 function later(value, ms) {
     if (Array.isArray(value)) return value.map((each) => later(each, ms));
     if (typeof value !== "object" || value === null) return value;

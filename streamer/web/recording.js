@@ -15,7 +15,7 @@ const PIECE_MS = 500;
 const PACED_MS = 100;
 
 export class Recording {
-    /** The length, which is approximate for some files that are read in pieces. */
+    /** The length. It is approximate for some files that are read in pieces. */
     durationMs = 0;
     /** @type {Int16Array} all samples, 16 kHz, mono; empty if the recording is read in pieces */
     samples;
@@ -29,7 +29,7 @@ export class Recording {
     }
 
     /**
-     * Decodes all of it into memory.
+     * Decodes the whole recording into memory.
      * @param {Blob} file a File is one
      * @returns {Promise<Recording>} or a StreamerError `unsupported_audio` if the browser finds no sound in it
      */
@@ -38,8 +38,8 @@ export class Recording {
     }
 
     /**
-     * Decodes the recording while it is played, if that is possible for its format, so that memory does not grow with
-     * its length. Otherwise it is decoded here as a whole.
+     * Decodes the recording while it is sent, if its format allows that, so that memory does not grow with its length.
+     * Otherwise decodes it here as a whole.
      * @param {Blob} file a File is one
      * @returns {Promise<Recording>} or a StreamerError `unsupported_audio` if the browser finds no sound in it
      */
@@ -51,7 +51,7 @@ export class Recording {
         return recording;
     }
 
-    /** A waveform: the loudest sample, 0 to 1, of each of this many equal parts. @param {number} count */
+    /** Returns a waveform: the loudest sample, 0 to 1, of each of `count` equal parts. @param {number} count */
     peaks(count) {
         return Float32Array.from({length: count}, (_, number) => {
             const from = Math.floor((number * this.samples.length) / count);
@@ -63,8 +63,8 @@ export class Recording {
     }
 
     /**
-     * Sends all of it; the caller then calls `session.stop()`. Rejects with the error that ended the session, or with
-     * the reason of the signal.
+     * Sends the whole recording. The caller then calls `session.stop()`. Rejects with the error that ended the
+     * session, or with the reason of the signal.
      * @param {import("./streamer.js").Session} session
      * @param {{paced?: boolean, signal?: AbortSignal, onpiece?: (samples: Int16Array) => void}} [how] `paced`: send it
      *     as fast as it was spoken, not as fast as possible. `onpiece` is called with everything that is sent
@@ -76,7 +76,7 @@ export class Recording {
             signal?.throwIfAborted();
             await room(session, signal);
             place += piece.length;
-            // Each piece is sent at the time at which it would have been spoken.
+            // Each piece is sent at the time at which a speaker would have said it.
             if (paced) await until(began + (place / SAMPLE_RATE) * 1000, signal);
             signal?.throwIfAborted();
             session.send(piece);
@@ -84,7 +84,7 @@ export class Recording {
         }
     }
 
-    /** All samples, in pieces. @param {number} [ms] of a piece @returns {AsyncGenerator<Int16Array>} */
+    /** Yields all samples in pieces. @param {number} [ms] of a piece @returns {AsyncGenerator<Int16Array>} */
     async *pieces(ms = PIECE_MS) {
         const size = (SAMPLE_RATE * ms) / 1000;
         if (!this.#source) {

@@ -45,7 +45,7 @@ export class Resampler {
         return this.#advance(samples);
     }
 
-    /** Ends the input. @returns {Float32Array} the remaining output */
+    /** Ends the input, and returns the rest. @returns {Float32Array} the remaining output */
     finish() {
         return this.#advance(new Float32Array(this.#half));
     }
@@ -54,7 +54,7 @@ export class Resampler {
     #advance(samples) {
         this.#keep(samples);
         const end = this.#first + this.#length;
-        // As many as lie before the end of the input and have all samples that they need.
+        // The outputs that lie before the end of the input and have all samples that they need.
         const due = Math.ceil((this.#given * this.#out) / this.#in);
         const ready = Math.ceil(((end - this.#half) * this.#out) / this.#in);
         const made = new Float32Array(Math.max(0, Math.min(due, ready) - this.#made));
@@ -103,7 +103,7 @@ export function toInt16(samples) {
 }
 
 /**
- * The weights of each phase, for samples from the oldest to the newest.
+ * Returns the weights of each phase, for samples from the oldest to the newest.
  * @param {number} count @param {number} half @param {number} cutoff as a part of the input rate
  */
 function phases(count, half, cutoff) {
@@ -116,13 +116,13 @@ function phases(count, half, cutoff) {
             const angle = 2 * Math.PI * cutoff * distance;
             weights[tap] = (angle === 0 ? 1 : Math.sin(angle) / angle) * window;
         }
-        // All phases give a constant the same level. Otherwise their differences would be audible as a tone.
+        // All phases must give a constant the same level. Otherwise their differences would be audible as a tone.
         const sum = weights.reduce((total, weight) => total + weight, 0);
         return Float32Array.from(weights, (weight) => weight / sum);
     });
 }
 
-/** The modified Bessel function of order 0. @param {number} x */
+/** Returns the modified Bessel function of order 0. @param {number} x */
 function bessel(x) {
     let sum = 1;
     for (let term = 1, number = 1; term > 1e-12 * sum; number++) {

@@ -11,12 +11,12 @@
  * client itself:
  * - `state`: {state, reason, code, retryMs}, see `Session.state`
  * - `restarted`: {fromMs, segment}: the service has lost the session, and another one goes on from there. Times,
- *   segments and numbers go on too. Partials of this segment and of later ones are sent again. With `multichannel`
+ *   segments and numbers go on too. Partials of this segment and of later ones come again. With `multichannel`
  *   there is one event for each `channel`.
- * - `overflow`: {ms, totalMs}: this much audio was dropped, because it could not be sent in time
+ * - `overflow`: {ms, totalMs}: the client has dropped this much audio, because it could not send it in time
  *
  * If the connection is lost, the client connects again and resumes the session. If the service was restarted in the
- * meantime, a new session recognises again what has not become final.
+ * meantime, a new session recognises the audio without a final again.
  */
 
 import {Connection, websocketUrl} from "./connection.js";
@@ -31,27 +31,27 @@ export {StreamerError};
 /** @typedef {import("./connection.js").Message} Message */
 /** @typedef {"connecting" | "open" | "resuming" | "closed"} State */
 
-/** How many bytes may wait in the browser's socket. More is held back. */
+/** How many bytes may wait in the browser's socket. The client holds back the rest. */
 const SOCKET_MARK_BYTES = 65_536;
-/** There is room for more of a recording if less than this waits or is not acknowledged. */
+/** There is room for more of a recording if less than this waits, or waits for its result. */
 const ROOM_MS = 30_000;
 /** The service closes a live session when 20 s wait there. */
 const MOST_LIVE_MS = 15_000;
-/** How long the client tries to reconnect unless told otherwise, with growing pauses. */
+/** How long the client tries to reconnect by default, with growing pauses. */
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
-/** The service acknowledges audio twice a second. After such a long silence, the connection counts as lost. */
+/** The service sends a message about audio twice a second. After a longer silence, the connection counts as lost. */
 const SILENT_MS = 25_000;
 const LONGEST_STEP_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
-/** If the service is shutting down, it says so within this time after its last finals. */
+/** A service that shuts down says so within this time after its last finals. */
 const DOUBT_MS = 300;
 const TICK_MS = 50;
-/** Errors that pass, so that trying again makes sense; and errors after which a new session is opened. */
+/** Errors that pass, so that the client tries again; and errors after which it opens a new session. */
 const PASSING = ["lost", "unreachable", "full", "not_ready"];
 const FORGOTTEN = ["unknown_token", "bad_resume"];
-/** If the recogniser fails on some audio again and again, that audio is not sent for ever. */
+/** If the recogniser fails on some audio again and again, the client gives up after this many new sessions. */
 const MOST_RESTARTS = 3;
 
 export class Session extends EventTarget {
@@ -59,7 +59,7 @@ export class Session extends EventTarget {
     ready;
     /** @type {State} */
     state = "connecting";
-    /** How much given audio was dropped, in milliseconds. */
+    /** How much audio the client has dropped, in milliseconds. */
     overflowedMs = 0;
     #url;
     #key;
@@ -82,11 +82,11 @@ export class Session extends EventTarget {
     #ticking;
 
     /**
-     * Connects by itself.
+     * Connects at once.
      * @param {object} [settings]
-     * @param {string} [settings.url] of the service; the default is the one that this module came from
-     * @param {string} [settings.key] if the service needs one
-     * @param {Record<string, any>} [settings.options] those of the protocol's `start`
+     * @param {string} [settings.url] of the service; the default is the service that this module came from
+     * @param {string} [settings.key] the key, if the service needs one
+     * @param {Record<string, any>} [settings.options] the options of the protocol's `start`
      * @param {boolean} [settings.resume] whether the session goes on when its connection is lost
      * @param {boolean} [settings.restart] whether it also goes on when the service was restarted
      * @param {number} [settings.patienceMs] how long the client tries to reconnect
@@ -112,12 +112,12 @@ export class Session extends EventTarget {
         return givenMs - sentMs + this.#kept.milliseconds(this.#connection?.bufferedAmount ?? 0);
     }
 
-    /** How much audio was given, in milliseconds. */
+    /** How much audio the caller has sent, in milliseconds. */
     get sentMs() {
         return this.#kept.givenMs;
     }
 
-    /** How far the text is behind the given audio: the median of the last results, in milliseconds. */
+    /** How far the text is behind the audio: the median of the last results, in milliseconds. */
     get latencyMs() {
         return this.#delay.median;
     }
@@ -151,7 +151,7 @@ export class Session extends EventTarget {
         return this.#until(() => !this.#error && this.#unheardMs < ROOM_MS && this.bufferedMs < ROOM_MS / 10);
     }
 
-    /** Asks for everything so far to become final. @returns {Promise<void>} resolves when this has happened */
+    /** Asks for the final of all audio so far. @returns {Promise<void>} resolves when this has happened */
     flush() {
         if (this.#stopping) return this.stop().then(() => {});
         const number = this.#kept.flush();
@@ -228,7 +228,7 @@ export class Session extends EventTarget {
         if (this.#progress.done) this.#end(null);
     }
 
-    /** Sends as much as may be sent now. */
+    /** Sends as much as the limits allow now. */
     #pump() {
         const connection = this.#connection;
         if (!connection || this.state !== "open") return;
@@ -252,7 +252,7 @@ export class Session extends EventTarget {
             const now = performance.now();
             const silentMs = now - connection.receivedAt;
             if (this.#progress.doubtful && now - this.#doubtfulAt > DOUBT_MS) this.#tell(this.#progress.believe());
-            // The service waits for more audio when it has less than a step.
+            // With less audio than a step, the service waits for more and owes no answer.
             const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
             if (Math.min(silentMs, waitingMs) > SILENT_MS) {
                 connection.leave();

@@ -1,4 +1,4 @@
-/** Promises of a session: each resolves when its condition holds, and rejects if the session ends before. */
+/** The promises of a session. Each resolves when its condition holds, and rejects if the session ends before. */
 
 export class Waiting {
     /** @type {Set<{holds: () => boolean, resolve: () => void, reject: (error: Error) => void}>} */

@@ -1,4 +1,4 @@
-/** The bytes of a file, read where they are needed, one window at a time. */
+/** Reads the bytes of a file where they are needed, one window at a time. */
 
 const WINDOW_BYTES = 262_144;
 

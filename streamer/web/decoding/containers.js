@@ -1,4 +1,4 @@
-/** Recordings that can be read in pieces: finds the reader for the kind of a file. */
+/** Finds the reader for the kind of a file, if the file can be read in pieces. */
 
 import {openMp3} from "./mp3.js";
 import {openMp4} from "./mp4.js";
@@ -13,7 +13,7 @@ const SMALL_BYTES = 1_000_000;
 export async function openInPieces(file) {
     const readers = file.size < SMALL_BYTES ? [openWav] : [openWav, openOgg, openWebm, openMp4, openMp3];
     for (const open of readers) {
-        // An error is ignored here: decoding the whole file will report it.
+        // The error is ignored here, because the decoder of whole files will report it.
         const source = await open(file).catch(() => null);
         if (source) return source;
     }

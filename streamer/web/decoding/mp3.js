@@ -9,7 +9,7 @@ const BITRATES = [
     [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
     [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 ];
-/** How far the first frame, or the next one after damage, is searched. */
+/** How many bytes are searched for the first frame, or for the next one after damage. */
 const SEARCHED_BYTES = 65_536;
 
 /** @param {Blob} file @returns {Promise<import("./wav.js").Source | null>} */
@@ -23,7 +23,7 @@ export async function openMp3(file) {
     const counted = await countedFrames(bytes, from, first);
     const frames = counted || (file.size - from) / first.bytes;
     const config = {codec: "mp3", sampleRate: first.rate, numberOfChannels: first.channels};
-    // The frame with the number of frames has no sound.
+    // If the first frame states the number of frames, it has no sound.
     const begins = counted ? from + first.bytes : from;
     return openPackets(config, () => packets(new Bytes(file), begins), (frames * first.samples * 1000) / first.rate);
 }

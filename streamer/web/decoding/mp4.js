@@ -1,4 +1,4 @@
-/** Reads MP4 files (.m4a, .mp4, .mov) with AAC in pieces. Their table, at one end, says where the packets are. */
+/** Reads MP4 files (.m4a, .mp4, .mov) with AAC in pieces. A table at one end has the places of the packets. */
 
 import {Bytes, letters} from "./bytes.js";
 import {openPackets} from "./packets.js";

@@ -80,7 +80,7 @@ function together(parts) {
     return whole;
 }
 
-/** The three headers of Vorbis as one. @param {Uint8Array[]} heads */
+/** Returns the three headers of Vorbis as one. @param {Uint8Array[]} heads */
 function laced(heads) {
     const bytes = (/** @type {number} */ length) => [...new Array(Math.floor(length / 255)).fill(255), length % 255];
     const lengths = heads.slice(0, 2).flatMap(({length}) => bytes(length));

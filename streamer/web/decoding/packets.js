@@ -1,4 +1,4 @@
-/** Decodes the packets of a file with the browser (WebCodecs) as they are needed, so few of them are in memory. */
+/** Decodes the packets of a file with the browser (WebCodecs) one after another, so only few of them are in memory. */
 
 import {StreamerError} from "../errors.js";
 

@@ -1,4 +1,4 @@
-/** 16-bit samples at 16 kHz as a WAV file. */
+/** Writes 16-bit samples at 16 kHz as a WAV file. */
 
 import {SAMPLE_RATE} from "../resampler.js";
 

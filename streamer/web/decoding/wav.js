@@ -49,7 +49,7 @@ const READERS = new Map([
 /** @param {Blob} file @param {Format} format @param {number} from @param {number} size @returns {Source} */
 function source(file, {rate, channels, bytes, read}, from, size) {
     const wide = channels * bytes;
-    // A file that was written to a pipe does not give its length. One that was cut off has less than it gives.
+    // A file that was written to a pipe does not state its length. A file that was cut off is shorter than it states.
     const frames = Math.floor(Math.min(size === 0 || size >= 0xfffffff0 ? Infinity : size, file.size - from) / wide);
     return {
         durationMs: (frames * 1000) / rate,

@@ -7,7 +7,7 @@ const [SEGMENT, INFO, TRACKS, TRACK, CLUSTER, GROUP] = [0x18538067, 0x1549a966, 
 const [BLOCK, SIMPLE_BLOCK, SCALE, DURATION] = [0xa1, 0xa3, 0x2ad7b1, 0x4489];
 const [NUMBER, CODEC, PRIVATE, AUDIO, RATE, CHANNELS, ENCODINGS] = [0xd7, 0x86, 0x63a2, 0xe1, 0xb5, 0x9f, 0x6d80];
 const FACTS = [SCALE, DURATION, NUMBER, CODEC, PRIVATE, RATE, CHANNELS, ENCODINGS];
-/** Elements that are opened. All others are skipped or read as a whole. */
+/** Elements whose inner elements are read. All others are skipped or read as a whole. */
 const OPENED = [SEGMENT, INFO, TRACKS, TRACK, AUDIO, CLUSTER, GROUP];
 const CODECS = new Map([["A_OPUS", "opus"], ["A_VORBIS", "vorbis"], ["A_AAC", "mp4a.40.2"]]);
 const MOST_BYTES = 1_048_576;

@@ -1,4 +1,4 @@
-/** Decodes any recording that the browser knows, as a whole in memory, if it cannot be read in pieces. */
+/** Decodes a recording as a whole in memory, with any decoder of the browser, if it cannot be read in pieces. */
 
 import {StreamerError} from "../errors.js";
 import {SAMPLE_RATE, toInt16} from "../resampler.js";

@@ -1,4 +1,4 @@
-// The page: connects the elements of index.html with the desk, and shows what happens there.
+// The page: connects the elements of index.html with the desk, and shows the state of the desk.
 
 import {Microphone} from "../microphone.js";
 import {Dialogs, SaveMenu, dropping} from "./controls.js";
@@ -22,7 +22,7 @@ const BUTTON = {
     nothing: "Speak", listening: "Stop listening", opening: "Stop", transcribing: "Stop", finishing: "Stop waiting",
 };
 const CONTROLS = "button, input, select, textarea, a, summary, label, pre";
-/** Under this name, the tab remembers its sheet for a reload. */
+/** The name under which the tab stores its sheet for a reload. */
 const PRESENT = "streamer.sheet";
 
 /** @param {string} id @returns {any} an element of the page */
@@ -58,7 +58,7 @@ const notice = new Notice(at("notice"), at("alarm"), {
 });
 new WordEditor(at("finals"), (element, text) => desk.sheets.reword(...words.placeOf(element), text));
 
-/** Shows everything that depends on what is being done. */
+/** Shows everything that depends on the state of the desk. */
 function show() {
     const {doing, blank, sheet} = desk;
     const empty = sheet.segments.length === 0;
@@ -79,18 +79,18 @@ function show() {
     progress.show();
 }
 
-/** Shows a time. It is told many times a second, but changes once. @param {string} id @param {number} ms */
+/** Shows a time. It is called many times a second, but the text changes once. @param {string} id @param {number} ms */
 function showClock(id, ms) {
     const told = shortClock(ms);
     if (at(id).textContent !== told) at(id).textContent = told;
 }
 
 function showLevel({rms, peak}) {
-    // Decibels from -60 to 0, because that is how loudness is perceived.
+    // Decibels from -60 to 0, because people perceive loudness in this way.
     const level = Math.max(0, Math.min(1, 1 + Math.log10(Math.max(rms, 1e-6)) / 3));
     const told = peak >= 0.99 ? "too loud" : `${Math.round(level * 100)} %`;
     if (at("level").ariaValueText === told) return;
-    // Not for the whole page: the style of every word would be computed again, many times a second.
+    // Only for this element: for the whole page, the browser would compute the style of every word many times a second.
     at("dock").style.setProperty("--level", level.toFixed(2));
     at("level").ariaValueNow = String(Math.round(level * 100));
     at("level").ariaValueText = told;
@@ -108,7 +108,7 @@ function remember({id, empty}) {
         if (empty) sessionStorage.removeItem(PRESENT);
         else sessionStorage.setItem(PRESENT, id);
     } catch {
-        // It is in the history anyway.
+        // The sheet is in the history anyway.
     }
 }
 

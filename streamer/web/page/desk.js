@@ -8,11 +8,11 @@ import {Queue} from "./queue.js";
 import {Sheets} from "./sheets.js";
 
 const CHUNK_MS = 60;
-/** Errors of a file. With other errors the service itself has a problem, which the next recordings would meet too. */
+/** Errors of a file. Any other error is a problem of the service, so the next recordings would fail too. */
 const OF_THE_FILE = ["unsupported_audio"];
 
 /**
- * It does one thing at a time: `doing` is nothing, listening, opening, transcribing or finishing. Events: "begin"
+ * The desk does one thing at a time: `doing` is nothing, listening, opening, transcribing or finishing. Events: "begin"
  * before something new; "change" when `doing` or the content has changed; "progress" with each result; "sound" with the
  * length in milliseconds, and "level", while listening; "lost" and "found" when the connection is lost and back;
  * "overflow" ({ms}) when sound was dropped; "trouble" with a StreamerError; "silent" when no words were recognised;
@@ -33,7 +33,7 @@ export class Desk extends EventTarget {
     #turns = 0;
     #again = () => this.listen();
 
-    /** `views`: words, wave, player and standing, which show what happens. */
+    /** `views`: words, wave, player and standing, which show the work. */
     constructor(settings, history, undo, views) {
         super();
         [this.#settings, this.#views] = [settings, views];
@@ -58,7 +58,7 @@ export class Desk extends EventTarget {
         return this.doing === "nothing" && this.sheet.empty && !this.#views.player.loaded;
     }
 
-    /** How much of the recording was recognised, 0 to 1. Null if there is no recording, or its length is unknown. */
+    /** The part of the recording that was recognised, 0 to 1. Null without a recording, or if its length is unknown. */
     get progress() {
         const total = this.doing === "nothing" ? 0 : (this.#recording?.durationMs ?? 0);
         return total > 0 ? Math.min(1, this.sheet.heardMs / total) : null;
@@ -69,7 +69,7 @@ export class Desk extends EventTarget {
         return this.#recording?.durationMs ?? 0;
     }
 
-    /** Begins to listen. Words go below those spoken before; after a recording, they go on a new sheet. */
+    /** Begins to listen. New words go below earlier speech; after a recording, they go on a new sheet. */
     async listen() {
         this.#makeReady(() => this.listen());
         this.#recording = null;
@@ -154,12 +154,12 @@ export class Desk extends EventTarget {
         if (this.queue.length) this.#tell("paused");
     }
 
-    /** Tries again what failed. */
+    /** Repeats the work that has failed. */
     again() {
         void this.#again();
     }
 
-    /** Begins a clear sheet. The one before can be brought back. @returns {boolean} whether there was one */
+    /** Begins an empty sheet. Undo brings the last one back. @returns {boolean} whether there was one */
     clear() {
         this.#recording = null;
         return this.sheets.begin(null, "clear");
@@ -221,7 +221,7 @@ export class Desk extends EventTarget {
         await this.#send(recording, this.#settings.get("pace") === "paced");
     }
 
-    /** Notes that a file cannot be read. If there are several, all of them are reported at the end. */
+    /** Notes that a file cannot be read. Of several recordings, all such files are reported at the end. */
     #unread(file, error) {
         void this.#views.standing.ask();
         if (this.queue.total > 1) this.queue.unread.push(file.name);
@@ -251,7 +251,7 @@ export class Desk extends EventTarget {
             const onpiece = (samples) => this.#recording === recording && this.#views.wave.push(samples);
             await recording.play(session, {paced, signal: sending.signal, onpiece});
         } catch (error) {
-            // An error of the session is reported by the session, and a stop is not an error.
+            // The session reports its own errors, and a stop is not an error.
             if (this.#session !== session) return;
             if (error?.name !== "AbortError" && OF_THE_FILE.includes(error?.code)) this.#tell("trouble", error);
             else if (error?.name !== "AbortError") return;
@@ -305,7 +305,7 @@ export class Desk extends EventTarget {
         else this.#tell("progress");
     }
 
-    /** All words have come. */
+    /** Ends the work: all words have come. */
     #finished() {
         this.#session = null;
         this.#views.words.clearPartial();
@@ -320,7 +320,7 @@ export class Desk extends EventTarget {
         this.#next();
     }
 
-    /** The session ended with an error. The words stay, and so does the sound if the session had begun (`began`). */
+    /** Ends the work after an error. The words stay, and so does the sound if the session had begun (`began`). */
     #interrupted(error, began) {
         this.#session = null;
         this.queue.busy = false;
@@ -334,7 +334,7 @@ export class Desk extends EventTarget {
         this.#tell("trouble", error);
     }
 
-    /** Sends the kept sound again that did not become final. */
+    /** Sends again the kept sound that has not become final. */
     async #catchUp() {
         const rest = this.sheet.unsettled;
         if (!rest.length) return this.listen();
@@ -353,7 +353,7 @@ export class Desk extends EventTarget {
         }
     }
 
-    /** Makes the spoken sound playable. */
+    /** Makes the sound of the microphone playable. */
     #keepSound() {
         if (this.sheet.file || !this.sheet.sound?.length) return;
         this.sheets.source = wav(this.sheet.sound);

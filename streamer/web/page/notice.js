@@ -1,4 +1,4 @@
-// Messages about what went wrong and what to do, with buttons that do it.
+// Shows messages: what went wrong and what to do, with buttons for it.
 
 const SVG = "http://www.w3.org/2000/svg";
 /** A recording that is nowhere louder than this part of full scale is silent. */
@@ -106,7 +106,7 @@ export class Notice {
         this.#place.scrollIntoView({block: "nearest"});
     }
 
-    /** There were no words. @param {string} file the recording, if it was one @param {number} loudest 0 to 1 */
+    /** Shows that there were no words. @param {string} file the recording, or empty @param {number} loudest 0 to 1 */
     silent(file, loudest) {
         const why = "Only English is recognised.";
         const how = "Speak close to the microphone, and check that it is the right one.";
@@ -115,7 +115,7 @@ export class Notice {
         else this.say("The recording has no words", `No speech was found in ${file}. ${why}`, ["choose"]);
     }
 
-    /** Several recordings are done. @param {{total: number, unread: string[], silent: string[]}} done */
+    /** Shows that several recordings are done. @param {{total: number, unread: string[], silent: string[]}} done */
     finished({total, unread, silent}) {
         const good = total - unread.length - silent.length;
         const parts = [];
@@ -125,13 +125,13 @@ export class Notice {
         this.say(`${good} of ${total} recordings are transcribed`, parts.join(" "), ["history"]);
     }
 
-    /** The browser has no more space. */
+    /** Shows that the browser has no more space. */
     full() {
         const text = "New words are kept until this tab is closed. Delete older transcripts to make room.";
         this.say("The browser has no more space", text, ["history"]);
     }
 
-    /** Shows a line that is not about a problem, optionally with a button. `code` distinguishes it from others. */
+    /** Shows a line that is not about a problem, perhaps with a button. `code` identifies the line. */
     offer(text, deed = "", code = deed) {
         this.clear();
         const paragraph = document.createElement("p");
@@ -143,7 +143,7 @@ export class Notice {
         this.#place.hidden = false;
     }
 
-    /** Whether it shows a problem. */
+    /** Whether a problem is shown. */
     get troubled() {
         return !this.#place.hidden && !this.#place.classList.contains("quiet");
     }

@@ -1,8 +1,8 @@
-// The progress of a recording: a bar, and the same in words; which of several it is, and how long it still takes.
+// Shows the progress of a recording as a bar and in words: which of several it is, and how long it still takes.
 
 import {shortClock} from "./transcript/formats.js";
 
-/** The remaining time is shown after this much time. Before, it would be a bad guess. */
+/** The remaining time is shown after this time. Earlier, it would be a bad guess. */
 const GUESSED_AFTER_MS = 3_000;
 
 export class Progress {

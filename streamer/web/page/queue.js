@@ -1,13 +1,13 @@
-// Recordings that wait for their turn, dropped together or one after another.
+// The recordings that wait for their turn. The user may add several at once, or one after another.
 
 const MOST = 500;
 
 export class Queue {
     /** @type {File[]} */
     #files = [];
-    /** How many of those that came together were begun. */
+    /** How many recordings of this series were begun. */
     begun = 0;
-    /** Whether one of them is being transcribed and the next one will follow. */
+    /** Whether one of them is transcribed at the moment, and the next one will follow. */
     busy = false;
     /** @type {string[]} the names of those that could not be read */
     unread = [];
@@ -18,7 +18,7 @@ export class Queue {
         return this.#files.length;
     }
 
-    /** The number of those that came together, including those that are done. */
+    /** The number of recordings of this series, including those that are done. */
     get total() {
         return this.begun + this.#files.length;
     }

@@ -16,13 +16,13 @@ export class Settings {
     constructor() {
         try {
             const kept = JSON.parse(localStorage.getItem(PLACE) ?? "{}");
-            // Kept by an earlier version, in which it was off unless somebody wanted it.
+            // An earlier version of the page has stored this. There, the setting was off by default.
             if (kept?.dictation === undefined) delete kept?.written;
             for (const [name, usual] of Object.entries(USUAL)) {
                 if (typeof kept?.[name] === typeof usual) this.#values[name] = kept[name];
             }
         } catch {
-            // What is stored there was not written by this page.
+            // This page has not written what is stored there.
         }
         this.#key = read("sessionStorage") || read("localStorage");
     }
@@ -49,7 +49,7 @@ export class Settings {
         return this.#key;
     }
 
-    /** The key is kept for this tab, and in this browser only if the user wants that. */
+    /** Keeps the key for this tab, and in this browser only if the user wants that. */
     set key(key) {
         this.#key = key.trim();
         write("sessionStorage", this.#key);
@@ -71,7 +71,7 @@ export class Settings {
         return options;
     }
 
-    /** Shows the settings in the fields of this form, and keeps what is changed there. */
+    /** Shows the settings in the fields of this form, and keeps changes that the user makes there. */
     bind(form) {
         const names = ["hotwords", "endpoint", "step", "written", "dictation", "device"];
         const fields = names.map((name) => form.elements[name]);

@@ -1,4 +1,4 @@
-// The present sheet, and how another one replaces it. Nothing that was on it is lost.
+// The present sheet, and how another one replaces it without a loss.
 
 import {Keeper} from "./history/keeper.js";
 import {Sheet} from "./transcript/sheet.js";
@@ -37,7 +37,7 @@ export class Sheets extends EventTarget {
         return used;
     }
 
-    /** The sheet has changed, or work on it has begun or ended. @param {boolean} [open] */
+    /** Notes that the sheet has changed, or that work on it has begun or ended. @param {boolean} [open] */
     changed(open = this.present.open) {
         const ended = this.present.open && !open;
         this.present.open = open;
@@ -51,7 +51,7 @@ export class Sheets extends EventTarget {
         this.#keeper.hear(samples);
     }
 
-    /** Keeps a partial that will not become final as it is. */
+    /** Makes a segment of a partial that will never become final. */
     settle() {
         const {words, wave} = this.#views;
         words.clearPartial();
@@ -86,7 +86,7 @@ export class Sheets extends EventTarget {
         return true;
     }
 
-    /** Deletes transcripts of the history. Can be undone. @param {string[]} ids @param {string} text the message */
+    /** Deletes transcripts of the history; undo restores them. @param {string[]} ids @param {string} text its message */
     async remove(ids, text) {
         const present = ids.includes(this.present.id) ? this.present.id : "";
         if (present) {
@@ -117,7 +117,7 @@ export class Sheets extends EventTarget {
         this.#undo.add(`The name was changed to “${name.trim()}”.`, () => put(before));
     }
 
-    /** Replaces a word by another one, by several, or by none. Can be undone. */
+    /** Replaces a word by another one, by several, or by none. The user can undo this. */
     reword(number, index, text) {
         const {id} = this.present;
         const before = this.present.reword(number, index, text);
@@ -151,7 +151,7 @@ export class Sheets extends EventTarget {
         void this.settled();
         this.#history.lay(sheet.id, this.source);
         const text = why === "clear" ? "The sheet is clear." : `“${sheet.name}” is in the history.`;
-        // After an undo, the other sheet is in the history too, which is enough.
+        // After an undo, the other sheet is in the history too, and that is enough.
         if (why !== "undo") this.#undo.add(text, () => this.open(sheet.id, "undo"));
     }
 

@@ -1,4 +1,4 @@
-// The state of the service: whether it can be reached and is connected, and how far the words are behind.
+// Shows the state of the service: whether it can be reached, is connected, and how far the words are behind.
 
 const ASK_AGAIN_MS = 3000;
 const ASK_IDLE_MS = 30_000;
@@ -32,7 +32,7 @@ export class Standing {
         document.addEventListener("visibilitychange", () => document.hidden || this.#busy || void this.ask());
     }
 
-    /** Asks the service whether it is ready, because there is no session that would tell. */
+    /** Asks the service whether it is ready, because no session would show it. */
     async ask() {
         this.#busy = false;
         clearTimeout(this.#timer);
@@ -78,7 +78,7 @@ export class Standing {
         this.#latency.hidden = true;
     }
 
-    /** A session has ended without errors. */
+    /** Notes that a session has ended without errors. */
     done() {
         this.show("ready");
         if (this.#latency.dataset.of === "voice") this.#latency.hidden = true;

@@ -1,4 +1,4 @@
-// What can be undone while the tab is open, the last change first.
+// The changes that the user can undo while the tab is open, the last change first.
 
 const MOST = 50;
 

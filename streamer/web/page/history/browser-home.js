@@ -56,7 +56,7 @@ export class BrowserHome {
             };
             request.onsuccess = () => {
                 clearTimeout(timer);
-                // A newer page in another tab wants to change the database.
+                // A newer version of the page in another tab wants to change the database.
                 request.result.onversionchange = () => this.#forget(request.result);
                 request.result.onclose = () => (this.#database = null);
                 resolve(request.result);

@@ -1,4 +1,4 @@
-// The history as a list with a search: opens a transcript again, deletes one, or keeps nothing at all.
+// Shows the history as a list with a search. The user can open a transcript, delete it, or switch the history off.
 
 import {shortClock} from "../transcript/formats.js";
 
@@ -62,7 +62,7 @@ export class HistoryList extends EventTarget {
         this.#place("delete-all").textContent = wanted ? "Delete these" : "Delete all";
     }
 
-    /** Removes the message about what was deleted when the dialog was open before. */
+    /** Removes the message about transcripts that were deleted when the dialog was last open. */
     forget() {
         this.#place("deleted").replaceChildren();
     }

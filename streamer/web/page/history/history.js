@@ -13,7 +13,7 @@ const CLAIM_MS = 1_000;
  * @typedef {{id: string, name: string, file: string, beganAt: number, changedAt: number, durationMs: number,
  *     partial: any, open: boolean, beginning: string, textBytes: number, kind: "" | "file" | "pcm", soundBytes: number,
  *     soundRows: number}} Kept
- * A transcript without its segments. `open`: it is still worked on. `beginning`: its first words. `kind`: of its sound.
+ * A transcript without its segments. `open`: work on it goes on. `beginning`: its first words. `kind`: of its sound.
  */
 
 export class History {
@@ -30,12 +30,12 @@ export class History {
         this.#settings = settings;
     }
 
-    /** Where a new transcript goes. @returns {BrowserHome | TabHome} */
+    /** Where a new transcript is kept. @returns {BrowserHome | TabHome} */
     get home() {
         return this.#settings.get("keep") ? this.#browser : this.#tab;
     }
 
-    /** Where transcripts go for which the browser has no space. They exist while the tab is open. */
+    /** Where transcripts are kept if the browser has no space for them. They exist while the tab is open. */
     get tab() {
         return this.#tab;
     }
@@ -49,7 +49,7 @@ export class History {
     }
 
     /**
-     * The transcripts with all of these words in their name or text.
+     * Finds the transcripts with all of these words in their name or text.
      * @param {string} wanted @param {AbortSignal} signal
      */
     async search(wanted, signal) {
@@ -64,7 +64,7 @@ export class History {
         return found;
     }
 
-    /** Where this transcript is; null if it does not exist. @param {string} id */
+    /** Finds where this transcript is kept; null if it does not exist. @param {string} id */
     async whereabouts(id) {
         if (await this.#tab.record(id)) return this.#tab;
         return (await this.#browser.record(id).catch(() => null)) ? this.#browser : null;
@@ -82,8 +82,8 @@ export class History {
     }
 
     /**
-     * Makes sure that no other tab works on this transcript, until this tab claims another one. So a duplicated tab
-     * does not write where the first one does.
+     * Reserves this transcript for this tab, until the tab claims another one. So a duplicated tab does not write
+     * where the first one does.
      * @param {string} id @returns {Promise<boolean>}
      */
     claim(id) {

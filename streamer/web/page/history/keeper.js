@@ -1,11 +1,11 @@
-// Keeps a sheet while it changes, so that everything final or shown is there again after a reload or a crash.
+// Keeps a sheet while it changes, so that no word on the page is lost by a reload or a crash.
 
 /** Sound goes to the history in pieces of this many samples: 5 s. */
 const PIECE = 80_000;
 /** After this many pieces, a sheet is kept even if it has no words yet. */
 const SILENT_PIECES = 12;
 
-/** Follows one sheet after another. Event: "full" ({error}), once for a sheet for which the browser has no space. */
+/** Keeps one sheet after another. Event: "full" ({error}), once for a sheet for which the browser has no space. */
 export class Keeper extends EventTarget {
     #history;
     #settings;
@@ -21,7 +21,7 @@ export class Keeper extends EventTarget {
     /**
      * Keeps this sheet from now on.
      * @param {import("../transcript/sheet.js").Sheet} sheet
-     * @param {any} [home] where it is already; if nowhere, it is kept with new ones as soon as it has a word
+     * @param {any} [home] where it is kept already; without it, the sheet is kept as soon as it has a word
      */
     follow(sheet, home = null) {
         this.#keeping = new Keeping(sheet, home, this.#history, (error) => {
@@ -29,7 +29,7 @@ export class Keeper extends EventTarget {
         });
     }
 
-    /** The sheet has changed: new parts, or these segments. @param {Iterable<number>} [changed] */
+    /** Notes that the sheet has new parts, or that these segments have changed. @param {Iterable<number>} [changed] */
     changed(changed = []) {
         void this.#keeping?.write(changed);
     }
@@ -87,7 +87,7 @@ class Keeping {
     write(changed = []) {
         for (const number of changed) this.#changed.add(number);
         this.#again = true;
-        // One at a time. What changes meanwhile is written next.
+        // Only one write at a time. The next write has what changes meanwhile.
         this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
         return this.#writing;
     }
@@ -127,7 +127,7 @@ class Keeping {
     async #writeAll() {
         while (this.#again) {
             this.#again = false;
-            // No word was said yet, at least not for long.
+            // The sheet has no words yet, and little sound.
             if (!this.#known && this.#sheet.empty && this.#pieces.length < SILENT_PIECES) return;
             await this.#writeOnce().catch((error) => this.#giveUp(error));
         }
@@ -162,13 +162,13 @@ class Keeping {
         this.#sheet.kept.soundRows = this.#soundRows;
     }
 
-    /** The browser has no space: leaves out the sound, or if it is out, keeps all in the tab. @param {any} error */
+    /** Saves space: leaves out the sound. If that is not enough, keeps all in the tab. @param {any} error */
     async #giveUp(error) {
         const sound = this.#pieces.length > 0;
         [this.#pieces, this.#sounding] = [[], false];
         this.#again = true;
         if (!sound && this.#home !== this.#history.tab) {
-            // All of it is written again. The rows that it has elsewhere stay there.
+            // The sheet is written again as a whole. Its rows in the other home stay there.
             [this.#home, this.#written, this.#soundRows] = [this.#history.tab, 0, 0];
             this.#sheet.kept = {kind: "", soundBytes: 0, soundRows: 0};
         } else if (!sound) {

@@ -1,4 +1,4 @@
-// Keeps transcripts while the tab is open, if the user wants none kept or the browser cannot keep any.
+// Keeps transcripts while the tab is open, if the user wants the browser to keep none, or it cannot keep any.
 
 /** The same as a BrowserHome, in memory. Drops the oldest transcript when there are too many. */
 export class TabHome {

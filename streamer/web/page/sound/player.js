@@ -1,4 +1,4 @@
-// Plays the sound, and says where it is while it plays.
+// Plays the sound, and says which time it plays.
 
 const TELL_EVERY_MS = 25; // with the next frame of the screen, that is 30 times a second
 
@@ -44,7 +44,7 @@ export class Player extends EventTarget {
     }
 
     async play() {
-        // Rejected if it is paused or unloaded before it begins, and then there is nothing to do.
+        // This rejects if the sound is paused or unloaded before it begins. Then there is nothing to do.
         if (this.loaded) await this.#sound.play().catch(() => {});
     }
 

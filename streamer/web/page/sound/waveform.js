@@ -1,4 +1,4 @@
-// The sound as a picture: scrolling while it is recorded, as a whole afterwards, with the segments below.
+// Shows the sound as a picture, with the segments below it. The picture scrolls during a recording.
 
 const SLIDER = ["tabindex", "aria-valuemin", "aria-valuemax", "aria-valuenow", "aria-valuetext"];
 const KEYS = {ArrowRight: 1000, ArrowUp: 1000, ArrowLeft: -1000, ArrowDown: -1000, PageUp: 10000, PageDown: -10000};
@@ -50,12 +50,12 @@ export class Waveform extends EventTarget {
         return this.#durationMs;
     }
 
-    /** The loudest pushed sample, 0 to 1. */
+    /** The loudest sample so far, 0 to 1. */
     get loudest() {
         return this.#peaks.reduce((most, each) => Math.max(most, each), this.#rest.peak / 32768);
     }
 
-    /** Everything that is needed to draw the same again. */
+    /** Everything that is needed to draw the same picture again. */
     get picture() {
         const [peaks, bucketMs, segments] = [this.#peaks, this.#bucketMs, this.#segments];
         return {peaks, bucketMs, segments, durationMs: this.#durationMs, heardMs: this.#heardMs};
@@ -115,7 +115,7 @@ export class Waveform extends EventTarget {
         this.#draw();
     }
 
-    /** Shows what is known of a segment. `open`: whether its end may still move. */
+    /** Shows a segment. `open`: its end may still move. */
     segment(index, startMs, endMs, open) {
         this.#segments[index] = {startMs, endMs, open};
         this.#draw();
@@ -127,14 +127,14 @@ export class Waveform extends EventTarget {
         this.#draw();
     }
 
-    /** The time that is being played. */
+    /** Shows the time that the player has reached. */
     set placeMs(ms) {
         this.#placeMs = ms;
         this.#announce();
         this.#draw();
     }
 
-    /** Whether the user can choose a time in it. */
+    /** Sets whether the user can choose a time in the picture. */
     set seekable(seekable) {
         this.#seekable = seekable;
         this.#place.setAttribute("role", seekable ? "slider" : "img");
@@ -205,7 +205,7 @@ export class Waveform extends EventTarget {
         }, this.#still.matches ? STILL_EVERY_MS : MOVING_EVERY_MS);
     }
 
-    /** The times at the left and the right edge. */
+    /** Returns the times at the left and the right edge. */
     #window() {
         if (!this.#rolling) return [0, this.#durationMs];
         // Between two pieces of sound the picture moves on, but only a little.
@@ -255,7 +255,7 @@ export class Waveform extends EventTarget {
             const played = this.#seekable && ms < this.#placeMs;
             const next = bar < 0 || bar >= known ? "line" : played ? "accent" : ms < this.#heardMs ? "soft" : "wave";
             if (next !== colour) {
-                // Neighbours of the same colour are filled at once: hundreds of small fills take longer than all else.
+                // Neighbours of the same colour are filled at once, because hundreds of small fills are slow.
                 if (colour) pen.fill();
                 colour = next;
                 pen.fillStyle = this.#colours[colour];

@@ -37,7 +37,7 @@ const UNEVEN = 1;
 
 /** @returns {{startMs: number, endMs: number, lines: string[]}[]} */
 export function cues(segments) {
-    // A dictated line break is no word.
+    // A dictated line break is not a word.
     const spoken = segments.map((segment) => timedWords(segment).filter(({word}) => word.trim()));
     const words = spoken.filter((said) => said.length);
     const groups = words.flatMap((said, index) => divided(said, words[index + 1]?.[0].start_ms ?? null));
@@ -49,7 +49,7 @@ export function cues(segments) {
     });
 }
 
-/** The words with their times. If a session left words out, the time of the segment is divided by length. */
+/** Returns the words with their times. Without words in the final, the length of a word decides its time. */
 export function timedWords(segment) {
     if (segment.words?.length) return segment.words;
     const pieces = wordsOf(segment.text);
@@ -63,7 +63,7 @@ export function timedWords(segment) {
     });
 }
 
-/** Divides the words of a segment into cues at the lowest cost. `nextMs` is the start of the next segment. */
+/** Divides the words of a segment into cues at the lowest cost. `nextMs`: the start of the next segment. */
 function divided(words, nextMs) {
     const best = [{cost: 0, start: 0, lines: []}]; // up to each word: cost, and the start of its cue
     for (let end = 1; end <= words.length; end++) {
@@ -87,7 +87,7 @@ function divided(words, nextMs) {
     return groups;
 }
 
-/** The cost of this cue if the next one starts at `until`. */
+/** Returns the cost of this cue if the next one starts at `until`. */
 function costOf(group, lines, until) {
     const start = group[0].start_ms;
     const wanted = readableMs(lines);
@@ -98,7 +98,7 @@ function costOf(group, lines, until) {
     return cost + ONE_WORD * Number(group.length === 1);
 }
 
-/** The cost of a break between these two words; negative at a good point. */
+/** Returns the cost of a break between these two words. It is negative at a good point. */
 function breakCost(word, following) {
     const last = word.word.toLowerCase().split(" ").at(-1);
     const first = following.word.toLowerCase().split(" ")[0];
@@ -111,7 +111,7 @@ function breakCost(word, following) {
     return cost + SPLITS_TIED_WORDS * tied - BEFORE_PHRASE * starts;
 }
 
-/** The words in lines. Two lines have about the same length, and are divided at a good point. */
+/** Returns words in lines. Two lines have about the same length, and the break between them is at a good point. */
 function linesOf(words) {
     const pieces = words.map(({word}) => word);
     const text = joined(pieces);
@@ -134,7 +134,7 @@ function linesOf(words) {
     return [joined(pieces.slice(0, best.index)), joined(pieces.slice(best.index))];
 }
 
-/** Simply wrapped lines. A word that is longer than a line begins in the line before it. */
+/** Wraps a text where a line is full. A word that is longer than a line begins in the line before it. */
 function wrapped(text) {
     const lines = [""];
     for (const word of wordsOf(text)) {

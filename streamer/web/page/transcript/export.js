@@ -27,7 +27,7 @@ export async function copy(sheet, times = false) {
         await navigator.clipboard.writeText(text);
         return true;
     } catch {
-        // Pages that are not secure have no clipboard, only this old way.
+        // Pages without HTTPS have no clipboard interface, only this old way.
         const field = document.createElement("textarea");
         field.value = text;
         field.className = "unseen";

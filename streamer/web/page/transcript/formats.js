@@ -1,4 +1,4 @@
-// A transcript in every format in which it can be saved, the same as from streamer/transcript.py. Pure.
+// Writes a transcript in every format in which the page can save it, exactly like streamer/transcript.py. Pure.
 
 import {cues} from "./cues.js";
 import {joined} from "./joining.js";
@@ -10,12 +10,12 @@ export const FORMATS = {
     json: {ending: "json", type: "application/json", write: json},
 };
 
-/** A line for each final. */
+/** Returns a line for each final. */
 export function text({segments}) {
     return segments.map((segment) => `${segment.text}\n`).join("");
 }
 
-/** The object that `streamer --format json` prints. */
+/** Returns the object that `streamer --format json` prints. */
 export function json({file, durationMs, segments}) {
     const kept = segments.map(({start_ms, end_ms, text, confidence, words, spoken}) => {
         const always = {start_ms, end_ms, text, confidence, words};
@@ -38,7 +38,7 @@ export function vtt({segments}) {
     return ["WEBVTT\n", ...cues(segments).map(block)].join("\n");
 }
 
-/** A time as 00:00:03.200, with this decimal mark. */
+/** Returns a time such as 00:00:03.200, with this decimal mark. */
 export function clock(milliseconds, mark) {
     const seconds = Math.floor(milliseconds / 1000);
     const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
@@ -46,7 +46,7 @@ export function clock(milliseconds, mark) {
     return `${front}${mark}${String(milliseconds % 1000).padStart(3, "0")}`;
 }
 
-/** A time for people: 0:03, with tenths 0:03.2, and from an hour on 1:02:03. */
+/** Returns a time for people: 0:03, with tenths 0:03.2, and from an hour on 1:02:03. */
 export function shortClock(milliseconds, tenths = false) {
     const seconds = Math.floor(milliseconds / 1000);
     const two = (number) => String(number).padStart(2, "0");

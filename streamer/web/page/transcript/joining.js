@@ -1,9 +1,9 @@
-// Joins words to text, and finds the words of a text, also in scripts without spaces: as streamer/text/joining.py does.
+// Joins words to text, and finds the words of a text, also in scripts without spaces, like streamer/text/joining.py.
 
 /** Kana, Chinese characters, and the marks and wide forms that stand between them. */
 const SPACELESS =
     /[\u3000-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f\u{20000}-\u{3134f}]/u;
-/** After a space, these marks still belong to the word before. */
+/** These marks belong to the word before them even after a space. */
 const CLOSING = new Set(".,;:!?…%)]}»”。、，．！？；：％）」』】》〉");
 
 /** @param {string} before @param {string} after @returns {string} what stands between two words, or two texts */
@@ -57,7 +57,7 @@ export function columns(text) {
     return [...text].reduce((sum, character) => sum + (SPACELESS.test(character) ? 2 : 1), 0);
 }
 
-/** @param {string[]} characters @returns {string} the first letter or figure, because marks belong to any script */
+/** @param {string[]} characters @returns {string} the first letter or figure: a mark does not show the script */
 function outermost(characters) {
     return characters.find((character) => /[\p{L}\p{N}]/u.test(character)) ?? characters[0];
 }

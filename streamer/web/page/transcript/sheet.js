@@ -1,12 +1,12 @@
-// A sheet: the text so far and its sound, of one recording, or of everything that was spoken into the microphone. Pure.
+// A sheet: the text so far and its sound, of one recording, or of all speech into the microphone. Pure.
 
 import {timedWords} from "./cues.js";
 import {joined} from "./joining.js";
 
 const RATE = 16000;
-// Up to this length, the sound of speech is kept to be played and sent again: 58 MB.
+// Up to this length, the sheet keeps all sound of speech, to play it and to send it again: 58 MB.
 export const KEPT_MS = 30 * 60_000;
-// Of longer speech, this much of the end is kept to be sent again.
+// Of longer speech, the sheet keeps only this much of the end, to send it again.
 const REST_MS = 120_000;
 const WORD = 80; // bytes of a word with its times, about
 
@@ -22,7 +22,7 @@ export class Sheet {
     #whole = true;
     #heardMs = 0;
 
-    /** The last partial that was shown. */
+    /** The last partial that the page has shown. */
     #partial = null;
     /**
      * The sound that the history has for this sheet: its kind, its size, and its number of rows.
@@ -38,7 +38,7 @@ export class Sheet {
         this.name = file ? file.replace(/\.[^.]+$/, "") : `speech ${day(this.beganAt)}`;
         this.segments = [];
         this.durationMs = 0;
-        /** Whether the sheet is still being worked on. */
+        /** Whether work on the sheet goes on. */
         this.open = false;
     }
 
@@ -59,7 +59,7 @@ export class Sheet {
         return sheet;
     }
 
-    /** What the history stores in addition to the segments. @returns {import("../history/history.js").Kept} */
+    /** The record that the history stores beside the segments. @returns {import("../history/history.js").Kept} */
     get record() {
         const {id, name, file, beganAt, durationMs, open} = this;
         const beginning = joined(this.segments.slice(0, 8).map(({text}) => text)).slice(0, 120);
@@ -68,7 +68,7 @@ export class Sheet {
         return {...facts, partial: this.#partial, ...this.kept};
     }
 
-    /** How many samples of the microphone there are. */
+    /** The number of samples of the microphone. */
     get samples() {
         return this.#samples;
     }
@@ -78,7 +78,7 @@ export class Sheet {
         return !this.segments.length && !this.#partial?.text;
     }
 
-    /** Keeps a partial that will not become final as it is. @returns {any} the new segment, if there is one */
+    /** Makes a segment of a partial that will never become final. @returns {any} the new segment, if there is one */
     settle() {
         const partial = this.#partial;
         this.#partial = null;
@@ -97,7 +97,7 @@ export class Sheet {
         this.#partial = null;
     }
 
-    /** Makes this another sheet than the one in the history. */
+    /** Makes this a new sheet, separate from the one in the history. */
     fork() {
         this.id = new Sheet().id;
         this.kept = {kind: "", soundBytes: 0, soundRows: 0};
@@ -125,7 +125,7 @@ export class Sheet {
         this.#samples += samples.length;
         this.durationMs = (this.#samples * 1000) / RATE;
         if (this.durationMs > KEPT_MS) [this.#whole, this.#before] = [false, null];
-        // What may have to be sent again is kept.
+        // The sound that the page may have to send again stays.
         const needed = this.#samples - REST_MS * (RATE / 1000);
         while (!this.#whole && this.#from + this.#pieces[0].length < needed) this.#from += this.#pieces.shift().length;
     }
@@ -152,12 +152,12 @@ export class Sheet {
         return this.segments.at(-1)?.end_ms ?? 0;
     }
 
-    /** How much the recogniser has recognised. */
+    /** The time up to which the recogniser has recognised the sound. */
     get heardMs() {
         return this.#heardMs;
     }
 
-    /** Takes a message of the session. Finals are kept. Returns it with the times and segments of the sheet. */
+    /** Takes a message of the session, keeps finals, and returns it with the times and segments of the sheet. */
     take(message) {
         const taken = {...message};
         for (const name of ["start_ms", "end_ms", "audio_ms", "at_ms"]) {

@@ -1,6 +1,6 @@
 // Changes a word of a final in place, after a double click or F2.
 
-/** Enter, or leaving the word, takes the new text. Escape leaves the word as it was. An empty text deletes the word. */
+/** Enter, or a click elsewhere, takes the new text. Escape keeps the old word. An empty text deletes the word. */
 export class WordEditor {
     #change;
 
@@ -38,7 +38,7 @@ export class WordEditor {
         const {signal} = ending;
         word.addEventListener("blur", () => end(written(word)), {signal});
         word.addEventListener("keydown", (event) => {
-            // Otherwise the transcript and the page would react to the keys.
+            // The transcript and the page must not react to these keys.
             event.stopPropagation();
             if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
             event.preventDefault();

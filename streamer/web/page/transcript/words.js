@@ -8,7 +8,7 @@ import {joined, separator, wordsOf} from "./joining.js";
 export const DOUBTFUL = 0.6;
 const QUIET_MS = 1000;
 
-/** Shows finals and the partial. Event: "seek" when a word was chosen, with its time; `play` if by Enter. */
+/** Shows finals and the partial. Event: "seek" with the time of a chosen word; `play` if Enter chose it. */
 export class Words extends EventTarget {
     #finals;
     #partial;
@@ -80,7 +80,7 @@ export class Words extends EventTarget {
         this.#partial.replaceChildren();
         const paragraph = document.createElement("p");
         paragraph.className = "segment";
-        // The speaker had finished, as far as the service can tell.
+        // The service has found that the turn of the speaker is over.
         paragraph.classList.toggle("turn", final.turn !== undefined);
         const at = document.createElement("span");
         [at.className, at.textContent] = ["at", shortClock(final.start_ms)];
@@ -96,7 +96,7 @@ export class Words extends EventTarget {
         if (!this.#reached) this.#reach(this.#words[0]?.element, false);
     }
 
-    /** Shows a whole transcript, which is not read aloud. */
+    /** Shows a whole transcript. Screen readers do not read it aloud. */
     showAll(finals) {
         this.clear();
         this.#finals.ariaLive = "off";
@@ -173,7 +173,7 @@ export class Words extends EventTarget {
     }
 
     #choose(element, play = false) {
-        // A click that ends a selection of text must not go there.
+        // A click that ends a selection of text chooses no word.
         if (!element || element.isContentEditable || !getSelection().isCollapsed) return;
         const detail = {ms: Number(element.dataset.start), play};
         this.dispatchEvent(new CustomEvent("seek", {detail}));
