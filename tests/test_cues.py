@@ -150,13 +150,13 @@ def test_a_cue_ends_with_a_sentence() -> None:
 
 
 def test_a_dictated_line_break_is_no_word() -> None:
-    """It is not shown, and has no cue of its own."""
+    """A dictated line break is not shown, and has no cue of its own."""
     broken = final(word("Dear", 0, 300), word("Ada,", 300, 700), word("\n\n", 700, 1200), word("hello", 1200, 1500))
     assert texts(broken) == ["Dear Ada, hello"]
 
 
 def test_chinese_and_japanese_have_shorter_lines() -> None:
-    """Their characters have no spaces in between and count twice, and lines break after their marks."""
+    """Chinese and Japanese characters count twice, and lines break after their marks."""
     said = "今日は東京にいる。明日は京都へ行く、" * 4
     words = [word(each, 120 * place, 120 * place + 100) for place, each in enumerate(words_of(said))]
     result = make_cues([final(*words)])

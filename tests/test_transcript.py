@@ -32,7 +32,7 @@ def test_text_is_a_line_for_each_final(transcript: Transcript) -> None:
 
 
 def test_an_unknown_format_is_refused(transcript: Transcript) -> None:
-    """The error has the formats that there are."""
+    """The error names the formats that exist."""
     with pytest.raises(ValueError, match="a transcript is written as text, json, srt, vtt, not as 'odt'"):
         transcript.render("odt")
 

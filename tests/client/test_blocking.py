@@ -214,7 +214,7 @@ async def test_a_plain_wait_in_an_event_loop_is_refused(service: Service) -> Non
 
 
 async def test_it_goes_on_over_another_connection(service: Service, right: list[str]) -> None:
-    """A connection that is cut costs no word."""
+    """A session that loses its connection loses no word."""
     async with proxy(service.url.split("/")[2]) as (address, cut):
 
         def speak() -> list[str]:

@@ -261,7 +261,7 @@ async def test_a_service_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_refusal_that_does_not_pass() -> None:
-    """The user gets a refusal that will not pass."""
+    """The user gets the error of a refusal that will not pass."""
 
     async def refuse(heard: Heard) -> None:
         await heard.error("unauthorized", 1008)
@@ -364,7 +364,7 @@ async def test_who_is_silent_is_not_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_another_session_is_given_the_words_before_its_audio() -> None:
-    """They come with each final, which is told without them, and the last ones count."""
+    """Another session gets the context of the last final; the events of finals do not contain it."""
     context = {"begins": False, "words": [{"word": "so", "pause_ms": 80}]}
 
     async def first(heard: Heard) -> None:

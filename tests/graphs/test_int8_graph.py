@@ -110,7 +110,7 @@ def onnx_count(path: Path, operator: str) -> int:
     [({"MatMulInteger": "QLinearMatMul"}, "QLinearMatMul"), ({"Cast": "Identity"}, "MatMulInteger")],
 )
 def test_what_is_not_known(change: dict[str, str], operator: str, folder: Path, tmp_path: Path) -> None:
-    """Other ways to compute in int8 are named."""
+    """The error for an unknown way to compute in int8 names its operator."""
     model = onnx.load(str(quantised(folder, JOINER, tmp_path)))
     for node in model.graph.node:
         node.op_type = change.get(node.op_type, node.op_type)

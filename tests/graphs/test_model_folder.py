@@ -33,7 +33,7 @@ def test_a_model_with_ctc(tmp_path: Path) -> None:
 
 
 def test_a_transducer(tmp_path: Path) -> None:
-    """Three graphs that fit each other."""
+    """A transducer has three graphs that fit together."""
     public = read_model_folder(make_transducer_folder(tmp_path))
     assert public.family == Family(Architecture.ZIPFORMER2, SearchKind.TRANSDUCER)
     assert public.layout.ahead_samples == 2200
@@ -42,7 +42,7 @@ def test_a_transducer(tmp_path: Path) -> None:
 
 
 def test_a_zipformer_of_the_first_version(tmp_path: Path) -> None:
-    """Its states are grouped by what they are, and count whole numbers, too."""
+    """The states of a Zipformer are grouped by kind, and some of them count whole numbers."""
     public = read_model_folder(make_zipformer_folder(tmp_path))
     assert public.family == Family(Architecture.ZIPFORMER, SearchKind.TRANSDUCER)
     assert public.layout.ahead_samples == 38 * 160 + 280 - 5120
@@ -52,14 +52,14 @@ def test_a_zipformer_of_the_first_version(tmp_path: Path) -> None:
 
 
 def test_an_lstm(tmp_path: Path) -> None:
-    """Its steps are as long as a frame."""
+    """The steps of an LSTM are as long as a frame."""
     layout = read_model_folder(make_lstm_folder(tmp_path)).layout
     assert (layout.step_samples, layout.frames, layout.ahead_samples) == (640, 1, 920)
     assert [(port.shape, port.axis) for port in layout.states] == [((3, 1, 8), 1), ((3, 1, 12), 1)]
 
 
 def test_a_conformer(tmp_path: Path) -> None:
-    """It is told the age of each stream, which is no state."""
+    """A Conformer takes the age of each stream, which is no state."""
     layout = read_model_folder(make_conformer_folder(tmp_path)).layout
     assert (layout.window, layout.step, layout.frames) == (75, 64, 16)
     assert [(port.shape, port.axis) for port in layout.states] == [((2, 8, 1, 12), 2), ((2, 4, 1, 12), 2)]
@@ -67,7 +67,7 @@ def test_a_conformer(tmp_path: Path) -> None:
 
 
 def test_t_one(tmp_path: Path) -> None:
-    """It hears samples at 8 kHz; its state is one row in half precision, its blank the last token."""
+    """T-one takes samples at 8 kHz; its state is one row in half precision, its blank the last token."""
     public = read_model_folder(make_t_one_folder(tmp_path))
     assert public.family == Family(Architecture.T_ONE, SearchKind.CTC)
     assert public.layout.features is Features.TELEPHONE
@@ -175,7 +175,7 @@ def test_graphs_for_one_stream(make: Callable[..., Path], tmp_path: Path) -> Non
 
 
 def test_a_paraformer(tmp_path: Path) -> None:
-    """It has no joiner. What it is matters more than what its folder lacks."""
+    """A Paraformer has no joiner, but the message says that it is a Paraformer."""
     folder = make_lstm_folder(tmp_path)
     (folder / "joiner-epoch-1-avg-1.onnx").unlink()
     with pytest.raises(ModelFolderError, match="is not complete: it has no joiner"):

@@ -19,7 +19,7 @@ def test_lines_in_any_order(tmp_path: Path) -> None:
 
 
 def test_text_of_another_kind(tmp_path: Path) -> None:
-    """A file that is no text is refused."""
+    """A file that is not UTF-8 text is refused."""
     path = tmp_path / "tokens.txt"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(TokenTableError, match="not UTF-8 text"):

@@ -67,7 +67,7 @@ def test_stop_with_a_stopped_guard(place: Any) -> None:
 
 
 def test_a_program_that_dies_while_the_guard_is_stopped(place: Any, program: Any, eventually: Any) -> None:
-    """The guard continues, and leaves nothing."""
+    """The kernel lets the guard continue, and nothing is left."""
     with program("with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
         (guard,) = psutil.Process(running.pid).children()
         guard.suspend()

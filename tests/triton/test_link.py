@@ -190,7 +190,7 @@ async def test_half_a_sample_is_refused(link: Link) -> None:
 
 
 async def test_a_cancelled_request_leaves_nothing(link: Link) -> None:
-    """The sequence and the link can still be used."""
+    """After a cancelled request, the sequence and the link can still be used."""
     sequence = link.sequence({"sleep_ms": 100})
     task = asyncio.create_task(sequence.send(silence(5)))
     await under_way(link)
@@ -268,7 +268,7 @@ async def test_close_waits_for_answers_that_are_due(server: TritonServer) -> Non
 
 
 async def test_close_ends_the_sequences_that_are_open(patient: Path) -> None:
-    """Their slots are free at once, without waiting for Triton's idle limit."""
+    """The slots of open sequences are free at once, without waiting for Triton's idle limit."""
     with TritonServer(patient, slots=2, grace=FOR_EVER_S) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             for _ in range(2):

@@ -80,7 +80,7 @@ def test_instances_of_their_own(folder: Path) -> None:
 
 
 def test_an_ensemble_has_no_instances() -> None:
-    """Its steps have some, but their numbers cannot follow the load."""
+    """The steps of an ensemble have instances, but their number cannot follow the load."""
     with pytest.raises(TritonError, match="asr_heads is an ensemble"):
         set_apart(model_config(asr_repository() / "asr_heads"), 2)
 

@@ -10,7 +10,7 @@ from streamer.triton.model_processes import memory_of
 
 
 def test_processes_of_a_model() -> None:
-    """Those whose command names its code count, also where they are children of children; others do not."""
+    """Children of any depth count if their command names the model's code; other processes do not."""
     here = os.getpid()
     waits = "import sys; print(flush=True); sys.stdin.read()"
     starts = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"

@@ -60,7 +60,7 @@ def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"instances": 1}, {"instances": 1, "slots": 512}])
 def test_what_does_not_differ_is_a_link(repository: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
-    """Nothing that already exists is written again."""
+    """A model that does not differ is a link, so nothing is written again."""
     link_model(repository / "left", tmp_path / "left", **settings)
     assert (tmp_path / "left").readlink() == repository / "left"
 
@@ -113,7 +113,7 @@ def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_repository_of_the_wheel_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a wheel it is in the package, in a checkout beside it; otherwise the message says what to do."""
+    """The repository is in the package or beside a checkout; otherwise the message says what to do."""
     monkeypatch.setattr(shipped, "PACKAGE", tmp_path / "streamer")
     with pytest.raises(TritonError, match="install Streamer again"):
         asr_repository()
@@ -159,7 +159,7 @@ def test_the_steps_of_ensembles() -> None:
 
 
 def test_the_parts_of_an_ensemble() -> None:
-    """Its steps, and the folder with their weights once; another model has no other parts."""
+    """The parts of an ensemble are its steps and the folder with their weights; another model has none."""
     repository = asr_repository()
     names = [str(path.relative_to(repository)) for path in parts_of(repository / "asr_heads", repository)]
     assert sorted(names) == sorted([*steps_in(repository), "streaming_asr/1"])

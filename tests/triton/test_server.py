@@ -259,7 +259,7 @@ def test_a_wrong_repository_is_reported(place: Any, tmp_path: Path, models: list
 
 
 def test_a_model_that_takes_too_long_is_reported(place: Any) -> None:
-    """wait_ready() has a limit."""
+    """wait_ready() raises an error after its limit."""
     with pytest.raises(TritonError, match=r"not ready after 0\.1 s"), TritonServer(GOOD, ready_timeout=0.1):
         pass
     assert place.leftovers() == []
@@ -282,7 +282,7 @@ def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_ports_that_are_always_taken_are_reported(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of attempts is limited."""
+    """After a limited number of attempts, the error says that the ports are in use."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = replace(loopback_ports(), grpc=Endpoint(*taken.getsockname()))
         monkeypatch.setattr(server_module, "loopback_ports", lambda: ports)

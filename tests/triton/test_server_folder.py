@@ -40,7 +40,7 @@ def dead(parent: Path, name: str = "streamer-triton-deadbeef") -> Path:
 
 
 def test_a_dead_server_is_swept(tmp_path: Path, memory: Path) -> None:
-    """Its folder and memory are removed; the memory of a server with a longer name stays."""
+    """The folder and memory of a dead server are removed; the memory of a server with a longer name stays."""
     folder = dead(tmp_path)
     for name in (f"{folder.name}-1", f"{folder.name}-2", f"{folder.name}0-1"):
         (memory / name).touch()

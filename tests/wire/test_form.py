@@ -38,7 +38,7 @@ def read(form: bytes, sizes: list[int] | None = None, kind: str = TYPE) -> tuple
 
 
 def test_a_form_is_read_in_pieces_of_any_size() -> None:
-    """Wherever it is cut, and although the file has what looks like the boundary."""
+    """A form is read however it is cut, even if the file contains something like the boundary."""
     assert read(FORM) == read(FORM, [1] * len(FORM)) == (FIELDS, FILE)
     rng = random.Random(5)
     for _ in range(200):
@@ -46,7 +46,7 @@ def test_a_form_is_read_in_pieces_of_any_size() -> None:
 
 
 def test_a_large_file_is_not_kept() -> None:
-    """It comes out as it goes in, but for what may be the beginning of a boundary."""
+    """A file comes out as it goes in; only bytes that may begin a boundary wait."""
     reader = FormReader(TYPE)
     head, _, _ = FORM.partition(FILE)
     given = list(reader.feed(head))
@@ -72,7 +72,7 @@ def test_a_large_file_is_not_kept() -> None:
     ],
 )
 def test_what_is_no_form_is_refused(form: bytes, kind: str, words: str) -> None:
-    """With what is wrong; the same wherever it is cut."""
+    """The error says what is wrong, wherever the form is cut."""
     for sizes in ([], [1] * len(form)):
         with pytest.raises(WireError, match=words):
             read(form, sizes, kind)
@@ -86,7 +86,7 @@ def test_parts_have_a_bound() -> None:
 
 
 def test_random_bytes_do_no_harm() -> None:
-    """They are read, or refused."""
+    """Random bytes are read or refused."""
     rng = random.Random(6)
     for _ in range(300):
         changed = bytearray(FORM)
@@ -98,6 +98,6 @@ def test_random_bytes_do_no_harm() -> None:
 
 
 def test_forms_are_known_by_their_type() -> None:
-    """In any case."""
+    """The content type of a form is recognised in upper and lower case."""
     assert is_form("Multipart/Form-Data; boundary=x")
     assert not is_form("audio/wav")

@@ -101,7 +101,7 @@ def test_long_text() -> None:
 
 @pytest.mark.parametrize("name", ["start", "flush", "keepalive", "stop"])
 def test_name(name: str) -> None:
-    """A message knows its `type`."""
+    """The name of a message is its `type`."""
     assert name_of(parse(encode({"type": name}))) == name
 
 
@@ -128,7 +128,7 @@ def test_close_codes() -> None:
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"b":', "}]")])
 @pytest.mark.parametrize("option", ["endpoint", "hotwords", "step_ms", "nothing"])
 def test_nested(option: str, opening: str, closing: str) -> None:
-    """At any depth, even beyond what the parser can read, a sentence says how deep a message may be."""
+    """A message that is nested too deep gets a sentence, even beyond what the parser can read."""
     for depth in range(1, 1100):
         text = f'{{"type":"start","{option}":{opening * depth}1{closing * depth}}}'
         with pytest.raises(WireError) as refused:

@@ -32,7 +32,7 @@ def started(*fields: tuple[str, str]) -> OpenAIUpload:
     ],
 )
 def test_a_language_before_the_file(model: str, language: str, told: str) -> None:
-    """It goes to a model that has a choice, wherever the name of the model stands."""
+    """A model with a choice gets the language, wherever the form names the model."""
     for fields in ([("language", language), ("model", model)], [("model", model), ("language", language)]):
         assert json.loads(started(*fields).start(1))["language"] == told
     verbose = started(("language", language), ("model", model), ("response_format", "verbose_json"))
@@ -42,7 +42,7 @@ def test_a_language_before_the_file(model: str, language: str, told: str) -> Non
 
 
 def test_a_language_that_the_model_lacks() -> None:
-    """It is refused, also behind the file, where it cannot change the session any more."""
+    """A language that the model lacks is refused, even if it comes after the file."""
     with pytest.raises(WireError, match='must be one of auto, de-DE, en-GB, not "nl"'):
         started(("model", "several"), ("language", "nl"))
     form = started(("model", "several"))

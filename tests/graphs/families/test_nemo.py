@@ -25,7 +25,7 @@ from streamer.testing.graphs.exact_nemo import (
 
 
 def test_a_model_with_ctc(tmp_path: Path) -> None:
-    """One graph; its blank is the last token."""
+    """A folder with CTC has one graph, and its blank is the last token."""
     public = read_model_folder(make_nemo_ctc_folder(tmp_path))
     assert public.family == Family(Architecture.FASTCONFORMER, SearchKind.CTC)
     assert (public.tokens, public.blank, public.layout.units) == (TOKENS, BLANK, len(TOKENS))

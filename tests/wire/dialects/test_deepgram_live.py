@@ -85,7 +85,7 @@ def test_the_end_byte_for_byte() -> None:
 
 
 def test_the_options_of_the_session() -> None:
-    """As LiveKit and pipecat ask for them."""
+    """The options that LiveKit and pipecat send become those of the session."""
     livekit = dialect(
         *(("model", "nova-3"), ("punctuate", "true"), ("endpointing", "25"), ("vad_events", "true")),
         *(("interim_results", "true"), ("no_delay", "true"), ("filler_words", "true"), ("keyterm", "Ada")),
@@ -111,7 +111,7 @@ def test_words_without_marks() -> None:
 
 
 def test_interim_results() -> None:
-    """They begin where the last final ended, and silence has an empty one."""
+    """Interim results begin where the last final ended; in silence they are empty."""
     speaking = dialect(("interim_results", "true"))
     partial = Partial(1, "go", 0, 1500, 1600, (Word("go", 1500, 1600),))
     found = told(speaking, FINAL, Heard(1400), partial, Heard(1700))
@@ -133,12 +133,12 @@ def test_interim_results() -> None:
     ],
 )
 def test_only_a_pause_ends_speech(query: tuple[str, str] | tuple[()], final: Final, ended: bool) -> None:
-    """A voice agent answers then."""
+    """Only a pause sets `speech_final`, after which a voice agent answers."""
     assert told(dialect(*[query] if query else []), final)[0]["speech_final"] is ended
 
 
 def test_a_final_waits_for_the_answer_to_finalize() -> None:
-    """So that the last words and `from_finalize` are in one message; later answers are empty."""
+    """The last final waits, so that its message has `from_finalize`; later answers are empty."""
     speaking = dialect()
     finalize = '{"type":"Finalize"}'
     assert steps(speaking, finalize, finalize) == [FLUSH, FLUSH]
@@ -154,7 +154,7 @@ def test_a_final_waits_for_the_answer_to_finalize() -> None:
 
 
 def test_the_end_of_an_utterance_comes_once_for_a_gap() -> None:
-    """Also if the next words come before anything else was said of the gap, and then before these."""
+    """`UtteranceEnd` comes once for each gap, and always before the next words."""
     query = ("interim_results", "true"), ("utterance_end_ms", "1000"), ("vad_events", "true")
     speaking = dialect(*query)
     again = Partial(1, "go", 0, 2000, 2300)
@@ -171,7 +171,7 @@ def test_the_end_of_an_utterance_comes_once_for_a_gap() -> None:
 
 
 def test_channels_have_their_own_results() -> None:
-    """Each is a row of finals of its own."""
+    """The finals of each channel cover its audio."""
     speaking = dialect(("channels", "2"), ("multichannel", "true"))
     assert speaking.slots == 2
     assert started(speaking).multichannel
@@ -240,7 +240,7 @@ def test_a_container_without_a_header_in_time() -> None:
 
 
 def test_what_cannot_be_decoded_is_told_by_the_close() -> None:
-    """But a stream that its own client has cut off is whole."""
+    """Damaged audio has its own close; a stream that its client has cut off counts as complete."""
     bad = dialect(samples=())
     assert list(bad.undecodable(Problem("damaged_audio", "x"))) == [STOP]
     assert (told(bad, Done(0)), bad.close(1000, "")) == ([], (1008, "DATA-0000"))
@@ -251,7 +251,7 @@ def test_what_cannot_be_decoded_is_told_by_the_close() -> None:
 
 
 def test_what_the_native_protocol_refuses_is_refused_at_once() -> None:
-    """So the client gets a status, and no session."""
+    """An option that is not valid is refused with a status, before a session begins."""
     for query in (("sample_rate", "100"), ("channels", "9")):
         with pytest.raises(WireError):
             dialect(query)

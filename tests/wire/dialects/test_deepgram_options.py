@@ -67,7 +67,7 @@ def test_one_option(name: str, value: str, field: str, found: Any) -> None:
 
 
 def test_the_language() -> None:
-    """It goes to a model that has a choice, by its own name for it. A model that was not loaded yet decides later."""
+    """A model with a choice gets the language by its own name. A model that is not loaded yet decides later."""
     several, later = ("model", "several"), ("model", "later")
     for given, told in {"de": "de-DE", "en-gb": "en-GB", "multi": "auto", "": "auto"}.items():
         assert options(several, ("language", given)).session()["language"] == told
@@ -81,7 +81,7 @@ def test_the_language() -> None:
 
 
 def test_the_end_of_an_utterance_needs_interim_results() -> None:
-    """It is at least a second."""
+    """`utterance_end_ms` counts only with interim results, and is at least a second."""
     assert options(("utterance_end_ms", "1500")).utterance_end_ms is None
     wanted = ("interim_results", "true")
     assert options(wanted, ("utterance_end_ms", "1500")).utterance_end_ms == 1500
@@ -117,14 +117,14 @@ def test_samples_need_a_rate() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(name: str, value: str, words: str | None) -> None:
-    """The client learns it before it sends audio."""
+    """The client gets the refusal of an option before it sends audio."""
     audio = [] if name == "encoding" else [("encoding", "linear16"), ("sample_rate", "16000")]
     with pytest.raises(WireError, match=words):
         options(*audio, (name, value))
 
 
 def test_the_documentation_lists_every_option() -> None:
-    """With what becomes of it, in the same words and order."""
+    """The documentation has every option with its treatment, in the same words and order."""
     page = (DOCS / "reference" / "compatibility.md").read_text(encoding="utf-8")
     rows = [f"| `{option.name}` | {option.treatment.value} | {option.meaning} |" for option in OPTIONS]
     assert "\n".join(rows) in page
@@ -133,5 +133,5 @@ def test_the_documentation_lists_every_option() -> None:
 
 
 def test_hotwords_have_a_bound() -> None:
-    """The rest of a very long list is left out."""
+    """A list of hotwords beyond the bound is cut."""
     assert len(options(*(("keyterm", f"word {'abcdefghij'[n % 10]}") for n in range(300))).hotwords) == 200

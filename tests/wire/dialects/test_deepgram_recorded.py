@@ -32,7 +32,7 @@ def answered(*query: tuple[str, str], channels: int = 1, finals: tuple[Final, ..
 
 
 def test_the_answer_byte_for_byte() -> None:
-    """All that the SDKs read is there."""
+    """The answer has all fields that the SDKs read."""
     uuid, _ = model_info("default")
     sha = hashlib.sha256(b"RIFFmore").hexdigest()
     first = '{"word": "hello", "start": 0.24, "end": 0.6, "confidence": 0.9, "punctuated_word": "Hello."}'
@@ -54,7 +54,7 @@ def test_scripts_without_spaces() -> None:
 
 
 def test_utterances_if_they_are_asked_for() -> None:
-    """In the order in which they were spoken, each with its channel and a name of its own."""
+    """Utterances come in the order of speech, each with its channel and its own id."""
     finals = (
         Final(0, "later", 1000, 1200, 1500, 0.8, (), channel=0),
         Final(0, "sooner", 100, 300, 500, 0.7, (), channel=1),
@@ -85,7 +85,7 @@ def test_utterances_if_they_are_asked_for() -> None:
 
 
 def test_the_session_gets_the_options() -> None:
-    """Bare samples are described too."""
+    """The session gets the options, also those of bare samples."""
     format = DeepgramRecorded({"default": ()})
     format.query(
         [
@@ -103,7 +103,7 @@ def test_the_session_gets_the_options() -> None:
 
 @pytest.mark.parametrize("body", [b'{"url":"http://elsewhere.example"}', b'\n  {"url"'])
 def test_an_address_is_no_recording(body: bytes) -> None:
-    """Whatever type the request has."""
+    """JSON with an address is refused, whatever content type the request has."""
     with pytest.raises(WireError, match="fetches no address"):
         DeepgramRecorded().look(body)
 

@@ -32,14 +32,14 @@ from streamer.wire.dialects.openai_realtime.mistakes import Mistake
     ],
 )
 def test_event(text: str, event: object) -> None:
-    """Unknown fields are ignored."""
+    """An event is read, and its unknown fields are ignored."""
     content, event_id = parse(text)
     assert event_id is None
     assert read(content, len(text)) == event
 
 
 def test_an_event_may_have_a_name() -> None:
-    """It is repeated in errors, so it is bounded. Anything but a string is none."""
+    """The name of an event is bounded, because errors repeat it. A name that is no string is ignored."""
     assert parse('{"event_id":"mine"}')[1] == "mine"
     assert parse(json.dumps({"event_id": "m" * 5000}))[1] == "m" * 512
     assert parse('{"event_id":7}')[1] is None
@@ -78,7 +78,7 @@ def test_mistake(text: str, code: str, param: str | None, says: str) -> None:
 
 
 def test_audio_has_a_bound() -> None:
-    """As at OpenAI: 15 MiB, which fits into a message with all of its base64."""
+    """An event may have 15 MiB of audio, as at OpenAI, and a message has room for all of its base64."""
     largest = base64.b64encode(bytes(LARGEST_APPEND)).decode()
     text = json.dumps({"type": "input_audio_buffer.append", "audio": largest})
     assert len(text) <= LARGEST_MESSAGE

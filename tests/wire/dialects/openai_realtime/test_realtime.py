@@ -54,14 +54,14 @@ def update(client: OpenAIRealtime, **settings: Any) -> list[Step]:
 
 
 def test_the_session_is_shown_at_once() -> None:
-    """Whatever the address asks for: this service only transcribes."""
+    """The first event shows a session for transcription, whatever the address asks for."""
     shown = '{"type":"session.created","event_id":"event_ab12_1",' + SESSION % VAD
     for query in ("", "intent=transcription", "model=default"):
         assert told(dialect(query).greet()) == [shown]
 
 
 def test_a_model_of_the_service_may_be_named_in_the_address() -> None:
-    """Any other name is only shown."""
+    """The address may name a model of the service; any other name is only shown."""
     for name, model in (("fine", "fine"), ("gpt-realtime", "default")):
         client = dialect(f"model={name}")
         [shown] = told(client.greet())
@@ -71,7 +71,7 @@ def test_a_model_of_the_service_may_be_named_in_the_address() -> None:
 
 
 def test_a_turn_with_detection() -> None:
-    """Every event, in order."""
+    """A turn with detection gives every event, in order."""
     client = dialect()
     list(client.greet())
     assert append(client, SECOND) == [START, SECOND]
@@ -147,7 +147,7 @@ def test_mistakes_change_nothing() -> None:
 
 
 def test_an_update_that_matters_begins_another_session() -> None:
-    """With the next audio. All times count on, at whatever rate the audio comes."""
+    """The next audio begins another session. All times go on, at whatever rate the audio comes."""
     client = dialect()
     append(client, SECOND)
     assert update(client, noise_reduction={"type": "far_field"}, turn_detection={"prefix_padding_ms": 0})[1:] == []
@@ -166,7 +166,7 @@ def test_an_update_that_matters_begins_another_session() -> None:
 
 
 def test_an_update_does_not_divide_an_item() -> None:
-    """Other words to listen for, or another pause, wait for the end of the turn. The format cannot wait."""
+    """Another pause, or other hotwords, wait for the end of the turn. Another format does not."""
     client = dialect()
     append(client, SECOND)
     client.tell(Speech(SpeechState.START, 400))
@@ -195,7 +195,7 @@ def test_a_client_that_is_silent_gives_its_session_back() -> None:
 
 
 def test_samples_may_be_divided_anywhere() -> None:
-    """Between two events too; the session gets whole ones."""
+    """A sample may be divided between two events; the session gets whole samples."""
     client = dialect()
     assert append(client, b"\1") == []
     assert append(client, b"\2\3") == [START, b"\1\2"]
@@ -210,7 +210,7 @@ def test_samples_may_be_divided_anywhere() -> None:
     ],
 )
 def test_the_older_shape(headers: dict[str, str]) -> None:
-    """Its names of events, and its flat session."""
+    """A client of the older shape gets its names of events and its flat session."""
     client = dialect(**headers)
     [created] = told(client.greet())
     assert created == (
@@ -230,7 +230,7 @@ def test_the_older_shape(headers: dict[str, str]) -> None:
 
 
 def test_the_end_of_the_service_is_told() -> None:
-    """Items that are not complete have failed. The close says why: after an error, LiveKit would not connect again."""
+    """Incomplete items fail. Only the close gives the reason: LiveKit does not connect again after an error."""
     client = dialect()
     update(client, turn_detection=None)
     append(client, SECOND)
@@ -244,7 +244,7 @@ def test_the_end_of_the_service_is_told() -> None:
 
 
 def test_a_used_quota_is_an_error() -> None:
-    """Another connection would not help."""
+    """A used quota is an error, because another connection would not help."""
     [error] = map(json.loads, dialect().tell(Error("audio_used_up", "Continue in 60 s.", fatal=True)))
     assert error["error"] == {
         "message": "Continue in 60 s.",
@@ -265,7 +265,7 @@ def test_a_used_quota_is_an_error() -> None:
     ],
 )
 def test_a_refusal(code: str, status: int, kind: str, word: str) -> None:
-    """In OpenAI's form."""
+    """A refusal has OpenAI's form."""
     found, text = OpenAIRealtime.refusal(code, "A sentence.", status, "id")
     assert found == status
     assert json.loads(text) == {"error": {"message": "A sentence.", "type": kind, "param": None, "code": word}}

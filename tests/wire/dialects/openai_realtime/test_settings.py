@@ -59,7 +59,7 @@ def test_the_documentation_lists_every_setting() -> None:
 
 
 def test_the_documentation_has_the_silences() -> None:
-    """Those of each eagerness, and the bounds."""
+    """The documentation has the silence of each eagerness, and the bounds."""
     page = (DOCS / "reference" / "compatibility.md").read_text(encoding="utf-8")
     endpoints = {
         eagerness: effect("turn_detection.eagerness", eagerness)[0]["endpoint"]

@@ -99,12 +99,12 @@ def test_a_turn() -> None:
 
 
 def test_words_without_a_start_of_speech_begin_a_turn() -> None:
-    """As with a recogniser that has no detector."""
+    """Words begin a turn without an event of speech, as from a recogniser without a detector."""
     assert Talk(VAD).take(partial("So", start_ms=900, audio_ms=1000)) == [("started", 1, 600), ("delta", 1, "So")]
 
 
 def test_speech_without_words_is_an_empty_item() -> None:
-    """It ends once no words can follow: a pause, and some steps."""
+    """Speech without words is an empty item, which ends after the pause and some steps."""
     talk = Talk(VAD)
     assert talk.take(begins(500), ends(800), Heard(1900)) == [("started", 1, 200)]
     stopped = [("stopped", 1, 2000), ("committed", 1, None), ("completed", 1, "")]
@@ -113,7 +113,7 @@ def test_speech_without_words_is_an_empty_item() -> None:
 
 
 def test_a_segment_that_was_cut_for_its_length_does_not_end_a_turn() -> None:
-    """The speaker goes on, so the item does."""
+    """An item goes on after a segment that was cut for its length."""
     talk = Talk(VAD)
     talk.take(begins(0))
     assert talk.take(final("First half", 0, 19_000, 19_500)) == [("delta", 1, "First half")]
@@ -139,7 +139,7 @@ def test_a_long_segment_before_a_pause_ends_a_turn() -> None:
 
 
 def test_noise_after_a_long_segment_ends_a_turn() -> None:
-    """Somebody seems to speak, but nothing is understood any more."""
+    """A turn ends if the speech after a long segment has no words for some time."""
     talk = Talk(VAD)
     talk.take(begins(0), final("Long", 0, 15_000, 15_500))
     assert talk.take(Heard(20_000)) == []
@@ -147,7 +147,7 @@ def test_noise_after_a_long_segment_ends_a_turn() -> None:
 
 
 def test_text_that_comes_to_nothing_ends_with_what_was_told() -> None:
-    """A delta cannot be taken back."""
+    """An item keeps the text of its deltas, because a delta cannot be taken back."""
     talk = Talk(VAD)
     talk.take(begins(0), partial("Hm", audio_ms=600), ends(500))
     assert talk.take(Heard(8000)) == []
@@ -180,7 +180,7 @@ def test_segments_of_an_item_are_joined() -> None:
 
 
 def test_a_commit_ends_a_turn() -> None:
-    """Once everything before it is recognised: pauses may still divide that."""
+    """A commit ends a turn once the audio before it is recognised, as pauses may still divide this audio."""
     talk = Talk(VAD)
     talk.take(begins(500), partial("Hello", audio_ms=900))
     assert talk.commit(4000) == []
@@ -195,7 +195,7 @@ def test_a_commit_ends_a_turn() -> None:
 
 
 def test_a_commit_of_silence_is_an_empty_item() -> None:
-    """Audio was committed, whatever is in it."""
+    """A commit of silence makes an empty item."""
     talk = Talk(VAD)
     talk.commit(200)
     assert talk.take(Flushed(200)) == [("committed", 1, None), ("completed", 1, "")]
@@ -213,7 +213,7 @@ EMPTY = [("error", 0, "input_audio_buffer_commit_empty", "mine")]
 
 
 def test_a_commit_needs_audio() -> None:
-    """At least 100 ms since the last item."""
+    """A commit needs at least 100 ms of audio since the last item."""
     talk = Talk()
     assert talk.commit(99) == EMPTY
     assert talk.turns.commit(99, None, running=True)[1] is False
@@ -233,7 +233,7 @@ def test_a_pause_may_leave_nothing_to_commit() -> None:
 
 
 def test_cleared_audio_is_in_no_item() -> None:
-    """Whatever of it was under way. Its item is given up, and its times still count."""
+    """Results of cleared audio are dropped with its item, but its times still count."""
     talk = Talk()
     assert talk.take(partial("Forget", audio_ms=800)) == [("delta", 1, "Forget")]
     assert talk.turns.clear(1000, running=True)[1] is True
@@ -278,7 +278,7 @@ def test_sessions_in_a_row() -> None:
 
 
 def test_a_commit_between_sessions_is_complete_at_once() -> None:
-    """Nothing is under way."""
+    """A commit between two sessions is complete at once, as no result can come any more."""
     talk = Talk()
     talk.take(final("All", 0, 500, 600), Done(700))
     assert talk.commit(700, running=False) == [("committed", 1, None), ("completed", 1, "All")]
@@ -287,7 +287,7 @@ def test_a_commit_between_sessions_is_complete_at_once() -> None:
 
 
 def test_the_duration_is_that_of_the_item() -> None:
-    """In seconds of audio."""
+    """The duration of an item counts seconds of its audio."""
     turns = Turns(ServerEvents("s", flat=True), "s")
     turns.begin(None, 0)
     turns.commit(1250, None, running=True)
@@ -306,7 +306,7 @@ def test_every_committed_item_ends() -> None:
 
 
 def test_the_older_shape_has_its_own_name_of_an_item() -> None:
-    """It is created, and not added and done."""
+    """In the older shape an item is created, and not added and done."""
     events = ServerEvents("s", flat=True)
     names = [json.loads(text)["type"] for text in events.committed("item_1", None)]
     assert names == ["input_audio_buffer.committed", "conversation.item.created"]
@@ -315,7 +315,7 @@ def test_the_older_shape_has_its_own_name_of_an_item() -> None:
 @pytest.mark.parametrize("detection", [VAD, None])
 @pytest.mark.parametrize("seed", range(40))
 def test_any_conversation(detection: TurnDetection, seed: int) -> None:
-    """Whatever is said, committed and cleared: the items follow each other, and their deltas are their transcripts."""
+    """In any conversation, items follow each other, and the deltas of each make up its transcript."""
     chance = random.Random(seed)
     talk, told = Talk(detection), []
     sent_ms = heard_ms = began_ms = 0

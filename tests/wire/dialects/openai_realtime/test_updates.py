@@ -75,7 +75,7 @@ def below(**settings: Any) -> dict[str, Any]:
     ],
 )
 def test_what_clients_send_first(session: Any, format: AudioFormat, turns: Any, endpoint: dict[str, int]) -> None:
-    """Each of their updates is understood."""
+    """The first updates of known clients are understood."""
     settings = after(session)
     assert (settings.format, settings.turn_detection) == (format, turns)
     options = settings.start(MODELS)
@@ -84,7 +84,7 @@ def test_what_clients_send_first(session: Any, format: AudioFormat, turns: Any, 
 
 
 def test_only_what_is_named_changes() -> None:
-    """Also within an object, and null switches off."""
+    """Only named settings change, also in objects; null switches a setting off."""
     settings = after(LIVEKIT, below(transcription={"prompt": "Ada, Grace"}), below(turn_detection={"threshold": 0.9}))
     assert settings.turn_detection == ServerVad(0.9, 600, 350)
     assert settings.transcription == {"model": "gpt-4o-mini-transcribe", "prompt": "Ada, Grace", "language": "en"}
@@ -149,12 +149,12 @@ def test_models() -> None:
     ],
 )
 def test_the_language(transcription: dict[str, Any], told: str) -> None:
-    """It goes to a model that has a choice, by its own name for it."""
+    """A model with a choice gets the language by its own name for it."""
     assert after(below(transcription=transcription)).start(MODELS)["language"] == told
 
 
 def test_shown_in_both_shapes() -> None:
-    """With the silence that really ends a turn."""
+    """Both shapes show the settings, with the silence that really ends a turn."""
     turns = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 600, "silence_duration_ms": 400}
     settings = after(LIVEKIT)
     shown = settings.view("sess_1")
