@@ -1,16 +1,16 @@
-"""The guard: a small process between Streamer and tritonserver that cleans up, however Streamer ends.
+"""The guard: a small process between Streamer and tritonserver that cleans up in whatever way Streamer ends.
 
     main() with the arguments FOLDER GRACE COMMAND…
 
-Standard input is the lifeline: it ends when the parent, the program that started the guard, closes it or dies, even by
-SIGKILL. Then the guard asks the server to stop, kills it after at most GRACE seconds, and removes its Python processes,
-its shared memory and FOLDER. The names of the shared memory begin with FOLDER's name. The parent takes a lock on FOLDER
-and the guard keeps it, as a sign that FOLDER is in use. If a guard was killed, the lock is free, and the next start
-removes what was left. The guard writes the server's process number to standard output. The server's processes keep that
-pipe open, so it ends when all of them have ended. Standard error is the server's log, a file.
+Standard input is the lifeline. It ends when the parent, which is the program that started the guard, closes it or dies,
+even by SIGKILL. Then the guard asks the server to stop, kills it after at most GRACE seconds, and removes its Python
+processes, its shared memory and FOLDER. The names of the shared memory begin with FOLDER's name. The parent locks
+FOLDER and the guard keeps the lock, which shows that FOLDER is in use. If a guard was killed, the lock is free, and the
+next start removes the folder. The guard writes the server's process number to standard output. All processes of the
+server keep this pipe open, so it ends when they have ended. Standard error is the server's log, a file.
 
 If the guard is killed, the kernel kills all processes of the server. If the guard is stopped (SIGSTOP) while its parent
-ends, the kernel lets it continue. It starts without site-packages, so that it starts at once.
+ends, the kernel lets the guard continue. The guard imports no site-packages, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DRIVER, DRIVER_LOADER = "/dev/nvidia-uvm", "/usr/bin/nvidia-modprobe"
 
 
 def main() -> int:
-    """Run the server until it or standard input ends. Returns the server's exit status."""
+    """Run the server until it ends or standard input ends. Return the server's exit status."""
     folder, grace, *command = sys.argv[1:]
     _ignore_terminal()
     wakeup = _wake_on(signal.SIGCHLD, signal.SIGTERM)
@@ -84,7 +84,7 @@ def _wake_on(*signals: signal.Signals) -> int:
 
 
 def _signal_at_end_of(pipe: int, whom: int, what: signal.Signals) -> None:
-    """Have the kernel send this signal to a process (or group, if negative) when the pipe has no writer any more."""
+    """Make the kernel send this signal to a process (or group, if negative) when the pipe has no writer any more."""
     fcntl.fcntl(pipe, fcntl.F_SETOWN, whom)
     fcntl.fcntl(pipe, fcntl.F_SETSIG, what)
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
@@ -125,10 +125,8 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
 
 
 def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
-    """Wait until the server ends, and return its status; or until there is a reason to stop it, and return None."""
-    poll = select.poll()
-    for descriptor in (0, wakeup, *([watch.fileno()] if watch else [])):
-        poll.register(descriptor, select.POLLIN)
+    """Wait for the end of the server and return its status. Return None earlier if there is a reason to stop it."""
+    watched: list[int | private_memory.Watch] = [0, wakeup, *([watch] if watch else [])]
     while True:
         if watch:
             watch.look()
@@ -167,7 +165,7 @@ def _is_idle(log_start: int) -> bool:
 
 
 def _reap(server: int) -> int | None:
-    """Take the status of every child that has ended. Returns the server's, if it is among them."""
+    """Take the status of every child that has ended. Return the server's status if it is among them."""
     found = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -177,7 +175,7 @@ def _reap(server: int) -> int | None:
 
 
 def _end_group(server: int) -> None:
-    """End the server's Python processes. On their own they would notice its death a second later."""
+    """End the server's Python processes. Without this, they would notice its death a second later."""
     with suppress(ProcessLookupError):
         os.killpg(server, signal.SIGKILL)
     deadline = time.monotonic() + GROUP_SECONDS

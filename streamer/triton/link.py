@@ -6,10 +6,10 @@
     events = await sequence.send(b"", end=True)
     await link.close()
 
-One task writes and one reads, because writes from several tasks break a stream. An answer is matched to its request by
-the request's id. If Triton or the model refuses a request, only that request fails. If the stream itself fails, all
-requests that wait on it fail at once with ConnectionLost, and the link cannot be used any more: connect again and start
-new sequences.
+One task writes and one task reads, because writes from several tasks break a stream. The request's id matches an answer
+to its request. If Triton or the model refuses a request, only this request fails. If the stream itself fails, all
+requests that wait for an answer fail at once with ConnectionLost, and the link is of no more use: connect again and
+start new sequences.
 
 This module uses the raw messages, because tritonclient's stream_infer() drops the request id of an error.
 """
@@ -57,11 +57,11 @@ KNOWN = (
 
 
 class LinkError(Exception):
-    """A request that failed. `code` is the model's code word, or one of the link's:
+    """A request failed. `code` is the model's code word, or one of these code words of the link:
 
-    unavailable (no Triton, or the model is not ready), overdue (no answer in time), full (no room now, try later),
-    unknown_stream (the sequence is no longer known), over (it was ended), busy (its last request has no answer yet),
-    refused (any other reason).
+    unavailable (Triton does not answer, or the model is not ready), overdue (no answer came in time), full (there is no
+    room now), unknown_stream (Triton does not know the sequence any more), over (the sequence was ended), busy (its
+    last request has no answer yet), refused (any other reason).
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -71,24 +71,24 @@ class LinkError(Exception):
 
 
 class ConnectionLost(LinkError):
-    """The stream to Triton has ended, and with it the link and all its sequences."""
+    """The stream to Triton has ended, so the link and all its sequences have ended too."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unavailable", message)
 
 
 class Overdue(LinkError):
-    """No answer came in time. It may still come, so end the sequence: later answers may not match their requests."""
+    """No answer came in time. It may still come, and not match a later request, so the caller must end the sequence."""
 
     def __init__(self, message: str) -> None:
         super().__init__("overdue", message)
 
 
 class Link:
-    """A stream to a model of one Triton. connect() makes it."""
+    """A stream to one model of one Triton. connect() makes it."""
 
     def __init__(self, channel: Any, call: Any, model: str, *, in_steps: bool = False) -> None:
-        """`in_steps`: the model is an ensemble, which may ask for an answer before it goes on."""
+        """`in_steps`: the model is an ensemble, which may need a reply before it goes on."""
         self._channel, self._call, self._model = channel, call, model
         self.in_steps = in_steps
         self._outgoing: asyncio.Queue[Any] = asyncio.Queue()  # bounded by _put(); None ends the writing
@@ -102,7 +102,7 @@ class Link:
 
     @classmethod
     async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0, dial: Dialer = PLAIN) -> Link:
-        """Open a link. LinkError("unavailable") if no Triton answers there or the model is not ready."""
+        """Open a link. Raise LinkError("unavailable") if no Triton answers there, or the model is not ready."""
         channel = dial.channel(address)
         try:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -127,17 +127,17 @@ class Link:
         await self.close()
 
     def sequence(self, options: Mapping[str, object] | None = None) -> Sequence:
-        """Make a new sequence, without sending anything yet."""
+        """Return a new sequence. Nothing is sent yet."""
         return Sequence(self, self._model, options)
 
     @property
     def alive(self) -> bool:
-        """Whether requests can be sent."""
+        """Whether the link can send requests."""
         return self._lost is None
 
     @property
     def in_flight(self) -> int:
-        """The number of requests whose answer is awaited."""
+        """The number of requests that wait for an answer."""
         return len(self._waiting)
 
     @property
@@ -146,15 +146,15 @@ class Link:
         return len(self._ends)
 
     async def lost(self) -> None:
-        """Wait until the link has ended, for whatever reason."""
+        """Wait until the link has ended for any reason."""
         await asyncio.wait(self._tasks[1:])
 
     async def close(self, timeout: float = 10.0) -> None:
-        """End the open sequences, wait for the answers that are due, and close.
+        """End the open sequences, wait for the answers that are due, and close the link.
 
-        If they do not come in time, the stream is cancelled and the requests that wait fail with ConnectionLost, so
-        that a silent server cannot delay this forever. Cancelling is safe because our model sends one message for each
-        request. A model that sends several is known to crash Triton when its stream is cancelled.
+        If the answers do not come in time, the stream is cancelled and the waiting requests fail with ConnectionLost,
+        so a silent server cannot delay this forever. The cancellation is safe because our model sends one message for
+        each request. With a model that sends several, it would crash Triton.
         """
         for sequence in list(self._open):
             sequence.discard()
@@ -169,7 +169,7 @@ class Link:
             await self._channel.close()
 
     def _put(self, request: Any, *, start: bool) -> asyncio.Future[Any]:
-        """Give a request an id and queue it. The result of the future is the answer or a LinkError."""
+        """Give a request an id, and put it into the queue. The result of the future is the answer or a LinkError."""
         if self._lost is not None:
             raise ConnectionLost(self._lost)
         if start and self._outgoing.qsize() >= QUEUE_LIMIT:
@@ -217,7 +217,7 @@ class Link:
 
 
 class Sequence:
-    """One audio stream of a link. Always send END, also after an error: the sequence holds a slot until then."""
+    """One audio stream of a link. The caller must always send END, also after an error, because it frees the slot."""
 
     def __init__(self, link: Link, model: str, options: Mapping[str, object] | None) -> None:
         # 63 random bits, so that two processes do not pick the same id. Ids are sent as int64, and Triton refuses 0.
@@ -228,10 +228,10 @@ class Sequence:
     async def send(
         self, pcm: bytes = b"", *, end: bool = False, flush: bool = False, timeout: Limit = 30.0
     ) -> list[ModelEvent]:
-        """Send int16 samples (or none) as one request and return its events.
+        """Send int16 samples (or none) as one request, and return its events.
 
-        A sequence has one request under way at a time. A second one is refused as `busy`, so that no hidden queue
-        grows. After a cancelled or overdue request the next may follow at once; Triton keeps the order.
+        Only one request of a sequence may wait for an answer. A second one is refused as `busy`, so that no hidden
+        queue grows. After a cancelled or overdue request, the next one may follow at once; Triton keeps the order.
         """
         if self._over or self._busy:
             code, reason = ("over", "was ended") if self._over else ("busy", "has a request on its way")
@@ -245,7 +245,7 @@ class Sequence:
             self._busy = False
 
     async def _ask_in_steps(self, pcm: bytes, timeout: Limit, *, flush: bool, end: bool) -> list[ModelEvent]:
-        """Ask a model that may need several requests, and give it the answers that it asks for."""
+        """Send a request to a model of several steps, and further requests as long as the model asks for them."""
         try:
             options: dict[str, object] = {"flush": True} if flush else {}
             events = await self._ask(pcm, options, timeout)
@@ -267,7 +267,7 @@ class Sequence:
     async def _ask(
         self, pcm: bytes, options: Mapping[str, object], timeout: Limit, *, end: bool = False
     ) -> list[ModelEvent]:
-        """Send one request with these options besides those of the start."""
+        """Send one request with these options, and return its events. A START also has the options of the sequence."""
         limit = timeout if callable(timeout) else lambda: timeout
         request = self._request(pcm, options, end=end, timeout=limit())
         answer_to = self._post(request, end=end)
@@ -302,12 +302,12 @@ class Sequence:
             raise LinkError("failed", f"the model's answer is not a list of events: {error}") from error
 
     async def begin_anew(self, options: Mapping[str, object], *, timeout: float = 30.0) -> list[ModelEvent]:
-        """Start the sequence again in the same slot, with other options. It forgets the audio before."""
+        """Start the sequence again in the same slot, with other options. The model forgets the earlier audio."""
         self._options, self._started = dict(options), False
         return await self.send(timeout=timeout)
 
     def discard(self) -> None:
-        """End the sequence without waiting for the answer. Does nothing if the sequence is not open."""
+        """End the sequence without waiting for the answer. Do nothing if the sequence is not open."""
         if self._started and not self._over:
             self._over = True
             request = self._request(b"", {}, end=True)
@@ -373,7 +373,7 @@ def _error(text: str) -> LinkError:
 
 
 def _events(answer: Any) -> list[ModelEvent]:
-    """Read the JSON objects of the tensor EVENTS: strings, each preceded by its length."""
+    """Return the events in the tensor EVENTS, which has strings of JSON, each after its length."""
     events: list[ModelEvent] = []
     data = answer.raw_output_contents[0] if answer.raw_output_contents else b""
     position = 0
