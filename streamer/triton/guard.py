@@ -125,7 +125,7 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
 
 
 def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
-    """Wait for the end of the server and return its status. Return None earlier if there is a reason to stop it."""
+    """Wait until the server ends, and return its status; or until there is a reason to stop it, and return None."""
     watched: list[int | private_memory.Watch] = [0, wakeup, *([watch] if watch else [])]
     while True:
         if watch:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 
 from streamer.transcript import Transcript
 from streamer.wire.errors import WireError, bad, quote
-from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import ServerMessage, content
 from streamer.wire.native import encode
 from streamer.wire.options import Start, read, with_second_pass
