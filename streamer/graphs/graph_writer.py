@@ -69,7 +69,7 @@ class GraphWriter:
         self._nodes.append(Node(operator, list(inputs), values, contents, domain))
         return values
 
-    def written(self) -> bytes:
+    def content(self) -> bytes:
         """Return the content of the file."""
         graph = encode(
             [

@@ -86,7 +86,7 @@ class Int8Graph:
             if place not in self._dropped and (node.operator.encode().startswith(ROUNDING) or hidden):
                 raise UnknownInt8(next(self._readers_of(node), node.operator))
 
-    def rewritten(self) -> bytes:
+    def full_content(self) -> bytes:
         """Return the content of the file with products of full numbers."""
         products = {product.places[-1]: product for product in self._products}
         nodes: list[bytes] = []

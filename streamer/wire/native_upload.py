@@ -33,7 +33,6 @@ class NativeUpload(UploadFormat):
         super().__init__()
         self._format: str | None = None
         self._stream: bool | None = None
-        self._settled = False
         self._lines: list[str] = []
 
     def query(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -49,8 +48,7 @@ class NativeUpload(UploadFormat):
         self._take(name, value)
 
     def settle(self) -> None:
-        """Note that no more options can come."""
-        self._settled = True
+        """Note that no more options can come. Nothing depends on that here."""
 
     @property
     def streams(self) -> bool | None:

@@ -253,7 +253,7 @@ class Start:
 
     def __post_init__(self) -> None:
         if self.second_pass and wants_stable_words(vars(self)):
-            what = "'second_pass' goes with neither 'settle_ms' nor 'stability' high: it may change any word."
+            what = "'second_pass' excludes 'settle_ms' and 'stability' high, because it may change any word."
             raise bad("bad_option", what)
 
     @property

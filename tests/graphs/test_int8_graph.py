@@ -55,7 +55,7 @@ def test_a_product(how: dict[str, object], folder: Path, tmp_path: Path) -> None
 def test_a_whole_encoder(folder: Path, tmp_path: Path) -> None:
     """Nothing that rounds remains, several products may read one input, and everything else stays as it is."""
     path = quantised(folder, ENCODER, tmp_path)
-    before, content = onnx.load(str(path)), Int8Graph(path.read_bytes()).rewritten()
+    before, content = onnx.load(str(path)), Int8Graph(path.read_bytes()).full_content()
     after = onnx.load_from_string(content)
     onnx.checker.check_model(after)
     assert ROUNDING not in content
@@ -72,7 +72,7 @@ def test_convolutions_and_recurrent_networks(tmp_path: Path) -> None:
     path = tmp_path / "graph.onnx"
     _make_mixed_graph(path)
     quantize_dynamic(path, tmp_path / "graph.int8.onnx", weight_type=QuantType.QUInt8)
-    assert ROUNDING not in Int8Graph((tmp_path / "graph.int8.onnx").read_bytes()).rewritten()
+    assert ROUNDING not in Int8Graph((tmp_path / "graph.int8.onnx").read_bytes()).full_content()
     full, rewritten = (open_graph(read_graph_file(each)) for each in (path, tmp_path / "graph.int8.onnx"))
     random = np.random.default_rng(2)
     feeds = {"x": random.normal(0, 1, (4, 3, 3)), "state": random.normal(0, 1, (1, 4, 6))}

@@ -45,4 +45,4 @@ def reading_graph(model: NeuralModel) -> bytes:
     output = graph.node("Mul", graph.node("Sigmoid", output_gate), graph.node("Tanh", cell))
     expected = graph.linear(output, model.expect.weight, model.expect.bias)
     graph.output(graph.node("Concat", output, cell, expected, axis=1), [BATCH, numbers])
-    return graph.written()
+    return graph.content()

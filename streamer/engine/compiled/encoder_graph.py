@@ -71,7 +71,7 @@ class EncoderGraph:
         # The layers lie one after another.
         graph.output(graph.node("Concat", *self._new_windows, axis=0), ["windows", CHUNK, width])
         graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", 1, CHUNK, width])
-        return graph.written()
+        return graph.content()
 
     def _stem(self, stem: SubsamplingStem) -> str:
         graph = self._graph

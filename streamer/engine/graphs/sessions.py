@@ -29,7 +29,7 @@ def graph_content(graph: GraphFile) -> bytes:
     try:
         content = graph.path.read_bytes()
         if graph.quantised:
-            content = Int8Graph(content).rewritten()
+            content = Int8Graph(content).full_content()
         if graph.freed:
             content = with_free_batch(content, graph.freed)
         return faster_graph(content)

@@ -102,7 +102,7 @@ class Tensor:
         content = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
         return cls(ElementType.INT64, (len(numbers),), content)
 
-    def written(self, name: str) -> bytes:
+    def content(self, name: str) -> bytes:
         """Return the encoded constant with this name."""
         sizes = ((1, size) for size in self.shape)
         return encode([*sizes, (2, self.type), (8, name.encode()), (9, self.numbers)])
@@ -150,10 +150,10 @@ class EditableGraph:
 
     def add(self, name: str, tensor: Tensor) -> str:
         """Add a constant. Return its name."""
-        self._added.append(tensor.written(name))
+        self._added.append(tensor.content(name))
         return name
 
-    def written(self) -> bytes:
+    def content(self) -> bytes:
         """Return the content of a file with this graph."""
         return self._file(
             [

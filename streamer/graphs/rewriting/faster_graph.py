@@ -11,4 +11,4 @@ def faster_graph(content: bytes) -> bytes:
     """Return the content of the file of such a graph. If there is nothing to rewrite, this is the same content."""
     graph = EditableGraph(content)
     count = flatten_convolutions(graph) + bound_logs(graph)
-    return graph.written() if count else content
+    return graph.content() if count else content
