@@ -63,6 +63,18 @@ def models_to_serve(repository: Path) -> tuple[str, ...]:
     return tuple(name for name in models_in(repository) if name not in steps)
 
 
+def models_alone(repository: Path) -> tuple[str, ...]:
+    """Return the names of the models of a repository that are neither ensembles nor steps of ensembles.
+
+    The image of Triton loads these (`deploy/images/models-entry`).
+    """
+    return tuple(
+        name
+        for name in models_to_serve(repository)
+        if not model_config(repository / name).HasField("ensemble_scheduling")
+    )
+
+
 def link_repository(
     repository: Path, copy: Path, models: Sequence[str], *, instances: int | None, slots: int | None
 ) -> None:

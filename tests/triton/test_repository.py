@@ -16,6 +16,7 @@ from streamer.triton.repository import (
     link_model,
     link_repository,
     make_resizable,
+    models_alone,
     models_in,
     parts_of,
     steps_in,
@@ -153,9 +154,10 @@ def test_steps_get_the_numbers_of_their_ensemble(tmp_path: Path) -> None:
         assert (tmp_path / "copy" / unchanged).is_symlink()
 
 
-def test_the_steps_of_ensembles() -> None:
-    """The steps of all ensembles of a repository are found."""
+def test_steps_and_ensembles_are_not_models_alone() -> None:
+    """A model that is loaded with an ensemble is not among the models that are loaded alone."""
     assert steps_in(asr_repository()) == {"speech_encoder", "feature_router", "activity_head", "transcript_head"}
+    assert models_alone(asr_repository()) == ("streaming_asr",)
 
 
 def test_the_parts_of_an_ensemble() -> None:

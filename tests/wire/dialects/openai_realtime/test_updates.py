@@ -1,4 +1,4 @@
-"""Updates of a realtime session in both shapes, and the options of a session of ours that they mean."""
+"""Updates of a realtime session in both shapes, and the options of the native session that they mean."""
 
 from __future__ import annotations
 
