@@ -22,7 +22,7 @@ LONGEST_PAUSE_S: Final = 3.0
 MOST_RESTARTS: Final = 3
 
 REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # a refusal that passes, even for a session that is already open
-# Errors that pass: also if no service answers yet, a proxy answers for it, or the service is starting or shutting down.
+# Errors that pass: also those of a service that is away, starts or shuts down, and those of a proxy in its place.
 PASSING: Final = (*REFUSED_FOR_NOW, "away", "refused", "no_service", "lost", "overdue", "not_ready", "shutting_down")
 # Error codes of a service that does not know the session.
 FORGOTTEN: Final = ("unknown_token", "bad_resume")

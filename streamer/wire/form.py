@@ -50,7 +50,7 @@ class FormReader:
         if not 1 <= len(boundary) <= _LONGEST_BOUNDARY or not boundary.isascii():
             raise _invalid("its type names no boundary")
         self._mark = b"\r\n--" + boundary.encode()
-        self._buffer = bytearray(b"\r\n")  # so that the first boundary is match without a line before it
+        self._buffer = bytearray(b"\r\n")  # so that a boundary at the very beginning counts too
         self._state = _State.PREAMBLE
         self._name = ""
         self._is_file = False
