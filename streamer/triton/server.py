@@ -203,12 +203,12 @@ class TritonServer:
 
     @property
     def http_address(self) -> str:
-        """The address of the HTTP endpoint: host:port, or unix: and more if the server is private."""
+        """The host:port of the HTTP endpoint, for a server that is not private."""
         return str(self._running_process().endpoints.http)
 
     @property
     def metrics_address(self) -> str:
-        """The address of the Prometheus endpoint: host:port, or unix: and more if the server is private."""
+        """The host:port of the Prometheus endpoint, for a server that is not private."""
         return str(self._running_process().endpoints.metrics)
 
     @property
