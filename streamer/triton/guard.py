@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import select
 import signal
 import sys
 import time
@@ -126,7 +125,9 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
 
 def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
     """Wait until the server ends, and return its status; or until there is a reason to stop it, and return None."""
-    watched: list[int | private_memory.Watch] = [0, wakeup, *([watch] if watch else [])]
+    poll = select.poll()
+    for descriptor in (0, wakeup, *([watch.fileno()] if watch else [])):
+        poll.register(descriptor, select.POLLIN)
     while True:
         if watch:
             watch.look()

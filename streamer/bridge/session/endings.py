@@ -87,7 +87,7 @@ def misdirected(code: str, message: str) -> Ending:
 
 def unknown_model(name: str, models: Iterable[str]) -> Ending:
     """Return the ending for a client that names a model that the service does not have."""
-    message = f"There is no model {shown(name)} here, only {', '.join(models)}."
+    message = f"There is no model {quote(name)} here, only {', '.join(models)}."
     return Ending("unknown_model", CloseCode.BAD_MESSAGE, message)
 
 

@@ -61,7 +61,7 @@ def activity_graph(network: ActivityNetwork) -> bytes:
     graph.output(graph.node("Add", graph.node("MatMul", outputs, weight), bias), ["frames", 1, BATCH, 1])
     graph.output(graph.part(recent, -HALVED_CONTEXT, 0), [BATCH, HALVED_CONTEXT, mels])
     graph.output(new_memory, [1, BATCH, size])
-    return graph.written()
+    return graph.content()
 
 
 def _gates(recall: nn.GRU) -> list[Tensor]:

@@ -147,7 +147,7 @@ class BatchGraph:
         formulas_by_name = formulas({streams: self._values.of(streams) for streams in _SAMPLE_SIZES})
         used = replace_values(editable, formulas_by_name, next((name, axis) for name, (_, axis) in self._axes.items()))
         self._formulas = {name: formulas_by_name[name] for name in used}
-        return editable.written()
+        return editable.content()
 
 
 def _same(results: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> bool:

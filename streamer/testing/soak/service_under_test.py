@@ -306,7 +306,7 @@ def _metrics(page: str) -> Metrics:
 
 def _get(endpoint: Endpoint, path: str, limit_s: float = ASK_LIMIT_S) -> str:
     """Return the answer of a Triton to a GET. Raises OSError."""
-    with endpoint.connected(limit_s) as connected:
+    with endpoint.connect(limit_s) as http_socket:
         connection = HTTPConnection("localhost")
         connection.sock = http_socket
         try:
