@@ -10,18 +10,20 @@ import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
 import soundfile
 
-from streamer.bridge.service import Service
 from streamer.cli import run
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.service_client import SPOKEN, WORDS
 from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.mp3", "quilter.ogg"))
 

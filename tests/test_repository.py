@@ -15,7 +15,6 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.conftest import LONGEST
 from tests.project import DOCS, ROOT
 
 if sys.version_info >= (3, 11):
@@ -192,8 +191,3 @@ def test_workflows_type_what_everybody_types(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for words in (step["run"].split() for step in steps if "run" in step):
         assert words[0] != "make" or re.search(rf"^{words[1]}:", makefile, re.MULTILINE)
-
-
-def test_the_longest_tests_are_there() -> None:
-    """The files that begin first exist under these names."""
-    assert [name for name in LONGEST if not (ROOT / "tests" / name).exists()] == []

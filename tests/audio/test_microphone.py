@@ -6,11 +6,12 @@ import asyncio
 
 import numpy as np
 import pytest
-import sounddevice
 
 from streamer.audio import microphone
 from streamer.audio.microphone import InputDevice, Microphone, MicrophoneError, choose_device
 from streamer.audio.sample_converter import Int16Samples
+
+sounddevice = pytest.importorskip("sounddevice", reason="it is not installed: pip install 'streamer-asr[mic]'")
 
 BUILT_IN = InputDevice(0, "HDA Intel: ALC257 (hw:0,0)", 2, 48_000)
 HEADSET = InputDevice(3, "USB Headset: Audio (hw:1,0)", 1, 44_100, default=True)

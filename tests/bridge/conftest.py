@@ -1,9 +1,13 @@
-"""A Triton that soon forgets silent sequences, patience with slow ones, and keys and certificates for access tests."""
+"""A Triton that soon forgets silent sequences, patience with slow ones, and keys and certificates for access tests.
+
+The tests of sessions need none of this, and run without the packages for it: a fixture imports what few others need.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +17,10 @@ from streamer.bridge.upstreams import patience
 from streamer.testing.exact_repository import exact_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE, BOB
-from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.service_client import serving
-from tests.triton_processes import no_streams, soon_forgetting
+
+if TYPE_CHECKING:
+    from tests.bridge.access.certificate_authority import Authority
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +32,8 @@ def triton(exact_triton: TritonServer) -> TritonServer:
 @pytest.fixture(scope="module")
 def brief_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """Provide a Triton with an exact model, a short idle limit and few slots."""
+    from tests.triton_processes import soon_forgetting
+
     repository = exact_repository(tmp_path_factory.mktemp("repository"))
     soon_forgetting(repository)
     with TritonServer(repository, slots=4) as server:
@@ -52,12 +59,16 @@ def keys(tmp_path: Path) -> KeyFile:
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     """Provide a certificate authority."""
+    from tests.bridge.access.certificate_authority import Authority
+
     return Authority(tmp_path)
 
 
 @pytest.fixture
 async def service(triton: TritonServer) -> AsyncIterator[Service]:
     """Provide a service in front of a Triton that others use too. At the end, no stream may be left."""
+    from tests.triton_processes import no_streams
+
     async with serving(triton) as service:
         yield service
     await no_streams(triton)

@@ -6,16 +6,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.bridge.service import Service
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 Event = dict[str, Any]
 PATIENCE_S = 60.0
@@ -34,6 +36,8 @@ SPOKEN = np.concatenate([say(WORDS[0]), silence(1500), say(WORDS[1])]).tobytes()
 
 def serving(triton: TritonServer, **settings: Any) -> Service:
     """Run a service on any free port, in front of a Triton that others use too."""
+    from streamer.bridge.service import Service  # clients in a light environment lack its packages
+
     return Service(triton.grpc_address, port=0, **settings)
 
 

@@ -10,18 +10,20 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import soundfile
 
 from streamer.audio.recording_check import AudioError
-from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
 from streamer.client.blocking import FEW_UNREAD, MOST_UNREAD, Inbox
 from streamer.testing.faulty_proxy import proxy
 from tests.project import SAMPLES
 from tests.samples import TWO_SEGMENTS_S, pcm
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 TALK = SAMPLES / "talk.flac"
 SHORT = SAMPLES / "airplane.mp3"

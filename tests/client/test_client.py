@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import soundfile
 
-from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
 from tests.client.scripted_peer import READY, Polite, events_of, peer, says
 from tests.project import SAMPLES
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 TALK = SAMPLES / "talk.flac"
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import pytest
 
 import streamer
-from streamer.bridge.service import Service
 from streamer.client import connect, events, transcribe
 from tests.project import ROOT
 from tests.samples import TWO_SEGMENTS_S, pcm
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 KINDS = {get_args(get_type_hints(kind)["type"])[0]: kind for kind in get_args(events.Event)}
 

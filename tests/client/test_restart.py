@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from streamer.bridge.service import Service
 from streamer.client import Session, connect, transcribe
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say, silence
@@ -24,8 +23,11 @@ from streamer.transcript import Transcript
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import WORDS
 from tests.command_run import Said
-from tests.conftest import serving
 from tests.serve_process import RestartableService
+from tests.shared_servers import serving
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 Event = dict[str, Any]
 SECOND = 32_000  # bytes
@@ -184,7 +186,7 @@ async def all_disturbed(triton: TritonServer, recording: str) -> dict[str, list[
 
 
 @pytest.fixture(scope="module")
-def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+def triton(installed_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """An exact model with marks and capitals."""
     with TritonServer(exact_repository(tmp_path_factory.mktemp("exact"), punctuation=True)) as server:
         yield server

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.language.language_model import LanguageModel
-from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.stream_events import Final, Heard, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
+
+if TYPE_CHECKING:
+    from streamer.engine.search.beam_search import BeamSearch
 
 FloatArray = NDArray[np.float64]
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
 def lexicon_search(text: str, slots: int) -> BeamSearch:
-    """Return a search that knows the words of a text by their letters, and a few more that begin like them."""
+    """A search that knows the words of a text by their letters, and a few more that begin like them."""
+    from streamer.engine.language.language_model import LanguageModel  # these import torch, which few streams need
+    from streamer.engine.language.lexicon import Lexicon
+    from streamer.engine.search.beam_search import BeamSearch
+
     words = sorted({*text.split(), *(word[:-1] for word in text.split() if len(word) > 1), "abacadae", "h"})
     language = LanguageModel.build(words, {(word,): (-5.0, 0.0) for word in words})
     numbers = {word: number for number, word in enumerate(language.words)}

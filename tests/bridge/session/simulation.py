@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session, State
@@ -20,7 +21,8 @@ from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS
 from streamer.wire.model_events import ModelEvent, parse
 from tests.bridge.session.driven_session import told
-from tests.engine.random_marks import random_marks
+
+pytest.importorskip("torch", reason="it runs the recogniser too: pip install 'streamer-asr[engine]'")
 
 SLOTS = 16
 UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
@@ -142,6 +144,8 @@ class World:
         raise AssertionError("the session does not end")
 
     def _made(self) -> Recogniser:
+        from tests.engine.random_marks import random_marks  # imports torch
+
         searches = {"lexicon": GreedySearch(UNITS, SLOTS)}
         return Recogniser(ExactModel(), searches, slots=SLOTS, punctuation=random_marks(), idle_limit_s=1e9)
 
