@@ -2,15 +2,15 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system system-run install run test coverage clients check check-js docs lock nox wheel weights-changed clean
+.PHONY: help system system-run install run test test-times rooms coverage clients check check-js docs lock nox wheel weights-changed clean
 
 STAMP := .venv/.installed
 # Less is needed for running: neither browsers nor sound servers, and no tools.
 RUNS := .venv/.runs
 PY := .venv/bin/python
 RECORDING ?= audio_samples/talk.flac
-# A file stays in one process, where it shares its servers; the longest files are the first. How many processes there
-# are is in tests/conftest.py.
+# A file stays in one process, where it shares its servers; the longest files are the first (tests/file_order.py). How
+# many processes there are is in tests/conftest.py.
 IN_PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons. Each would compile this project anew if it might not keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,6 +21,8 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file MODEL=folder);
 ##               says what it installs (5 GB, once), and that is only what running needs
 ## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
+## make test-times  writes how long the last `make test` took for each file into the order of a fresh clone
+## make rooms    the tests of each room with the packages of its part alone
 ## make coverage  which parts of streamer/ the tests run, by room (ARGS=tests/wire chooses some)
 ## make clients  original clients of other services against this one (needs the network, once)
 ## make check    lint, format, types, messages of commits, and the documentation
@@ -72,11 +74,18 @@ run: $(RUNS)
 	$(PY) -m streamer --server embedded --paced $(if $(MODEL),--model "$(MODEL)") "$(RECORDING)"
 
 # A test that fails is run once more, alone, as the tests of CPython are. A fault fails again. What fails only beside
-# other tests stays in the first summary, and is a fault of the test to mend.
+# other tests is a fault of the test to mend: the last lines name it, each as `flaky: TEST`, for CI to collect.
 test: $(STAMP)
 	$(PY) -m pytest $(IN_PARALLEL) $(ARGS) || { \
-		[ $$? -eq 1 ] && echo "Once more, alone:" && $(PY) -m pytest --last-failed --last-failed-no-failures none $(ARGS); \
+		[ $$? -eq 1 ] && echo "Once more, alone:" && \
+		$(PY) -m pytest --last-failed --last-failed-no-failures none --tell-flaky $(ARGS); \
 	}
+
+test-times: $(STAMP)
+	$(PY) -m tests.file_order
+
+rooms: $(STAMP)
+	$(PY) -m nox --session rooms -- $(ARGS)
 
 # Slower than the tests alone: they are followed line by line, in all processes that they start. The table comes even if
 # a test fails, and then the target fails after it.

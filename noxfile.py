@@ -1,4 +1,7 @@
-"""All tests under every supported Python that is on PATH or known to pyenv; says which ones are not at hand."""
+"""All tests under every supported Python that is on PATH or known to pyenv; says which ones are not at hand.
+
+`nox --session rooms` runs the tests of each room that needs only a part of the packages, with nothing but these.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,21 @@ from pathlib import Path
 import nox
 
 SUPPORTED = ("3.10", "3.11", "3.12")
+# What the tests of a room need besides pytest: an extra of ours, and packages of others. Other rooms need `.[test]`.
+ROOMS = {
+    "adapters": ("", ()),
+    "audio": ("", ("psutil", "pytest-asyncio", "trustme")),
+    "bridge/session": ("bridge", ("hypothesis",)),
+    "client": ("", ("mypy", "psutil", "pytest-asyncio")),
+    "engine": ("engine", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
+    "evaluate": ("evaluate", ("pytest-asyncio",)),
+    "graphs": ("engine", ("ml-dtypes", "onnx")),
+    "library": ("", ("onnx", "trustme")),
+    "settings": ("", ("hypothesis", "onnx")),
+    "terminal": ("", ()),
+    "text": ("", ()),
+    "wire": ("", ()),
+}
 IN_PARALLEL = ("--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile
 
 nox.needs_version = ">=2024.4.15"
@@ -40,6 +58,15 @@ def tests(session: nox.Session) -> None:
     # The tests of the wheel install it with pip, which an environment made by uv lacks.
     session.install("--constraint", "requirements.lock", "--editable", ".[docs,test]", "pip")
     session.run("python", "-m", "pytest", *IN_PARALLEL, *session.posargs)
+
+
+@nox.session(default=False)
+@nox.parametrize("room", [nox.param(room, id=room) for room in ROOMS])
+def rooms(session: nox.Session, room: str) -> None:
+    """The tests of a room, with the packages of its part alone."""
+    extra, packages = ROOMS[room]
+    session.install("--constraint", "requirements.lock", f".[{extra}]" if extra else ".", "pytest", *packages)
+    session.run("python", "-m", "pytest", f"tests/{room}", *session.posargs)
 
 
 def missing(session: nox.Session) -> None:

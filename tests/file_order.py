@@ -11,7 +11,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pytest
 
@@ -67,7 +66,7 @@ class Stopwatch:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Keep the times, if the files ran as a whole."""
-        cache = self._config.cache
+        cache = _cache(self._config)
         if cache and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not _chooses(self._config):
             cache.set(KEPT, {**_kept(self._config), **{file: round(time, 1) for file, time in self._times.items()}})
 
@@ -83,8 +82,12 @@ def _file_of(item: pytest.Item) -> str:
 
 
 def _kept(config: pytest.Config) -> Times:
-    times: Any = config.cache.get(KEPT, {}) if config.cache else {}
-    return dict(times)
+    cache = _cache(config)
+    return dict(cache.get(KEPT, {})) if cache else {}
+
+
+def _cache(config: pytest.Config) -> pytest.Cache | None:
+    return getattr(config, "cache", None)  # there is none if its plugin was turned off
 
 
 def read(path: Path) -> Times:

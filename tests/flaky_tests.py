@@ -17,7 +17,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Look up what failed, before this run forgets it."""
-    if config.getoption("--tell-flaky") and config.cache:
+    if config.getoption("--tell-flaky"):
+        assert config.cache is not None
         config.pluginmanager.register(FlakyTests(config, config.cache.get(LAST_FAILED, {})))
 
 

@@ -1,8 +1,12 @@
-"""What readers of the repository rely on: links, navigation, the lock file, the workflows."""
+"""What readers of the repository rely on: links, navigation, the lock file, the workflows, and how the tests run."""
 
 from __future__ import annotations
 
+import ast
+import json
+import os
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +19,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.file_order import KEPT, expected_times
 from tests.project import DOCS, ROOT
 
 if sys.version_info >= (3, 11):
@@ -51,6 +56,19 @@ BESIDE_THE_SITE = (
 WIDTH = 120
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # The lock file is for this system.
+# What the light client does not install. Its tests do not need it either.
+HEAVY = (
+    "torch",
+    "grpc",
+    "tritonclient",
+    "prometheus_client",
+    "h11",
+    "google",
+    "psutil",
+    "hypothesis",
+    "onnx",
+    "trustme",
+)
 SYSTEM = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix"}
 
 
@@ -191,3 +209,89 @@ def test_workflows_type_what_everybody_types(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for words in (step["run"].split() for step in steps if "run" in step):
         assert words[0] != "make" or re.search(rf"^{words[1]}:", makefile, re.MULTILINE)
+
+
+def rooms() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """What the tests of a room need, according to `make rooms`: an extra of ours, and packages of others."""
+    [table] = re.findall(
+        r"^ROOMS = (\{.*?^\})", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    found: dict[str, tuple[str, tuple[str, ...]]] = ast.literal_eval(table)
+    return found
+
+
+def pytest_in(folder: Path, *arguments: str, plugin: str) -> subprocess.CompletedProcess[str]:
+    """Run tests of a folder with one of our plugins."""
+    command = [sys.executable, "-m", "pytest", "-p", plugin, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_what_rooms_need_is_told() -> None:
+    """The page about tests has the table that `make rooms` follows."""
+    page = (DOCS / "explanation" / "tests.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+)` \| `\.(?:\[(\w+)\])?` \| (.*) \|$", page, re.MULTILINE)
+    assert {room: (extra, tuple(re.findall(r"`(.*?)`", packages))) for room, extra, packages in rows} == rooms()
+
+
+def light_rooms() -> list[str]:
+    """The rooms whose tests need nothing but the light client and pytest."""
+    return [f"tests/{room}" for room, needs in rooms().items() if needs == ("", ())]
+
+
+@pytest.mark.parametrize("arguments", [["tests/text"], ["--collect-only", *light_rooms()]], ids=["run", "collect"])
+def test_a_light_room_needs_nothing_but_pytest(arguments: list[str]) -> None:
+    """Where only the light client and pytest are installed, the tests that need no more are found, and pass."""
+    code = f"import pytest, sys; sys.modules.update(dict.fromkeys({HEAVY})); sys.exit(pytest.main({arguments}))"
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_longest_files_are_first(tmp_path: Path) -> None:
+    """Files of tests run in the order of the times that were measured, and are measured again."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"test_{name}.py").write_text("def test_one(): pass\ndef test_two(): pass\n")
+    kept = tmp_path / ".pytest_cache" / "v" / KEPT
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"test_a.py": 11.0, "test_b.py": 22.0, "gone.py": 33.0}))
+    listed = pytest_in(tmp_path, "-v", plugin="tests.file_order").stdout
+    assert re.findall(r"test_(.).py::test_(\w+) PASSED", listed) == [
+        (file, test) for file in ("b", "c", "a") for test in ("one", "two")
+    ]
+    assert json.loads(kept.read_text()) == {"test_a.py": 0.0, "test_b.py": 0.0, "test_c.py": 0.0, "gone.py": 33.0}
+    kept.write_text(json.dumps({"test_a.py": 11.0}))
+    pytest_in(tmp_path, "-k", "one", plugin="tests.file_order")
+    assert json.loads(kept.read_text()) == {"test_a.py": 11.0}
+
+
+def test_a_new_file_counts_as_those_beside_it() -> None:
+    """A file that was not measured takes as long for each of its tests as the files beside it."""
+    measured = {"tests/web/test_a.py": 30.0, "tests/web/test_b.py": 10.0, "tests/text/test_c.py": 1.0}
+    tests = {"tests/web/test_a.py": 2, "tests/web/test_b.py": 2, "tests/text/test_c.py": 6}
+    new = {"tests/web/test_new.py": 3, "tests/web/page/test_new.py": 1, "tests/text/test_new.py": 12}
+    found = expected_times({**tests, **new}, measured)
+    assert {file: found[file] for file in new} == pytest.approx(dict(zip(new, (30.0, 10.0, 2.0), strict=True)))
+    assert expected_times({"tests/test_new.py": 5}, {}) == {"tests/test_new.py": 0.0}
+
+
+def test_a_flaky_test_is_named(tmp_path: Path) -> None:
+    """The second try names, in its last lines, what failed first and passes alone, and nothing else."""
+    (tmp_path / "test_a.py").write_text(
+        "from pathlib import Path\n\n"
+        "def test_passes(): pass\n\n"
+        "def test_fails(): raise AssertionError\n\n"
+        "def test_once():\n"
+        "    mark = Path('failed')\n"
+        "    before = mark.exists()\n"
+        "    mark.touch()\n"
+        "    assert before\n"
+    )
+    first = pytest_in(tmp_path, plugin="tests.flaky_tests")
+    again = pytest_in(tmp_path, "--last-failed", "--tell-flaky", plugin="tests.flaky_tests")
+    assert (first.returncode, again.returncode) == (1, 1)
+    assert "flaky: " not in first.stdout
+    assert [line for line in again.stdout.splitlines() if line.startswith("flaky: ")] == ["flaky: test_a.py::test_once"]
+    assert again.stdout.splitlines()[-1] == "flaky: test_a.py::test_once"

@@ -6,14 +6,17 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from streamer.bridge.service import Service
 from streamer.evaluate.evaluation import Setup, evaluation, hear_through_engine, hear_through_service
 from streamer.evaluate.manifest import read_manifest
 from streamer.evaluate.results import Unavailable
 from tests.project import SAMPLES
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 LIGHT = (
     "import sys; sys.modules.update(torch=None, torchaudio=None); import streamer.evaluate.evaluation; "
@@ -36,6 +39,7 @@ def test_a_recording_is_heard_and_judged(service: Service) -> None:
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     """There is nothing to hear with, and the reason is a sentence."""
+    pytest.importorskip("torch", reason="it hears through the engine: pip install 'streamer-asr[engine]'")
     with pytest.raises(Unavailable, match=r"is missing: the folder does not contain a trained model\.$"):
         hear_through_engine([], Setup({}, engine=True, bundle=tmp_path), lambda *_: None)
 
