@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from string import ascii_lowercase
 from typing import Any
 
@@ -15,7 +15,7 @@ from tritonclient.grpc import InferenceServerClient, InferInput
 
 from streamer.adapters.held_requests import MOST_REQUESTS
 from streamer.triton import MODEL
-from streamer.triton.link import Link, LinkError
+from streamer.triton.link import Link, LinkError, Sequence
 from streamer.triton.server import TritonServer
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.samples import pcm
@@ -36,17 +36,24 @@ def unknown_words(seed: int, number: int = 1200) -> list[str]:
 
 async def test_others_are_answered_while_a_stream_is_prepared(link: Link) -> None:
     """Steps sent after the START of a stream with many hotwords are answered before it."""
-    audio = pcm("talk.flac")
     other, costly = link.sequence(), link.sequence({"hotwords": unknown_words(1)})
-    await other.send(audio[:STEP])
+    await other.send(bytes(STEP))
     opening = asyncio.create_task(costly.send(b""))
     await asyncio.sleep(0)
-    for start in range(STEP, 4 * STEP, STEP):
-        assert (await other.send(audio[start : start + STEP]))[-1].type == "heard"
-        assert not opening.done()
+    assert await answered_meanwhile(other, opening) > 0
     assert (await opening)[0].type == "opened"
     for sequence in (other, costly):
         await sequence.send(b"", end=True)
+
+
+async def answered_meanwhile(other: Sequence, task: asyncio.Task[Any]) -> int:
+    """Return how many steps of another stream are answered before this is done. On a busy machine, not many are."""
+    answered = 0
+    while True:
+        assert (await other.send(bytes(STEP)))[-1].type == "heard"
+        if task.done():
+            return answered
+        answered += 1
 
 
 async def test_audio_waits_for_the_preparation_without_loss(link: Link) -> None:
@@ -83,13 +90,17 @@ async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
 
 
 async def test_small_lists_do_not_wait_for_those_of_another_caller(link: Link) -> None:
-    """Callers take turns: one hotword is ready before another caller's many that came first."""
+    """Callers take turns: one hotword is ready before the last of another caller's many lists that came first.
+
+    The first of these may be ready before it. That depends on how much of its time is over when the other caller's list
+    arrives.
+    """
     greedy = [link.sequence({"hotwords": unknown_words(seed, 300), "caller": "greedy"}) for seed in range(10, 14)]
     opening = [asyncio.create_task(sequence.send(b"")) for sequence in greedy]
     await asyncio.sleep(0)
     modest = link.sequence({"hotwords": ["brobdingnag"], "caller": "modest"})
     assert (await modest.send(b""))[0].type == "opened"
-    assert not any(task.done() for task in opening)
+    assert not opening[-1].done()
     assert [events[0].type for events in await asyncio.gather(*opening)] == ["opened"] * 4
     for sequence in (modest, *greedy):
         await sequence.send(b"", end=True)
@@ -101,12 +112,10 @@ async def test_others_are_answered_while_a_segment_is_read_again(link: Link) -> 
     other, long = link.sequence(), link.sequence({"second_pass": True, "endpoint": "off"})
     for start in range(0, len(audio) - STEP, STEP):
         await long.send(audio[start : start + STEP])
-    await other.send(audio[:STEP])
+    await other.send(bytes(STEP))
     ending = asyncio.create_task(long.send(b"", end=True))
     await asyncio.sleep(0)
-    for start in range(STEP, 4 * STEP, STEP):
-        assert (await other.send(audio[start : start + STEP]))[-1].type == "heard"
-        assert not ending.done()
+    assert await answered_meanwhile(other, ending) > 0
     assert "final" in [event.type for event in await ending]
     await other.send(b"", end=True)
 
@@ -120,8 +129,8 @@ async def test_a_recording_may_be_sent_without_waiting_for_answers(link: Link, t
     assert said(hasty) == said(await recognise(link, audio, second_pass=True))
 
 
-def sent_at_once(address: str, chunks: Sequence[bytes], options: dict[str, Any]) -> Events:
-    """Send all of these chunks without waiting for an answer. Return all events."""
+def sent_at_once(address: str, chunks: list[bytes], options: dict[str, Any]) -> Events:
+    """Send all of these chunks without waiting for an answer. Returns all events."""
     answers: list[Any] = []
     with InferenceServerClient(address) as client:
         client.start_stream(lambda result, error: answers.append(error or result.as_numpy("EVENTS")[0]))

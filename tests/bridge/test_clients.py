@@ -17,6 +17,7 @@ from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.limits import LARGEST_MESSAGE
+from streamer.triton.link import Link
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import (
     SPOKEN,
@@ -174,9 +175,15 @@ async def test_vanished_client(triton: TritonServer, way: str) -> None:
 
 async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
     """A silent session is kept alive at Triton, which here forgets a sequence after two seconds."""
-    async with serving(brief_triton, limits=Limits(refresh_s=0.5)) as service, session(service.url) as websocket:
+    async with (
+        await Link.connect(brief_triton.grpc_address) as link,
+        serving(brief_triton, limits=Limits(refresh_s=0.2)) as service,
+        session(service.url) as websocket,
+    ):
         await websocket.send(SPOKEN[:64_000])
-        await asyncio.sleep(5)
+        expired = await asyncio.to_thread(expired_streams, brief_triton)
+        await link.sequence().send(b"")  # is not kept alive: when it is forgotten, the session would be, too
+        await until_expired(brief_triton, expired)
         await websocket.send(SPOKEN[64_000:])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
@@ -190,8 +197,7 @@ async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
     async with serving(brief_triton, limits=Limits(refresh_s=60)) as service, session(service.url) as websocket:
         expired = await asyncio.to_thread(expired_streams, brief_triton)
         await websocket.send(SPOKEN[:64_000])
-        while await asyncio.to_thread(expired_streams, brief_triton) == expired:  # noqa: ASYNC110 nothing tells
-            await asyncio.sleep(0.1)
+        await until_expired(brief_triton, expired)
         await websocket.send(SPOKEN[64_000:])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
@@ -202,13 +208,16 @@ async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
     assert said([event for event in events if event["type"] != "recovered"]) == said(undisturbed)
 
 
+async def until_expired(triton: TritonServer, before: float) -> None:
+    """Wait until more streams have expired than before."""
+    while await asyncio.to_thread(expired_streams, triton) == before:  # noqa: ASYNC110 nothing tells
+        await asyncio.sleep(0.1)
+
+
 async def test_idle(triton: TritonServer) -> None:
     """Without audio or keepalive a session gets the words of its audio, and is closed with 4008."""
     async with serving(triton, limits=Limits(idle_s=2.0)) as service, session(service.url) as websocket:
         await websocket.send(SPOKEN[:96_000])
-        for _ in range(7):
-            await asyncio.sleep(0.4)
-            await websocket.send('{"type":"keepalive"}')
         events = await rest(websocket)
         assert text(events)
         assert (events[-1]["code"], websocket.close_code) == ("idle", 4008)

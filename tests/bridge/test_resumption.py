@@ -307,10 +307,8 @@ async def test_switched_off(triton: TritonServer) -> None:
 
 async def test_the_end_of_the_service(triton: TritonServer) -> None:
     """When the service ends, it does not wait for parked clients."""
-    async with serving(triton) as service:
+    async with serving(triton, limits=Limits(resume_s=3600)) as service:  # longer than a test may take
         first, _ = await begun(service.url)
         first.transport.abort()
         await eventually(lambda: 'state="parked"} 1.0' in service.metrics.exposition().decode())
-        leaving = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - leaving < Limits().resume_s
     await no_streams(triton)

@@ -302,7 +302,7 @@ async def test_who_never_reads_holds_up_the_service() -> None:
     filling = asyncio.create_task(filled(inbox, *events))
     await asyncio.sleep(0.1)
     assert not filling.done()
-    read = await asyncio.to_thread(lambda: [inbox.get(5) for _ in range(len(events) + 1)])
+    read = await asyncio.to_thread(lambda: [inbox.get(PATIENCE_S) for _ in range(len(events) + 1)])
     assert read == [*events, None]
     await filling
 

@@ -30,6 +30,13 @@ def handlers() -> Handlers:
 @pytest.fixture
 async def opened(handlers: Handlers) -> AsyncIterator[Port]:
     """Provide a port with all handlers of requests."""
+    async with port(request_handlers.routes(handlers)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def impatient(handlers: Handlers) -> AsyncIterator[Port]:
+    """Provide the same port with a limit for heads that is soon over."""
     async with port(request_handlers.routes(handlers), head_limit_s=0.5) as opened:
         yield opened
 

@@ -76,7 +76,7 @@ class Handlers:
 def routes(handlers: Handlers) -> dict[str, Route]:
     """Return a path for each handler."""
     return {
-        "/echo": Route({"GET": handlers.echo, "POST": handlers.echo}, largest_body=LARGEST_BODY, body_pace_s=0.3),
+        "/echo": Route({"GET": handlers.echo, "POST": handlers.echo}, largest_body=LARGEST_BODY, body_pace_s=1.0),
         "/small": Route({"POST": handlers.echo}, largest_body=10),
         "/ignore": Route({"POST": handlers.ignore}, largest_body=10 * LARGEST_BODY),
         "/refuse": Route({"POST": handlers.refuse}, largest_body=LARGEST_BODY),

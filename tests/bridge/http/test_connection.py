@@ -233,12 +233,12 @@ async def test_half_a_request_behind_another(opened: Port) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"GET / HT", GET + b"GET / HT"])
-async def test_slow_heads(opened: Port, data: bytes) -> None:
+async def test_slow_heads(impatient: Port, data: bytes) -> None:
     """A client whose head does not come in time is cut off, however much of it has come."""
-    peer = await opened.connect(data)
+    peer = await impatient.connect(data)
     told = await peer.rest()
     assert told.count(b"HTTP/1.1") == data.count(b"echo")
-    assert opened.dropped == ["too_slow"]
+    assert impatient.dropped == ["too_slow"]
     peer.close()
 
 
@@ -260,11 +260,11 @@ async def test_slow_bodies(opened: Port) -> None:
 
 async def test_a_body_in_time(opened: Port) -> None:
     """A body that comes fast enough may take any time in all."""
-    peer = await opened.connect(POST + b"Content-Length: 10240\r\n\r\n")
-    for _ in range(10):
+    peer = await opened.connect(POST + b"Content-Length: 12288\r\n\r\n")
+    for _ in range(12):
         await asyncio.sleep(0.1)
         peer.send(bytes(1024))
-    assert (await peer.answer()).body == b"POST /echo  10240 127.0.0.1\n"
+    assert (await peer.answer()).body == b"POST /echo  12288 127.0.0.1\n"
     peer.close()
 
 

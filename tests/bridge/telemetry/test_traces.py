@@ -32,7 +32,7 @@ from opentelemetry.trace import StatusCode
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from streamer.bridge.telemetry.traces import EXPORT_LIMIT_S, GIVE_UP_LIMIT_S, SLOW_S, Tracing
+from streamer.bridge.telemetry.traces import SLOW_S, Tracing
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say
 from streamer.triton.link import Link, origin
@@ -186,18 +186,17 @@ async def test_requests_bear_the_id_of_their_session(triton: TritonServer) -> No
 
 
 def test_a_dead_collector_holds_nobody_up() -> None:
-    """Without a collector, spans are dropped, and the end comes within some seconds."""
+    """Without a collector, spans are dropped, and the end does not wait for it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         program = (
-            "import time; from streamer.bridge.telemetry.traces import Tracing\n"
-            f"tracing = Tracing.towards('http://127.0.0.1:{taken.getsockname()[1]}')\n"
+            "import time; from streamer.bridge.telemetry import traces\n"
+            "limit_s, traces.EXPORT_LIMIT_S = traces.EXPORT_LIMIT_S, 600\n"  # for a batch, if nothing ends it sooner
+            f"tracing = traces.Tracing.towards('http://127.0.0.1:{taken.getsockname()[1]}')\n"
             "[tracing.span('session', time.monotonic(), {}).end() for _ in range(10_000)]\n"
-            "began = time.monotonic(); tracing.close(); print(time.monotonic() - began)"
+            "traces.EXPORT_LIMIT_S = limit_s; tracing.close()"
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    # The machine may be busy. Without a limit, each of the many batches would wait.
-    assert float(done.stdout) < EXPORT_LIMIT_S + GIVE_UP_LIMIT_S + 20
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_nothing_is_loaded_unless_asked_for() -> None:
