@@ -49,18 +49,27 @@ sys.platform = {platform!r}
 MACHINES = {"win32": NOT_ON_WINDOWS, "darwin": NOT_ON_MACOS}
 # These can be run with only the client installed.
 PARTS = (
-    *("streamer.client", "streamer.cli", "streamer.chosen_service"),
-    *(
-        "streamer.commands.transcribe",
-        "streamer.commands.batch",
-        "streamer.commands.mic",
-        "streamer.commands.dictation",
-    ),
-    *("streamer.commands.doctor", "streamer.doctor.examination", "streamer.commands.completion"),
-    *("streamer.commands.models.command", "streamer.library.installation"),
-    *("streamer.commands.plan", "streamer.capacity.machine_memory", "streamer.capacity.plan"),
-    *("streamer.commands.evaluate", "streamer.terminal.live_transcript", "streamer.terminal.keyboard"),
-    *("streamer.audio.microphone", "streamer.audio.ffmpeg", "streamer.audio.incoming.fetched_recording"),
+    "streamer.client",
+    "streamer.cli",
+    "streamer.chosen_service",
+    "streamer.commands.transcribe",
+    "streamer.commands.batch",
+    "streamer.commands.mic",
+    "streamer.commands.dictation",
+    "streamer.commands.doctor",
+    "streamer.doctor.examination",
+    "streamer.commands.completion",
+    "streamer.commands.models.command",
+    "streamer.library.installation",
+    "streamer.commands.plan",
+    "streamer.capacity.machine_memory",
+    "streamer.capacity.plan",
+    "streamer.commands.evaluate",
+    "streamer.terminal.live_transcript",
+    "streamer.terminal.keyboard",
+    "streamer.audio.microphone",
+    "streamer.audio.ffmpeg",
+    "streamer.audio.incoming.fetched_recording",
 )
 
 

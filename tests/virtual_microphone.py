@@ -55,8 +55,15 @@ def room(folder: Path) -> Iterator[Room]:
     environment = _environment(folder)
     socket = environment["PULSE_SERVER"].removeprefix("unix:")
     command = [
-        *("pulseaudio", "-n", "--daemonize=no", "--use-pid-file=no", "--exit-idle-time=-1", "--disable-shm=yes"),
-        *("--realtime=no", "--high-priority=no", "--log-target=stderr"),
+        "pulseaudio",
+        "-n",
+        "--daemonize=no",
+        "--use-pid-file=no",
+        "--exit-idle-time=-1",
+        "--disable-shm=yes",
+        "--realtime=no",
+        "--high-priority=no",
+        "--log-target=stderr",
         f"--load=module-native-protocol-unix socket={socket} auth-anonymous=1",
     ]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, env=environment, stderr=log) as process:

@@ -33,10 +33,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         size = TOLD[program[program.index("--part") + 1]]
         sizes = [{"main": size * number, "gpu": 0} for number in range(1, 6)]
         return {
-            "name": "tiny", "device": {"kind": "cpu"}, "shared": {"libraries": size, "tables": size},
-            "instance": dict(zip(("process", "model", "batch"), sizes, strict=False)), "slot": sizes[3],
-            "stream": sizes[4], "audio": sizes[1], "hotwords": {"stream": sizes[0], "streams": 3},
-        }  # fmt: skip
+            "name": "tiny",
+            "device": {"kind": "cpu"},
+            "shared": {"libraries": size, "tables": size},
+            "instance": dict(zip(("process", "model", "batch"), sizes, strict=False)),
+            "slot": sizes[3],
+            "stream": sizes[4],
+            "audio": sizes[1],
+            "hotwords": {"stream": sizes[0], "streams": 3},
+        }
 
     monkeypatch.setattr(measuring, "report", report)
     monkeypatch.setattr(measuring, "measure", lambda *_: f"RssAnon: {PLAIN // 1000} kB\n")

@@ -15,8 +15,12 @@ from tests.clients.conftest import KEY
 from tests.clients.running import HALF, run
 
 LIVEKIT = [
-    *(["start_of_speech", ""], ["final_transcript", "Hello world"], ["end_of_speech", ""]),
-    *(["start_of_speech", ""], ["final_transcript", "Goodbye"], ["end_of_speech", ""]),
+    ["start_of_speech", ""],
+    ["final_transcript", "Hello world"],
+    ["end_of_speech", ""],
+    ["start_of_speech", ""],
+    ["final_transcript", "Goodbye"],
+    ["end_of_speech", ""],
 ]
 javascript = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 

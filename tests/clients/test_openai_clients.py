@@ -18,8 +18,12 @@ COMPLETED = "conversation.item.input_audio_transcription.completed"
 ITEM = "ConversationItemInputAudioTranscription"
 TEXT = "Hello world Goodbye"
 LIVEKIT = [
-    *(["start_of_speech", ""], ["end_of_speech", ""], ["final_transcript", "Hello"]),
-    *(["start_of_speech", ""], ["end_of_speech", ""], ["final_transcript", "Goodbye"]),
+    ["start_of_speech", ""],
+    ["end_of_speech", ""],
+    ["final_transcript", "Hello"],
+    ["start_of_speech", ""],
+    ["end_of_speech", ""],
+    ["final_transcript", "Goodbye"],
 ]
 
 
@@ -78,8 +82,13 @@ def test_realtime_and_agents(exact: ExactService, raw: Path) -> None:
     """They know every event as what it is, and the end of a stream comes in order."""
     told = run("openai_realtime_program.py", exact, raw)
     assert {event["class"] for event in told["openai"]} == {
-        *("SessionCreatedEvent", "SessionUpdatedEvent", "InputAudioBufferCommittedEvent"),
-        *("ConversationItemAdded", "ConversationItemDone", f"{ITEM}DeltaEvent", f"{ITEM}CompletedEvent"),
+        "SessionCreatedEvent",
+        "SessionUpdatedEvent",
+        "InputAudioBufferCommittedEvent",
+        "ConversationItemAdded",
+        "ConversationItemDone",
+        f"{ITEM}DeltaEvent",
+        f"{ITEM}CompletedEvent",
     }
     assert transcripts(told["openai"]) == ["Hello Goodbye"]
     assert told["agents"] == ["Hello", "Goodbye"]

@@ -239,8 +239,12 @@ def test_a_full_disk(service: Service, said: Said, tmp_path: Path) -> None:
     unmeasured = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     done = subprocess.run(
         [*command, "--server", service.url],
-        env=unmeasured, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+        env=unmeasured,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         f"streamer: {tmp_path}/talk.json cannot be written: File too large.",

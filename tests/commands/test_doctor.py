@@ -23,8 +23,16 @@ from tests.pseudo_terminal import COMMAND, Terminal
 from tests.virtual_microphone import room
 
 LIGHT = (
-    *("numpy", "numpy.libs", "soundfile.py", "_soundfile.py", "_soundfile_data", "typing_extensions.py"),
-    *("soxr", "websockets", "cffi", "argcomplete"),
+    "numpy",
+    "numpy.libs",
+    "soundfile.py",
+    "_soundfile.py",
+    "_soundfile_data",
+    "typing_extensions.py",
+    "soxr",
+    "websockets",
+    "cffi",
+    "argcomplete",
 )
 METADATA = ("argcomplete", "numpy", "soundfile", "soxr", "websockets")
 LINE = re.compile(r"[✓!✗] \S.{14} \S")

@@ -283,7 +283,7 @@ def test_a_terminal_that_is_closed(studio: Room, service: Service, tmp_path: Pat
     """If the terminal is closed, the command ends in order and writes the transcript."""
     path = tmp_path / "talk.vtt"
     terminal = Terminal(
-        *(*MIC, "--server", service.url, "--format", "vtt", "-o", str(path)), environment=studio.environment
+        *MIC, "--server", service.url, "--format", "vtt", "-o", str(path), environment=studio.environment
     )
     terminal.watch("●")
     terminal.hang_up()
@@ -344,9 +344,7 @@ def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Pa
     """Silence is reported during the dictation and at the end, and does not replace an old file."""
     notes = tmp_path / "notes.txt"
     notes.write_text("the work of an hour\n")
-    terminal = Terminal(
-        *(*MIC, "--server", service.url, "-o", str(notes), "--overwrite"), environment=studio.environment
-    )
+    terminal = Terminal(*MIC, "--server", service.url, "-o", str(notes), "--overwrite", environment=studio.environment)
     terminal.watch(MUTED)
     terminal.type("\x03")
     assert terminal.status() == 0

@@ -23,8 +23,13 @@ def only(check: Callable[[], Iterable[Finding]]) -> Finding:
 @pytest.mark.parametrize(
     "check",
     [
-        *(machine.python, machine.system, machine.shared_memory, machine.temporary_files, machine.descriptors),
-        *(machine.environment, machine.ffmpeg),
+        machine.python,
+        machine.system,
+        machine.shared_memory,
+        machine.temporary_files,
+        machine.descriptors,
+        machine.environment,
+        machine.ffmpeg,
     ],
 )
 def test_this_machine_is_fine(check: Callable[[], Iterable[Finding]]) -> None:

@@ -32,13 +32,35 @@ def test_a_line_for_each_setting() -> None:
     shown = comparison_text([(("--step-ms", "160"), found), (("--step-ms", "320", "--stability", "low"), found)])
     header, one, other = [line.split("  ") for line in shown.splitlines()[2:5]]
     assert [cell.strip() for cell in header if cell] == [
-        "setting", "word errors %", "shown", "90th %", "stable", "90th %", "final", "90th %", "start", "end",
-        "changed %", "confidence", "CPU",
-    ]  # fmt: skip
+        "setting",
+        "word errors %",
+        "shown",
+        "90th %",
+        "stable",
+        "90th %",
+        "final",
+        "90th %",
+        "start",
+        "end",
+        "changed %",
+        "confidence",
+        "CPU",
+    ]
     assert [cell.strip() for cell in one if cell] == [
-        "step-ms 160", "60.0 [33.3, 100.0]",
-        "100", "100", "300", "300", "600", "600", "20", "10", "25.0", "0.444", "0.250",
-    ]  # fmt: skip
+        "step-ms 160",
+        "60.0 [33.3, 100.0]",
+        "100",
+        "100",
+        "300",
+        "300",
+        "600",
+        "600",
+        "20",
+        "10",
+        "25.0",
+        "0.444",
+        "0.250",
+    ]
     assert other[0] == "step-ms 320, stability low"
     # Of the options only those that all have in common are told.
     assert shown.splitlines()[0] == "2 utterances of pets.tsv through the engine (sessions 8)"

@@ -25,7 +25,8 @@ def constant(name: str, value: float) -> Node:
 def graph(version: int = 13, one: float = 1.0, infinity: float = math.inf, otherwise: str = "y") -> bytes:
     """A graph as PyTorch exports it."""
     nodes = [
-        *(constant("one", one), constant("infinity", infinity)),
+        constant("one", one),
+        constant("infinity", infinity),
         helper.make_node("Exp", ["y"], ["power"]),
         helper.make_node("Add", ["power", "one"], ["total"]),
         helper.make_node("Log", ["total"], ["log"]),

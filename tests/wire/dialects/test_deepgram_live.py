@@ -87,8 +87,14 @@ def test_the_end_byte_for_byte() -> None:
 def test_the_options_of_the_session() -> None:
     """The options that LiveKit and pipecat send become those of the session."""
     livekit = dialect(
-        *(("model", "nova-3"), ("punctuate", "true"), ("endpointing", "25"), ("vad_events", "true")),
-        *(("interim_results", "true"), ("no_delay", "true"), ("filler_words", "true"), ("keyterm", "Ada")),
+        ("model", "nova-3"),
+        ("punctuate", "true"),
+        ("endpointing", "25"),
+        ("vad_events", "true"),
+        ("interim_results", "true"),
+        ("no_delay", "true"),
+        ("filler_words", "true"),
+        ("keyterm", "Ada"),
     )
     assert started(livekit) == Start(
         sample_rate=16_000,

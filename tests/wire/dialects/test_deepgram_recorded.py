@@ -89,8 +89,14 @@ def test_the_session_gets_the_options() -> None:
     format = DeepgramRecorded({"default": ()})
     format.query(
         [
-            *(("encoding", "mulaw"), ("sample_rate", "8000"), ("channels", "2"), ("multichannel", "true")),
-            *(("utterances", "true"), ("utt_split", "0.5"), ("smart_format", "true"), ("keyterm", "Ada")),
+            ("encoding", "mulaw"),
+            ("sample_rate", "8000"),
+            ("channels", "2"),
+            ("multichannel", "true"),
+            ("utterances", "true"),
+            ("utt_split", "0.5"),
+            ("smart_format", "true"),
+            ("keyterm", "Ada"),
         ]
     )
     assert (format.samples, format.separate) == (BareSamples("mulaw", 8000, 2), True)

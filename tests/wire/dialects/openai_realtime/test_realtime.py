@@ -77,9 +77,13 @@ def test_a_turn_with_detection() -> None:
     assert append(client, SECOND) == [START, SECOND]
     assert append(client, SECOND) == [SECOND]
     messages = (
-        *(Ready("n", "t", "default", "m", 24000, 0), Speech(SpeechState.START, 400), Heard(500)),
-        *(Partial(0, "Hello", 5, 400, 900), Recovered(10)),
-        *(Final(0, "Hello world.", 400, 1000, 1700, 0.9, cut_ms=1500), Speech(SpeechState.END, 1000)),
+        Ready("n", "t", "default", "m", 24000, 0),
+        Speech(SpeechState.START, 400),
+        Heard(500),
+        Partial(0, "Hello", 5, 400, 900),
+        Recovered(10),
+        Final(0, "Hello world.", 400, 1000, 1700, 0.9, cut_ms=1500),
+        Speech(SpeechState.END, 1000),
     )
     transcription = '{"type":"conversation.item.input_audio_transcription.'
     assert [text for message in messages for text in client.tell(message)] == [

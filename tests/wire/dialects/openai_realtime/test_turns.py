@@ -185,10 +185,14 @@ def test_a_commit_ends_a_turn() -> None:
     talk.take(begins(500), partial("Hello", audio_ms=900))
     assert talk.commit(4000) == []
     assert talk.take(final("Hello there", 500, 1500, 1800), ends(1500)) == [
-        *(("delta", 1, " there"), ("stopped", 1, 1800), ("committed", 1, None), ("completed", 1, "Hello there")),
+        ("delta", 1, " there"),
+        ("stopped", 1, 1800),
+        ("committed", 1, None),
+        ("completed", 1, "Hello there"),
     ]
     assert talk.take(begins(3000), final("Bye", 3000, 3900, 3985), ends(3900)) == [
-        *(("started", 2, 2700), ("delta", 2, "Bye")),
+        ("started", 2, 2700),
+        ("delta", 2, "Bye"),
     ]
     assert talk.take(Flushed(3985)) == [("stopped", 2, 4000), ("committed", 2, PREVIOUS), ("completed", 2, "Bye")]
     assert talk.take(Heard(9000), begins(9000)) == [("started", 3, 8700)]
@@ -256,7 +260,8 @@ def test_a_cleared_turn_never_ends() -> None:
     ]
     talk.take(begins(1500))
     assert talk.take(final("Forget", 1500, 1900, 2000), ends(1900), Flushed(2000)) == [
-        *(("delta", 2, "Forget"), ("cleared", 0)),
+        ("delta", 2, "Forget"),
+        ("cleared", 0),
     ]
     assert talk.take(begins(2100)) == [("started", 3, 2000)]
 
