@@ -113,7 +113,7 @@ async def test_silence_at_a_tls_port(authority: Authority) -> None:
 
 async def test_plain_text_at_a_tls_port(authority: Authority) -> None:
     """A client without TLS gets no answer, and the service goes on."""
-    async with listening(certificate=Certificate(authority.chain, authority.key), handshake_s=1.0) as server:
+    async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         assert b"alive" not in await asyncio.wait_for(reader.read(), 60)

@@ -280,7 +280,7 @@ async def test_a_body_that_breaks_off(opened: Port) -> None:
 
 async def test_idle_connections_end(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle connections are kept for a while, and only a limited number of them."""
-    monkeypatch.setattr(connection, "IDLE_LIMIT_S", 0.3)
+    monkeypatch.setattr(connection, "IDLE_LIMIT_S", 1.0)
     monkeypatch.setattr(counts, "MOST_IDLE", 1)
     first = await opened.connect(GET)
     await first.answer()
