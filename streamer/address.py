@@ -44,7 +44,7 @@ def websocket_url(address: str) -> str:
 
 
 def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = _ANSWER_S) -> bool:
-    """Whether a Streamer service at this address is ready."""
+    """Return whether a Streamer service at this address is ready."""
     request = f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     deadline = time.monotonic() + timeout
     try:

@@ -1,4 +1,4 @@
-"""Which service a command uses: the one that was named, the one that runs on this machine, or an embedded one."""
+"""Chooses the service of a command: the one that was named, the one that runs on this machine, or an embedded one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMBEDDED: Final = "embedded"  # in place of a URL: a service within this process
 ReadyService = Callable[[], AbstractAsyncContextManager[str]]
 
 
-def chosen(server: str | None, folder: Path | None = None) -> str:
+def choose_service(server: str | None, folder: Path | None = None) -> str:
     """Return the URL of the service to use, or EMBEDDED. Without a name, prefer a ready service on this machine.
 
     Only an embedded service can load a model from a folder. TritonError if another one was named.
@@ -46,7 +46,7 @@ def chosen_service(server: str | None, timing: Timing, folder: Path | None = Non
 
     An embedded service is spawned here, so that it starts while the rest is imported. TritonError if that fails.
     """
-    url = chosen(server, folder)
+    url = choose_service(server, folder)
     if url != EMBEDDED:
 
         @asynccontextmanager
@@ -68,7 +68,7 @@ def chosen_service(server: str | None, timing: Timing, folder: Path | None = Non
 
 
 def _default_folder() -> Path | None:
-    """The folder of the default model of this machine, and a line that says so. None for the shipped one."""
+    """Return the folder of the default model of this machine, and print its name. None for the shipped model."""
     library = ModelLibrary()
     try:
         folder = library.default_folder()

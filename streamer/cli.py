@@ -25,13 +25,13 @@ from streamer.settings.nearest import did_you_mean
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 _FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
-# Words that are commands of other programs, and what they mean here.
-_MEANT: Final = {"help": "--help", "version": "--version", "transcribe": "FILE…", "microphone": "mic"}
-TAB_VARIABLE: Final = "_ARGCOMPLETE"  # set by a shell that asks what a word may become
+# Commands of other programs, and what a user types here instead.
+_FOREIGN_COMMANDS: Final = {"help": "--help", "version": "--version", "transcribe": "FILE…", "microphone": "mic"}
+TAB_VARIABLE: Final = "_ARGCOMPLETE"  # a shell sets it when the user presses the Tab key
 
 
 class CommandModule(Protocol):
-    """What the module of a command must have."""
+    """The parts that the module of a command must have."""
 
     EXAMPLES: str
 
@@ -100,43 +100,43 @@ def run(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_output()
+        _discard_output()
         return BROKEN_PIPE
     except SystemExit as end:
         # After --help, too, the output may be incomplete.
         try:
             sys.stdout.flush()
         except OSError as error:
-            return _unwritten(error)
+            return _report_unwritable_output(error)
         raise end
     except OSError as error:
         if error.errno not in _FULL or error.filename is not None:
             raise
-        return _unwritten(error)
+        return _report_unwritable_output(error)
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments and (likely := _likely_command(arguments[0])):
-        return _wrong(f"there is neither a command nor a file '{arguments[0]}'{likely}")
+    if arguments and (suggestion := _likely_command(arguments[0])):
+        return _refuse(f"there is neither a command nor a file '{arguments[0]}'{suggestion}")
     if arguments and arguments[0] in COMMANDS:
         parser = parser_of(arguments[0])
         return COMMANDS[arguments[0]].load().run(parser.read(arguments[1:]))
-    options = _with_files(parser_of(None), arguments)
+    options = _read_with_files(parser_of(None), arguments)
     for word in options.files:
         if word in COMMANDS and not Path(word).exists() and "--" not in arguments:
-            return _wrong(f"'{word}' is a command: write it first, as in streamer {word}; see streamer {word} --help.")
+            return _refuse(f"'{word}' is a command: write it first, as in streamer {word}; see streamer {word} --help.")
     return FILES.load().run(options)
 
 
 def parser_of(name: str | None) -> Parser:
-    """The parser of this command, or of `streamer FILE…` if there is no name."""
+    """Return the parser of this command, or of `streamer FILE…` if there is no name."""
     command = FILES if name is None else COMMANDS[name]
     module = command.load()
     parser = Parser(
         prog=f"streamer {name}" if name else "streamer",
         usage=None if name else "streamer [options] FILE…\n       streamer COMMAND [options]",
         description=command.summary,
-        epilog=module.EXAMPLES if name else f"{_listed()}\n\n{module.EXAMPLES}",
+        epilog=module.EXAMPLES if name else f"{_command_list()}\n\n{module.EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -147,41 +147,42 @@ def parser_of(name: str | None) -> Parser:
 
 
 def _likely_command(word: str) -> str:
-    """If the first word is neither a command nor a file, but similar to a command: the end of a message about it."""
+    """Return the end of a message about a first word that resembles a command. Empty for a command or a file."""
     if word in COMMANDS or not word.isalpha() or Path(word).exists():
         return ""
-    if meant := _MEANT.get(word.lower()):
-        return f"; did you mean streamer {meant}?"
+    if command := _FOREIGN_COMMANDS.get(word.lower()):
+        return f"; did you mean streamer {command}?"
     return did_you_mean(word.lower(), COMMANDS, "streamer {}")
 
 
-def _wrong(sentence: str) -> int:
+def _refuse(sentence: str) -> int:
+    """Print why the command line is wrong, and return the exit status."""
     print(f"streamer: {sentence}", file=sys.stderr)
     return USAGE
 
 
-def _unwritten(error: OSError) -> int:
-    """Report that standard output cannot be written."""
-    _let_go_of_output()
+def _report_unwritable_output(error: OSError) -> int:
+    """Report that standard output cannot be written, and return the exit status."""
+    _discard_output()
     with suppress(OSError):
         print(f"streamer: standard output cannot be written: {error.strerror}.", file=sys.stderr)
     return 1
 
 
-def _let_go_of_output() -> None:
+def _discard_output() -> None:
     """Discard further output. Otherwise Python would report the error once more when it flushes at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _listed() -> str:
-    """All commands, one on a line."""
+def _command_list() -> str:
+    """Return all commands, one on a line."""
     lines = [f"  {'streamer FILE…':22}{FILES.summary}"]
     lines += [f"  {f'streamer {name}':22}{command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(["commands (each has a --help with examples):", *lines])
 
 
-def _with_files(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
+def _read_with_files(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
     # Everything after `--` is a file, whatever it looks like. argparse gets this wrong when options may stand anywhere.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.read(arguments[:end], intermixed=True)

@@ -6,5 +6,5 @@ NAME: Final = "streamer-asr"
 
 
 def install_command(part: str = "") -> str:
-    """The command that installs Streamer, or adds one of the optional parts of pyproject.toml."""
+    """Return the command that installs Streamer, or adds one of the optional parts of pyproject.toml."""
     return f"pip install '{NAME}[{part}]'" if part else f"pip install {NAME}"

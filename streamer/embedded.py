@@ -43,8 +43,8 @@ class Embedded:
             from streamer.bridge.service import Service
             from streamer.bridge.telemetry import logs
         except ImportError as error:
-            missing = f"an embedded service needs the package {error.name}"
-            raise TritonError(f"{missing}: {install_command('embedded')}, or use --server.") from error
+            reason = f"an embedded service needs the package {error.name}"
+            raise TritonError(f"{reason}: {install_command('embedded')}, or use --server.") from error
         # The client tells the user what goes wrong with a session. So only errors that nothing else reports are logged.
         logs.configure("text", "error")
         self._timing.mark("bridge imported")

@@ -18,7 +18,7 @@ SEARCH: Final = "lexicon"
 GREEDY: Final = "greedy"
 BEAM: Final = "beam"  # of public models
 SEARCHES: Final = (SEARCH, GREEDY, BEAM)
-LANGUAGE: Final = "auto"  # the model finds out itself which one is spoken
+LANGUAGE: Final = "auto"  # the model detects the language
 LONGEST_LANGUAGE: Final = 35  # characters of its name
 STABILITY: Final = "low"
 STABILITIES: Final = ("low", "medium", "high")
@@ -55,7 +55,7 @@ MOST_CONTEXT_WORDS: Final = 32
 LONGEST_CONTEXT_WORD: Final = 60  # characters
 LONGEST_CONTEXT_PAUSE_MS: Final = 60_000
 
-# --- How long a service waits, and how much it takes ---
+# --- How long a service waits, and how much it accepts ---
 
 START_LIMIT_S: Final = 10.0  # for `start` after the connection
 LOAD_LIMIT_S: Final = 15.0  # for a model that must be loaded first: less than the 20 s of live audio that may wait
@@ -79,7 +79,7 @@ RETIRE_BOUNDS_S: Final = (0.0, 3600.0)
 
 
 class InstanceBounds(NamedTuple):
-    """How few and how many instances a model has, if their number follows the load."""
+    """The smallest and the largest number of instances of a model, if their number follows the load."""
 
     fewest: int
     most: int

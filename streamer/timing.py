@@ -15,12 +15,12 @@ class Timing:
         self.moments: list[tuple[str, float]] = []
 
     def mark(self, name: str) -> None:
-        """Note that this has just happened. Only the first time counts for each name."""
+        """Record that the moment with this name is now. Later calls with the same name change nothing."""
         if all(name != earlier for earlier, _ in self.moments):
             self.moments.append((name, time.monotonic() - self._zero))
 
     def report(self) -> str:
-        """A table: seconds since the start, seconds since the line above, and what had happened by then."""
+        """Return a table: seconds since the start, seconds since the line above, and what had happened by then."""
         lines = ["  seconds     step"]
         before = 0.0
         for name, at in self.moments:
@@ -30,6 +30,6 @@ class Timing:
 
 
 def process_age() -> float:
-    """Seconds since this process started, including the start of the interpreter. 0 if unknown."""
+    """Return the seconds since this process started, including the start of the interpreter. 0 if unknown."""
     this = find_process()
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - this.started_s) if this else 0.0

@@ -23,7 +23,7 @@ from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.commands.interrupt import run_until_signal
 from streamer.evaluate.manifest import ManifestError
-from streamer.settings.served_models import wrong_folder
+from streamer.settings.served_models import folder_error
 from streamer.shipped import shipped
 from streamer.testing.soak import long_session_report, long_session_run
 from streamer.testing.soak.faults_run import Settings, soak
@@ -88,8 +88,8 @@ def _long(options: argparse.Namespace) -> int:
 def _faults(options: argparse.Namespace) -> int:
     if options.public_model and options.model != MODEL:
         return _failed([f"choose --public-model or --model {options.model}, not both"])
-    if options.public_model and (problem := wrong_folder(options.public_model)):
-        return _failed([f"--public-model {problem}"])
+    if options.public_model and (wrong := folder_error(options.public_model)):
+        return _failed([f"--public-model {wrong}"])
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     folder = options.folder or FOLDER / str(seed)
     folder.mkdir(parents=True, exist_ok=True)

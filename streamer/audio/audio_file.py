@@ -84,7 +84,7 @@ class AudioFile:
         return self._source.seconds
 
     def chunks(self, seconds: float = _CHUNK_SECONDS) -> Iterator[Int16Samples]:
-        """The audio in chunks of about this many seconds."""
+        """Yield the audio in chunks of about this many seconds."""
         rate = self._source.samplerate
         converter = SampleConverter(rate, self.channels, separate=self._separate)
         frames = max(1, round(seconds * rate))
@@ -152,7 +152,7 @@ class ForwardSoundFile(soundfile.SoundFile):  # type: ignore[misc]
         return float(self.frames / self.samplerate)
 
     def read_samples(self, frames: int) -> npt.NDArray[np.float32]:
-        """The next frames [frames, channels], fewer only at the end."""
+        """Return the next frames [frames, channels], fewer only at the end."""
         samples: npt.NDArray[np.float32] = self.read(frames, dtype="float32", always_2d=True)
         return samples
 

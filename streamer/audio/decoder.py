@@ -46,7 +46,7 @@ class AudioDecoder:
         return self.received // self.frame_bytes
 
     def decode(self, data: bytes) -> list[Int16Samples]:
-        """The samples that this chunk adds to each stream. An incomplete frame waits for the next chunk."""
+        """Return the samples that this chunk adds to each stream. An incomplete frame waits for the next chunk."""
         self.received += len(data)
         data = self._rest + data if self._rest else data
         whole = len(data) - len(data) % self.frame_bytes

@@ -30,7 +30,7 @@ _FORMATS: Final = (
 
 
 def ffmpeg_is_installed() -> bool:
-    """Whether this machine has ffmpeg and ffprobe."""
+    """Return whether this machine has ffmpeg and ffprobe."""
     return shutil.which("ffmpeg") is not None and shutil.which("ffprobe") is not None
 
 
@@ -66,7 +66,7 @@ class FfmpegAudio:
         self._process: subprocess.Popen[bytes] | None = None  # starts when the first samples are read
 
     def read_samples(self, frames: int) -> npt.NDArray[np.float32]:
-        """The next frames [frames, channels], fewer only at the end. AudioError if the end comes too early."""
+        """Return the next frames [frames, channels], fewer only at the end. AudioError if the end comes too early."""
         size = _SAMPLE_BYTES * self.channels
         received = bytearray()
         while len(received) < frames * size and (chunk := self._next(frames * size - len(received))):

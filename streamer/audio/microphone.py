@@ -59,7 +59,7 @@ class InputDevice:
 
 
 def input_devices() -> list[InputDevice]:
-    """All input devices. MicrophoneError if they cannot be listed."""
+    """Return all input devices. MicrophoneError if they cannot be listed."""
     with quiet_libraries():
         portaudio = _portaudio()
         apis = [api["default_input_device"] for api in portaudio.query_hostapis()]
@@ -78,7 +78,7 @@ def input_devices() -> list[InputDevice]:
 
 
 def choose_device(found: Sequence[InputDevice], wanted: str | None) -> InputDevice:
-    """The device with this number or this part of a name. Without one, the default device of the system."""
+    """Return the device with this number or this part of a name. Without one, the default device of the system."""
     if not found:
         raise MicrophoneError(NO_DEVICE)
     if wanted is None:
@@ -141,7 +141,7 @@ class Microphone:
         return self._lost / self.device.sample_rate
 
     def peak(self) -> float:
-        """The loudest sample since the last call; 1 is full scale."""
+        """Return the loudest sample since the last call; 1 is full scale."""
         peak, self._peak = self._peak, 0.0
         return peak
 
@@ -152,7 +152,7 @@ class Microphone:
             self._loop.call_later(TAIL_S, self._end)
 
     async def chunks(self) -> AsyncGenerator[Int16Samples, None]:
-        """The audio as it comes, with an empty chunk when there has been none for a while.
+        """Yield the audio as it comes, with an empty chunk when there has been none for a while.
 
         Raises MicrophoneError at the end if the device has gone.
         """
@@ -284,7 +284,7 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def _portaudio() -> Any:
-    """The package sounddevice. Its import looks for PortAudio and its devices."""
+    """Return the package sounddevice. Its import looks for PortAudio and its devices."""
     try:
         import sounddevice  # type: ignore[import-untyped]
     except ImportError as error:

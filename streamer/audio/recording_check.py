@@ -29,7 +29,7 @@ class AudioError(Exception):
 
 
 def must_be_fetched(name: str) -> bool:
-    """Whether this is an address or a pipe, which can be read only once."""
+    """Return whether this is an address or a pipe, which can be read only once."""
     try:
         return is_address(name) or stat.S_ISFIFO(Path(name).stat().st_mode)
     except (OSError, ValueError):

@@ -55,7 +55,7 @@ def wave_header(head: bytes) -> WaveHeader | None:
 
 
 def header_of(file: BinaryIO | FileIO) -> WaveHeader | None:
-    """The header of a WAV file. None for other files."""
+    """Return the header of a WAV file. None for other files."""
     file.seek(0)
     return wave_header(file.read(_HEAD) or b"")
 
@@ -92,7 +92,7 @@ class Lengthened:
 
 
 def lengthened(file: FileIO, header: WaveHeader | None) -> Lengthened | None:
-    """The file with a length, if its header gives none although samples follow. None for any other file."""
+    """Return the file with a length, if its header gives none although samples follow. None for any other file."""
     if header is None or header.size is not None:
         return None
     length = file.seek(0, os.SEEK_END)
@@ -107,7 +107,7 @@ def lengthened(file: FileIO, header: WaveHeader | None) -> Lengthened | None:
 
 
 def lacks_end_mark(file: BinaryIO | FileIO) -> bool:
-    """Whether this is an Ogg file whose last page is not marked as the last."""
+    """Return whether this is an Ogg file whose last page is not marked as the last."""
     file.seek(0)
     if file.read(4) != b"OggS":
         return False

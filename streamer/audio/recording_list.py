@@ -28,13 +28,13 @@ class ListedRecording:
 
     @classmethod
     def named(cls, name: str) -> ListedRecording:
-        """A recording that was named by itself."""
+        """Return a recording that was named by itself."""
         file = _of_address(name) if is_address(name) else Path(name).name
         return cls(name, PurePath("stdin" if name == STDIN else file))
 
 
 def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]:
-    """The recording with this name, or those in the folder with this name; and what could not be read.
+    """Return the recording with this name, or those in the folder with this name; and what could not be read.
 
     The path of a recording is the one below the folder, so that the structure of the folder can be kept.
     """
@@ -51,7 +51,7 @@ def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]
 
 
 def _of_address(address: str) -> str:
-    """A name for a file of what is at an address: the last part of its path, or else of its machine."""
+    """Return a name for a file of what is at an address: the last part of its path, or else of its machine."""
     try:
         parts = urlsplit(address)
     except ValueError:  # reported when it is opened
@@ -76,7 +76,7 @@ def _is_recording(path: Path) -> bool:
 
 
 def _is_transport_stream(path: Path) -> bool:
-    """Whether this is a video and no TypeScript: each of its packets begins with the same byte."""
+    """Return whether this is a video and no TypeScript: each of its packets begins with the same byte."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_TRANSPORT_PACKET + 1)

@@ -60,7 +60,7 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
 
 
 def report(program: Sequence[str], batch: int, kind: str) -> dict[str, Any]:
-    """What a program of `streamer.engine.memory` measures with speech. MeasuringError says why it cannot."""
+    """Return what a program of `streamer.engine.memory` measures with speech. MeasuringError says why it cannot."""
     where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
     if program[0] != _GRAPH_REPORT and importlib.util.find_spec("torch") is None:
         raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
@@ -146,5 +146,5 @@ def measure(arguments: Sequence[str], given: bytes = b"") -> str:
 
 
 def resident(status: str) -> int:
-    """The memory of a process, from what the kernel says about it."""
+    """Return the memory of a process, from what the kernel says about it."""
     return 1024 * sum(int(size) for size in re.findall(r"^Rss\w+:\s*(\d+) kB$", status, re.MULTILINE))

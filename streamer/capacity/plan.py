@@ -53,7 +53,7 @@ class Memory:
         return Memory(round(self.main * factor), None if self.gpu is None else round(self.gpu * factor))
 
     def holds(self, needed: Memory) -> bool:
-        """Whether so much fits in."""
+        """Return whether so much fits in."""
         return needed.main <= self.main and (self.gpu is None or (needed.gpu or 0) <= self.gpu)
 
 

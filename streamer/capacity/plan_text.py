@@ -160,7 +160,7 @@ def _config_lines(plan: Plan, subject: Subject) -> Iterator[str]:
 
 
 def _table(plan: Plan) -> Iterator[str]:
-    """Where the memory goes, in MB, for the recommended size."""
+    """Yield where the memory goes, in MB, for the recommended size."""
     gpu = plan.memory.gpu is not None
     heads = ["where memory goes, in MB", "each", "times", "in all", *(["on the GPU each", "in all"] if gpu else [])]
     rows = [heads]

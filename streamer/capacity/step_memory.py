@@ -118,6 +118,6 @@ def _measured(step: Step, told: dict[str, Any]) -> Iterator[Part]:
 
 
 def _light(step: Step) -> Part:
-    """A step that is not measured: it is taken for a Python with numpy and its own files."""
+    """Return a step that is not measured: it is taken for a Python with numpy and its own files."""
     files = sum(path.stat().st_size for path in version_folder(step.folder).rglob("*") if path.is_file())
     return Part(f"{step.name}: Python and its files", Scope.INSTANCE, resident(measure(["-c", _WITHOUT_TORCH])) + files)

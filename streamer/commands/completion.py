@@ -84,7 +84,7 @@ class _Values(BaseCompleter):
         self._commands = commands
 
     def __call__(self, *, prefix: str, action: argparse.Action, **about: Any) -> Iterable[str]:
-        """The values that begin with this prefix, perhaps with their meanings."""
+        """Return the values that begin with this prefix, perhaps with their meanings."""
         if action.metavar in _FOLDERS:
             return DirectoriesCompleter()(prefix=prefix)
         if action.metavar not in _FILES and action.type is not Path:

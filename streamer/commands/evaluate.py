@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from streamer.chosen_service import EMBEDDED, chosen, chosen_service
+from streamer.chosen_service import EMBEDDED, choose_service, chosen_service
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
 from streamer.commands.arguments.key import said_of
 from streamer.commands.arguments.model import asked_model
@@ -99,7 +99,7 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
             return hear_through_engine(utterances, setup, progress)
         from streamer.commands.interrupt import run_until_signal  # --help does not need it
 
-        where = chosen(server, setup.bundle)
+        where = choose_service(server, setup.bundle)
         runs: list[EvaluationRun] = []
         with chosen_service(where, Timing(), setup.bundle) as ready_service:
 
@@ -132,7 +132,7 @@ def _check(options: argparse.Namespace, compared: Sequence[Setting]) -> None:
 
 
 def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
-    """The same options with some of them changed. Ends the program if these are wrong."""
+    """Return the same options with some of them changed. Ends the program if these are wrong."""
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
     return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))

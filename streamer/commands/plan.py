@@ -17,7 +17,7 @@ from streamer.commands.arguments.parser import USAGE, argument, count
 from streamer.library.model_library import ModelLibrary
 from streamer.settings.kinds import FilePath, Number
 from streamer.settings.nearest import as_sentence
-from streamer.settings.served_models import ModelList, ServedModel, missing_folder
+from streamer.settings.served_models import ModelList, ServedModel, first_folder_error
 from streamer.text.counts import counted
 from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import instance_kind, reconfigure
@@ -126,7 +126,7 @@ def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Mod
         raise ValueError("--model must be one model: make a plan for each, and add up the memory")
     serve = ["--repository", str(repository)] if repository else []
     if given is not None and given[0].folder is not None:
-        if wrong := missing_folder(given):
+        if wrong := first_folder_error(given):
             raise ValueError(f"--model {wrong}")
         path = given[0].folder.resolve()
         return _Model(given[0].model, path, folder, [*serve, "--model", str(path)])
@@ -187,7 +187,7 @@ def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject]
 
 
 def _memory(given: float | None, measured: ModelMemory) -> tuple[Memory, str]:
-    """The memory for the plan, and where its size comes from."""
+    """Return the memory for the plan, and where its size comes from."""
     machine = machine_memory()
     of_machine = "what this container may use" if machine.limited else "all of this machine"
     if given is None:
@@ -199,7 +199,7 @@ def _memory(given: float | None, measured: ModelMemory) -> tuple[Memory, str]:
 
 
 def _carried(model: _Model, parts: Sequence[Part], here: Memory, instances: int, *, measure: bool) -> int | None:
-    """How many sessions the processors of this machine carry, as `serve --sessions auto` measures and remembers it."""
+    """Return how many sessions the processors carry, as `serve --sessions auto` measures and remembers it."""
     try:
         slots = min(SLOTS, largest(parts, here, instances).slots)
     except TooSmall:

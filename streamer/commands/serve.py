@@ -22,7 +22,7 @@ from streamer.settings.configuration import Configuration, configure
 from streamer.settings.nearest import as_sentence
 from streamer.settings.printing import as_toml
 from streamer.settings.serve import ON_DEMAND, ServeSettings
-from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, located, missing_folder
+from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, first_folder_error, locate
 from streamer.settings.setting import SettingsError
 from streamer.triton import TritonError
 from streamer.triton.repository import asr_repository, parts_of
@@ -71,10 +71,10 @@ def run(options: argparse.Namespace) -> int:
         policy, dial = port_policy(configuration), triton_dial(configuration)
         settings = configuration.settings
         if settings.repository and settings.triton:
-            named = configuration.named("repository")
+            named = configuration.label("repository")
             raise PortPolicyError(f"{named} is only for the embedded Triton: it cannot be combined with --triton.")
         if isinstance(settings.instances, InstanceBounds) and settings.triton:
-            named = configuration.named("instances")
+            named = configuration.label("instances")
             raise PortPolicyError(f"{named} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
         _check_load(configuration)
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
-    if "model" not in configuration.given and models[DEFAULT_MODEL].folder:
+    if "model" not in configuration.entries and models[DEFAULT_MODEL].folder:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
     exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
     try:
@@ -219,34 +219,34 @@ def _serve(
 
 
 def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
-    """The models by public name. SettingsError if the service cannot have them."""
+    """Return the models by public name. SettingsError if the service cannot have them."""
     settings = configuration.settings
     if settings.repository is not None and not settings.repository.is_dir():
-        raise SettingsError(f"{configuration.named('repository')} names {settings.repository}, which is not a folder.")
+        raise SettingsError(f"{configuration.label('repository')} names {settings.repository}, which is not a folder.")
     try:
         served = settings.model
         models = by_public_name(served)
         if not settings.triton:
-            chosen = "model" in configuration.given or settings.repository is not None
-            served = located(served, settings.repository or asr_repository(), ModelLibrary(), chosen=chosen)
+            chosen = "model" in configuration.entries or settings.repository is not None
+            served = locate(served, settings.repository or asr_repository(), ModelLibrary(), chosen=chosen)
             models = by_public_name(served)
     except ModelsError as error:
-        raise SettingsError(as_sentence(f"{configuration.named('model')} {error}")) from error
-    wrong = missing_folder(served)
+        raise SettingsError(as_sentence(f"{configuration.label('model')} {error}")) from error
+    wrong = first_folder_error(served)
     if settings.triton and any(model.folder for model in served):
         wrong = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"
     if wrong:
-        raise SettingsError(f"{configuration.named('model')} {wrong}.")
+        raise SettingsError(f"{configuration.label('model')} {wrong}.")
     return models
 
 
 def _check_load(configuration: Configuration) -> None:
     """Raise SettingsError if models cannot be loaded on demand in this service."""
     settings = configuration.settings
-    named = configuration.named("load")
+    named = configuration.label("load")
     if settings.load != ON_DEMAND:
         if settings.models_memory is not None:
-            raise SettingsError(f"{configuration.named('models_memory')} is only for --load {ON_DEMAND}.")
+            raise SettingsError(f"{configuration.label('models_memory')} is only for --load {ON_DEMAND}.")
         return
     if settings.triton:
         raise SettingsError(
@@ -259,7 +259,7 @@ def _check_load(configuration: Configuration) -> None:
 def _memory_bound(
     settings: ServeSettings, models: Mapping[str, ServedModel], repository: Path, slots: int | None
 ) -> MemoryBound:
-    """How much memory models may hold, and what each needs. TritonError if one of them has no room even alone."""
+    """Return how much memory models may hold, and what each needs. TritonError if one of them is larger than that."""
     from streamer.bridge.loading.choice import MemoryBound
     from streamer.capacity.loaded_models import check_room, expected_memory, memory_for_models
 
@@ -291,7 +291,7 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
 
 
 def _slots(settings: ServeSettings) -> int | None:
-    """How many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
+    """Return how many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
     from streamer.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
 
     bounds, instances = _instances(settings)
@@ -303,7 +303,7 @@ def _slots(settings: ServeSettings) -> int | None:
 
 
 def _instances(settings: ServeSettings) -> tuple[InstanceBounds | None, int | None]:
-    """The bounds of a number of instances that follows the load, and the number to start with."""
+    """Return the bounds of a number of instances that follows the load, and the number to start with."""
     given = settings.instances
     if not isinstance(given, InstanceBounds):
         return None, given

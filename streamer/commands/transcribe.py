@@ -139,7 +139,7 @@ def _contradiction(options: argparse.Namespace) -> str | None:
 
 
 def _found(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:
-    """The recordings that can be read, in the order of the command line, and the errors of the others."""
+    """Return the recordings that can be read, in the order of the command line, and the errors of the others."""
     recordings: list[ListedRecording] = []
     wrong: list[AudioError] = []
     for name in names:

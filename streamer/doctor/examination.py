@@ -26,7 +26,7 @@ class Examination:
         self._light = packages.is_light()
 
     def findings(self) -> Iterator[Finding]:
-        """The findings of all checks."""
+        """Yield the findings of all checks."""
         checks = [
             machine.python,
             machine.system,
@@ -58,7 +58,7 @@ class Examination:
             yield from service.trial(self._folder)
 
     def conclusion(self, found: Sequence[Finding]) -> str:
-        """A sentence or two for people."""
+        """Return a sentence or two for people."""
         wrong = sum(finding.state == WRONG for finding in found)
         warnings = sum(finding.state == WARNING for finding in found)
         if wrong:
@@ -76,5 +76,5 @@ class Examination:
 
 
 def usable(found: Iterable[Finding]) -> bool:
-    """Whether there is no problem."""
+    """Return whether there is no problem."""
     return not any(finding.state == WRONG for finding in found)

@@ -13,7 +13,7 @@ from typing import Final
 
 from streamer.capacity.machine_memory import processors
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
-from streamer.machine.temporary_folder import REMEDY, free_bytes, temporary_folder, wanted_folder
+from streamer.machine.temporary_folder import REMEDY, free_bytes, preferred_folder, temporary_folder
 
 GOOD_TEMPORARY: Final = 64 << 20
 PYTHONS: Final = ((3, 10), (3, 12))
@@ -37,7 +37,7 @@ _PATIENCE_S: Final = 10
 
 
 def python() -> Iterator[Finding]:
-    """The version of Python, and where it is installed."""
+    """Yield the version of Python, and where it is installed."""
     least, most = PYTHONS
     version = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     if least <= sys.version_info[:2] <= most:
@@ -53,8 +53,8 @@ def python() -> Iterator[Finding]:
 
 
 def system() -> Iterator[Finding]:
-    """The kind of machine, its cores and its memory."""
-    cores = processors()
+    """Yield the kind of machine, its cores and its memory."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
     said += f", {cores} core{'s' * (cores > 1)}"
     memory = GOOD_MEMORY
@@ -92,8 +92,8 @@ def shared_memory() -> Iterator[Finding]:
 
 
 def temporary_files() -> Iterator[Finding]:
-    """The folder for temporary files: Triton's log, and recordings from a pipe or an address."""
-    wanted = wanted_folder()
+    """Yield the folder for temporary files: Triton's log, and recordings from a pipe or an address."""
+    wanted = preferred_folder()
     free = free_bytes(wanted)
     said = f"{_mebibytes(free)} free in {wanted}"
     if free >= GOOD_TEMPORARY:
@@ -109,7 +109,7 @@ def temporary_files() -> Iterator[Finding]:
 
 
 def descriptors() -> Iterator[Finding]:
-    """How many files and connections a process may have open."""
+    """Yield how many files and connections a process may have open."""
     if sys.platform == "win32":
         return
     import resource

@@ -13,7 +13,7 @@ _PATIENCE_S: Final = 20
 
 
 def microphones() -> Iterator[Finding]:
-    """What `streamer mic --devices` lists."""
+    """Yield what `streamer mic --devices` lists."""
     command = [sys.executable, "-m", "streamer", "mic", "--devices"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)

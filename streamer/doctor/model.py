@@ -95,7 +95,7 @@ def _check(path: Path) -> None:
 
 
 def _archive(path: Path) -> None:
-    """A file of torch.save is a zip file with a checksum for each part."""
+    """Check a file of torch.save, which is a zip file with a checksum for each part."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
@@ -106,7 +106,7 @@ def _archive(path: Path) -> None:
 
 
 def _tensors(path: Path) -> None:
-    """The header of a safetensors file says how long the file is."""
+    """Check a safetensors file. Its header says how long it is."""
     with path.open("rb") as file:
         length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
         if length > _LONGEST_HEADER:

@@ -45,7 +45,7 @@ print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "cou
 
 
 def installed(name: str) -> str | None:
-    """The version of a package. None if it is not installed."""
+    """Return the version of a package. None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -53,17 +53,17 @@ def installed(name: str) -> str | None:
 
 
 def missing(part: str) -> list[str]:
-    """The packages that this part needs and that are not installed."""
+    """Return the packages that this part needs and that are not installed."""
     return [name for name in PARTS[part] if installed(name) is None]
 
 
 def is_light() -> bool:
-    """Whether only the client was meant to be installed: neither torch nor Triton is here."""
+    """Return whether only the client was meant to be installed: neither torch nor Triton is here."""
     return not any(installed(name) for name in ("torch", *PARTS["embedded"]))
 
 
 def packages() -> Iterator[Finding]:
-    """A line for each part."""
+    """Yield a line for each part."""
     yield Finding("streamer", FINE, f"{__version__}, {PACKAGE}{_commit()}")
     for part, names in PARTS.items():
         said = ", ".join(f"{name} {number}" for name in names if (number := installed(name)))
@@ -79,7 +79,7 @@ def packages() -> Iterator[Finding]:
 
 
 def torch() -> Iterator[Finding]:
-    """Whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
+    """Yield whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
     torch, torchaudio = installed("torch"), installed("torchaudio")
     if torch is None:
         return
@@ -105,7 +105,7 @@ def torch() -> Iterator[Finding]:
 
 
 def triton() -> Iterator[Finding]:
-    """The program of the server, and the library with which it runs Python. Both are loaded for the check."""
+    """Yield the program of the server, and the library with which it runs Python. Both are loaded for the check."""
     from streamer.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
@@ -138,7 +138,7 @@ def triton() -> Iterator[Finding]:
 
 
 def _commit() -> str:
-    """The commit, in a clone."""
+    """Return the commit, in a clone."""
     git = shutil.which("git")
     if git is None or not (PACKAGE.parent / ".git").exists():
         return ""
@@ -151,7 +151,7 @@ def _commit() -> str:
 
 
 def _weight(part: str) -> str:
-    """How serious it is that a package of this part is missing."""
+    """Return how serious it is that a package of this part is missing."""
     return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
 
 
@@ -162,7 +162,7 @@ def _installing(part: str) -> str:
 
 
 def _broken(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first of these packages that cannot be imported, and why. A system library may be missing."""
+    """Return the first of these packages that cannot be imported, and why. A system library may be missing."""
     for name in names:
         try:
             import_module(name)
@@ -189,7 +189,7 @@ def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _driver() -> str | None:
-    """What nvidia-smi says about the first GPU. None if there is none."""
+    """Return what nvidia-smi says about the first GPU. None if there is none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

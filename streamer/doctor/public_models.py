@@ -18,7 +18,7 @@ _GIGABYTE: Final = 1e9
 
 
 def public_models(library: ModelLibrary | None = None, room: int | None = None) -> Iterator[Finding]:
-    """A line about each model that cannot be used or has no room, and one about the others and the default.
+    """Yield a line about each model that cannot be used or has no room, and one about the others and the default.
 
     `room`: how many bytes models may hold; by default, what this machine has for them.
     """
@@ -46,7 +46,7 @@ def public_models(library: ModelLibrary | None = None, room: int | None = None) 
 
 
 def _broken(library: ModelLibrary, default: str) -> Iterator[Finding]:
-    """A line about each model that cannot be used. There is another one about the default."""
+    """Yield a line about each model that cannot be used. There is another one about the default."""
     for name in library.models():
         try:
             library.read(name)
@@ -65,7 +65,7 @@ def _is_usable(library: ModelLibrary, name: str) -> bool:
 
 
 def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Finding]:
-    """A line about each model that needs more memory than there is for models, and one if they do not fit together."""
+    """Yield a line about each model that needs more memory than all may hold, and one if they do not fit together."""
     # Imported here, because it is slow, and the light client has only a part of it.
     from streamer.capacity.loaded_models import expected_memory, memory_for_models
 

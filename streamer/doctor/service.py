@@ -30,7 +30,7 @@ _TRIAL_S: Final = 120.0
 
 
 def port() -> Iterator[Finding]:
-    """What listens on the default port of `serve`."""
+    """Yield what listens on the default port of `serve`."""
     address, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
@@ -52,8 +52,8 @@ def port() -> Iterator[Finding]:
 
 
 def named(url: str) -> Iterator[Finding]:
-    """Whether this service opens a session and recognises something."""
-    from streamer.client.connection import without_query
+    """Yield whether this service opens a session and recognises something."""
+    from streamer.client.connection import shown
 
     yield asyncio.run(_heard("service", url, without_query(url)))
 
@@ -110,7 +110,7 @@ async def _heard(subject: str, url: str, where: str, *, silent: bool = False) ->
 
 
 async def _words(url: str) -> tuple[list[str], float]:
-    """The recognised words, and the length of the audio: the sample, or noise if the sample is not there."""
+    """Return the recognised words, and the length of the audio: the sample, or noise if the sample is not there."""
     from streamer.audio.audio_file import SAMPLE_RATE, read_audio
     from streamer.client import transcribe
 
@@ -129,7 +129,7 @@ def _noise(samples: int) -> Any:
 
 
 def _asked(url: str) -> dict[str, Any]:
-    """The answer of a probe; empty if there is none."""
+    """Return the answer of a probe; empty if there is none."""
     try:
         # An answer with status 503 is read as well.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AnyStatus())

@@ -64,7 +64,7 @@ def evaluation(
     alignments: ReferenceAlignments | None = None,
     half: str | None = None,
 ) -> Evaluation:
-    """The content of a report about a manifest, or half of it, that was recognised with this setup."""
+    """Return the content of a report about a manifest, or half of it, that was recognised with this setup."""
     scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     used = {**setup.options, "sessions": setup.sessions, "paced": setup.paced}
     if half:

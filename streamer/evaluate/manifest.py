@@ -52,7 +52,7 @@ class Utterance:
     text: str = ""
 
     def samples(self) -> Int16Samples:
-        """The audio, read as `streamer FILE` reads it. AudioError if it cannot be read."""
+        """Return the audio, read as `streamer FILE` reads it. AudioError if it cannot be read."""
         if self.location.size is None:
             return read_audio(self.location.path)
         with self.location.path.open("rb") as shard:
@@ -88,7 +88,7 @@ def read_manifest(path: Path) -> list[Utterance]:
 def select_utterances(
     utterances: Sequence[Utterance], corpora: Sequence[str] = (), limit: int | None = None, part: str | None = None
 ) -> list[Utterance]:
-    """The utterances of these corpora (all if none is named) and this half: at most `limit`, spread evenly."""
+    """Return the utterances of these corpora (all if none is named) and this half: at most `limit`, spread evenly."""
     known = dict.fromkeys(utterance.corpus for utterance in utterances)
     for name in corpora:
         if name not in known:
@@ -107,7 +107,7 @@ def select_utterances(
 
 
 def half(name: str) -> str:
-    """The half to which an utterance with this name belongs. Parameters are fitted on the first, judged on the second.
+    """Return the half to which the utterance belongs. Parameters are fitted on the first, judged on the second.
 
     It depends on the name alone, so all tools agree on the halves, whatever part of a manifest they are given.
     """
@@ -170,7 +170,7 @@ def _location(
 
 
 def _members(path: Path, where: str) -> dict[str, AudioLocation]:
-    """The location of each file in a shard, read once, so that recordings can be read in any order."""
+    """Return the location of each file in a shard, read once, so that recordings can be read in any order."""
     try:
         with tarfile.open(path, "r:") as shard:
             return {

@@ -19,7 +19,7 @@ _UNDERSCORE: Final = "_"
 
 
 def normalise(text: str) -> list[str]:
-    """The words of a text: lower case, apostrophes kept, other punctuation a space, digits left as they are.
+    """Return the words of a text: lower case, apostrophes kept, other punctuation a space, digits left as they are.
 
     In scripts without spaces, each character is a word.
     """
@@ -30,7 +30,7 @@ def normalise(text: str) -> list[str]:
 
 
 def _unquoted(word: str) -> str:
-    """The word without apostrophes that quote it or stand alone. Those of 'tis and dogs' are part of the word."""
+    """Return the word without apostrophes that quote it or stand alone. Those of 'tis and dogs' belong to the word."""
     if word.startswith("'") and word.endswith("'"):
         return word.strip("'")
     return word

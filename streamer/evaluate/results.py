@@ -65,6 +65,6 @@ def utterance_result(
     failure: str = "",
     end_delay: EndDelay | None = None,
 ) -> UtteranceResult:
-    """The result of an utterance from the events of its session."""
+    """Return the result of an utterance from the events of its session."""
     found = tuple(timed_finals(events))
     return UtteranceResult(utterance, len(samples) / SAMPLE_RATE, found, failure, count_partials(events), end_delay)

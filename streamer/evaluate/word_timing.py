@@ -77,7 +77,7 @@ class FinalToken(NamedTuple):
 
 
 def words_of_event(event: Mapping[str, Any], time: TimePoint) -> ShownWords:
-    """The words that a partial or final shows. Those of a final are all stable."""
+    """Return the words that a partial or final shows. Those of a final are all stable."""
     text: str = event["text"]
     stable = event.get("stable", 0) if event["type"] == "partial" else len(text)
     words, surely = words_of(text), words_of(text[:stable])
@@ -86,14 +86,14 @@ def words_of_event(event: Mapping[str, Any], time: TimePoint) -> ShownWords:
 
 
 def shown_over_time(events: Sequence[TimedEvent]) -> Iterator[tuple[Mapping[str, Any], ShownWords]]:
-    """The partials and finals in order, with the words they show."""
+    """Yield the partials and finals in order, with the words they show."""
     for (wall_ms, event), audio_ms in zip(events, _audio_times(events), strict=True):
         if event["type"] in ("partial", "final"):
             yield event, words_of_event(event, TimePoint(audio_ms, wall_ms))
 
 
 def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
-    """All finals, in order."""
+    """Return all finals, in order."""
     found = []
     running: dict[int, list[ShownWords]] = {}
     for event, now in shown_over_time(events):
@@ -125,7 +125,7 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
 
 
 def _tokens(event: Mapping[str, Any]) -> list[FinalToken]:
-    """The tokens of a final. In the written form a token may stand for several words, without times of their own."""
+    """Return the tokens of a final. In the written form a token may stand for several words without own times."""
     text: str = event["text"]
     words: Sequence[Mapping[str, Any]] = event.get("words") or ()
     if words and joined(word["word"] for word in words) == text:
@@ -154,7 +154,7 @@ def _stable(end: int, earlier: Sequence[ShownWords]) -> TimePoint | None:
 
 
 def _audio_times(events: Sequence[TimedEvent]) -> list[int]:
-    """The audio clock at each event. An event without it has that of the next event with it."""
+    """Return the audio clock at each event. An event without it has that of the next event with it."""
     clock = []
     later = next((timed.event["audio_ms"] for timed in reversed(events) if "audio_ms" in timed.event), 0)
     for timed in reversed(events):

@@ -2,5 +2,5 @@
 
 
 def is_address(text: str) -> bool:
-    """Whether this is an address in the web, and not a file."""
+    """Return whether this is a web address, and not the name of a file."""
     return text.lower().startswith(("https://", "http://"))

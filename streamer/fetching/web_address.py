@@ -11,18 +11,18 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from streamer.fetching import is_address
 
-STALL_S: Final = 30.0  # an address that gives no data for so long is given up
+STALL_S: Final = 30.0  # a download ends with an error after this time without data
 MOST_REDIRECTS: Final = 5
 
 
 def open_address(address: str, headers: Mapping[str, str], stall_s: float = STALL_S) -> HTTPResponse:
-    """Ask for an address, through the proxy that HTTPS_PROXY or HTTP_PROXY names. `reason_of` explains the errors."""
+    """Send a request, through the proxy that HTTPS_PROXY or HTTP_PROXY names. `reason_of` explains the errors."""
     request = Request(address, headers={"User-Agent": "streamer", **headers})
     return cast(HTTPResponse, build_opener(_Redirects).open(request, timeout=stall_s))
 
 
 def reason_of(error: Exception, stall_s: float = STALL_S) -> str:
-    """What went wrong, as a part of a sentence."""
+    """Return what went wrong, as a part of a sentence."""
     if isinstance(error, HTTPError):
         # For redirects, Python's own reason has several lines.
         reason = f"it redirects more than {MOST_REDIRECTS} times" if "\n" in error.reason else error.reason

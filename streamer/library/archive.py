@@ -56,7 +56,7 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
 
 
 def model_in(folder: Path) -> Path:
-    """The one folder with graphs in what was unpacked. LibraryError if there is none, or several."""
+    """Return the one folder with graphs in what was unpacked. LibraryError if there is none, or several."""
     found = sorted({path.parent for path in folder.rglob(_GRAPH)})
     if len(found) == 1:
         return found[0]
@@ -99,7 +99,7 @@ class _Counted:
             pass
 
     def tell(self) -> int:
-        """The present place."""
+        """Return the present place."""
         return self._at
 
 

@@ -45,14 +45,14 @@ class KnownModel:
 
 
 def known_models(path: Path | None = None) -> dict[str, KnownModel]:
-    """The models of the catalogue by name, in its order."""
+    """Return the models of the catalogue by name, in its order."""
     content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
     found = (_known(entry, content["release"]) for entry in content["models"])
     return {model.name: model for model in found}
 
 
 def language_code(text: str, path: Path | None = None) -> str:
-    """The code of a language: from its code with or without a region, as `zh-CN`, or from its English name.
+    """Return the code of a language: from its code with or without a region, as `zh-CN`, or from its English name.
 
     LibraryError if no model for it is known.
     """
@@ -69,7 +69,7 @@ def language_code(text: str, path: Path | None = None) -> str:
 
 
 def model_at(address: str, sha256: str = "") -> KnownModel:
-    """The model at an address that is not in the catalogue. It is named after its archive."""
+    """Return the model at an address that is not in the catalogue. It is named after its archive."""
     file = unquote(urlsplit(address).path).rpartition("/")[2]
     if not any(file.endswith(ending) for ending in ENDINGS):
         raise LibraryError(f"{address} does not end like an archive ({', '.join(ENDINGS)})")
@@ -77,7 +77,7 @@ def model_at(address: str, sha256: str = "") -> KnownModel:
 
 
 def name_of(file: str) -> str:
-    """The name for a model from the name of its archive or folder. LibraryError if it would not be a valid one."""
+    """Return the name for a model from the name of its archive or folder. LibraryError if it is not a valid name."""
     stem = next((file.removesuffix(ending) for ending in ENDINGS if file.endswith(ending)), file)
     return valid_name(stem)
 

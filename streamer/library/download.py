@@ -102,7 +102,7 @@ def _attempt(address: str, part: Path, observer: Observer, stall_s: float) -> No
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another attempt may succeed: not where a name or a certificate is wrong."""
+    """Return whether another attempt may succeed: not where a name or a certificate is wrong."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, ssl.SSLError):
         return not isinstance(cause, ssl.SSLCertVerificationError)

@@ -66,7 +66,7 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
 
 
 def _checked(library: ModelLibrary, model: KnownModel, part: Path) -> str:
-    """The checksum of the archive. LibraryError, and no part is left, if another one is expected."""
+    """Return the checksum of the archive. LibraryError, and no part is left, if another one is expected."""
     found = _sha256(part)
     pin = library.pin(model.name)
     pinned = str(pin.get("sha256", "")) if pin.get("address") == model.address else ""

@@ -1,1 +1,1 @@
-"""What a process needs to know of its machine: other processes, the folder for temporary files, freed memory."""
+"""The machine on which a process runs: other processes, the folder for temporary files, freed memory."""

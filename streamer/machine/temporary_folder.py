@@ -20,46 +20,31 @@ def temporary_folder() -> Path:
 
     If no folder can be used, Python falls back to the current folder, which is the wrong place for temporary files.
     """
-    wanted = wanted_folder()
+    preferred = preferred_folder()
     try:
         folder = Path(tempfile.gettempdir())
     except FileNotFoundError:
-        raise full(wanted) from None
-    if (folder == Path.cwd() and folder != wanted) or free_bytes(folder) < LEAST:
-        raise full(wanted)
+        raise no_space_error(preferred) from None
+    if (folder == Path.cwd() and folder != preferred) or free_bytes(folder) < LEAST:
+        raise no_space_error(preferred)
     return folder
 
 
-def wanted_folder() -> Path:
-    """The folder that TMPDIR names, or that of the system."""
-    named = next(filter(None, (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))), None)
-    return Path(named or ("/tmp" if os.name == "posix" else home_folder() / "AppData" / "Local" / "Temp"))
-
-
-def home_folder() -> Path:
-    """The home folder of this user, or NO_HOME: there nothing is found, and nothing can be written."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return NO_HOME
-
-
-def user_folder(variable: str, usual: str) -> Path:
-    """The folder of this user that a variable of XDG names, or the usual one in the home folder."""
-    named = Path(os.environ.get(variable) or "")
-    # The specification of XDG says that a relative path must be ignored.
-    return named if named.is_absolute() else home_folder() / usual
+def preferred_folder() -> Path:
+    """Return the folder that TMPDIR names, or that of the system."""
+    variable_value = next(filter(None, (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))), None)
+    return Path(variable_value or ("/tmp" if os.name == "posix" else Path.home() / "AppData" / "Local" / "Temp"))
 
 
 def free_bytes(folder: Path) -> int:
-    """How many bytes can be written there; 0 if nothing can."""
+    """Return how many bytes can be written there; 0 if nothing can."""
     try:
         return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
     except OSError:
         return 0
 
 
-def full(folder: Path) -> OSError:
-    """The error for a folder in which there is no space."""
-    said = "is full" if folder.is_dir() and os.access(folder, os.W_OK) else "cannot be written"
-    return OSError(errno.ENOSPC, f"the temporary folder {folder} {said}: {REMEDY}")
+def no_space_error(folder: Path) -> OSError:
+    """Return the error for a folder in which there is no space."""
+    reason = "is full" if folder.is_dir() and os.access(folder, os.W_OK) else "cannot be written"
+    return OSError(errno.ENOSPC, f"the temporary folder {folder} {reason}: {REMEDY}")

@@ -1,8 +1,8 @@
-"""Imports torch in three fifths of the processor time, in a process of ours that computes with it.
+"""Imports torch without the functions that only its compilers need. That takes three fifths of the processor time.
 
 torch registers a Python function for each of thousands of operations, which says what shape the result would have. Only
 torch's compilers (torch.compile, torch.export) need these functions. So the module that registers them is left out, and
-imported only right before a compiler. That also spares 19 MB.
+imported only right before a compiler. That also saves 19 MB.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 SHAPES: Final = "torch._meta_registrations"
 COMPILER: Final = "torch._dynamo"
-"""What torch.compile and torch.export import first. So do optimizers."""
+"""The module that torch.compile, torch.export and optimizers import first."""
 
 
 def import_torch() -> None:
@@ -32,13 +32,13 @@ def import_torch() -> None:
         del sys.modules[SHAPES]
         if collects:
             gc.enable()
-    vars(torch).pop(SHAPES.rpartition(".")[2], None)  # so that another import of it is a real one
+    vars(torch).pop(SHAPES.rpartition(".")[2], None)  # so that a later import really imports the module
     sys.meta_path.insert(0, _ShapesFirst())
-    gc.freeze()  # they stay until the end: no collection looks at them, not even the last one when the process ends
+    gc.freeze()  # torch's objects live until the process ends, so no garbage collection needs to examine them
 
 
 class _ShapesFirst(MetaPathFinder):
-    """Finds nothing. It sees that the compiler is about to be imported, which expects the shapes."""
+    """Finds no module itself. It imports the functions for shapes right before the compiler, which expects them."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == COMPILER:

@@ -40,8 +40,8 @@ def read_config_file(path: Path) -> ConfigFile:
         raise SettingsError(f"{path} cannot be read: it is not UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from None
-    found = {key: _lines_of(key, text) for key in values}
-    return ConfigFile(path, values, {key: lines[0] for key, lines in found.items() if len(lines) == 1})
+    lines_by_key = {key: _lines_of(key, text) for key in values}
+    return ConfigFile(path, values, {key: lines[0] for key, lines in lines_by_key.items() if len(lines) == 1})
 
 
 def _lines_of(key: str, text: str) -> list[int]:

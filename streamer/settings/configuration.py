@@ -20,15 +20,15 @@ from streamer.settings.setting import PREFIX, Setting, SettingsError
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"  # names the settings file, unless the flag does
 # Variables that Kubernetes sets in every container if a service is called streamer-serve.
 _KUBERNETES: Final = re.compile(rf"{PREFIX}(SERVICE_HOST|(SERVICE_)?PORT(_.+)?)")
-_OF_KUBERNETES: Final = (
+_KUBERNETES_HINT: Final = (
     "; Kubernetes sets it if a service is called streamer-serve: "
     "rename that service, or set enableServiceLinks to false."
 )
 
 
 @dataclass(frozen=True)
-class Given:
-    """A value that one source gives for a setting, unread, and the names of the source for use in sentences."""
+class Entry:
+    """The unread value of a setting in one source, and the names of that source for use in sentences."""
 
     value: Any
     name: str  # the setting as this source names it: "--port", or "port in streamer.toml, line 3,"
@@ -47,14 +47,14 @@ class Given:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The values of all settings, and the source of each value that was given."""
+    """The values of all settings, and the entry of each setting that has one."""
 
     settings: ServeSettings
-    given: Mapping[str, Given]
+    entries: Mapping[str, Entry]
 
-    def named(self, name: str) -> str:
-        """Return a setting's name for the start of a sentence: as its source names it, or the flag if none gave it."""
-        return self.given[name].name if name in self.given else SETTINGS[name].flag
+    def label(self, name: str) -> str:
+        """Return a setting's name for the start of a sentence: as its source names it, or its flag without an entry."""
+        return self.entries[name].name if name in self.entries else SETTINGS[name].flag
 
 
 def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None) -> Configuration:
@@ -64,52 +64,52 @@ def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: 
     if config is None and environment.get(CONFIG_VARIABLE):
         config = Path(environment[CONFIG_VARIABLE])
     file = read_config_file(config) if config else None
-    wrong = [*_unknown_keys(file), *_unknown_variables(environment)]
+    errors = [*_unknown_keys(file), *_unknown_variables(environment)]
     values: dict[str, Any] = {}
-    given: dict[str, Given] = {}
+    entries: dict[str, Entry] = {}
     for name, setting in SETTINGS.items():
         # Every source is checked, even if another takes precedence, so that a mistake shows at once.
-        for found in _sources(setting, flags, environment, file):
+        for entry in _sources(setting, flags, environment, file):
             try:
-                value = found.read(setting)
+                value = entry.read(setting)
             except WrongValueError as error:
-                linked = found.source == setting.variable and str(found.value).startswith("tcp://")
-                wrong.append(f"{found.name} {error}{_OF_KUBERNETES if linked else '.'}")
+                linked = entry.source == setting.variable and str(entry.value).startswith("tcp://")
+                errors.append(f"{entry.name} {error}{_KUBERNETES_HINT if linked else '.'}")
             else:
-                if name not in given:
-                    values[name], given[name] = value, found
-    if wrong:
-        raise SettingsError("\n".join(wrong))
-    return Configuration(ServeSettings(**values), given)
+                if name not in entries:
+                    values[name], entries[name] = value, entry
+    if errors:
+        raise SettingsError("\n".join(errors))
+    return Configuration(ServeSettings(**values), entries)
 
 
 def _sources(
     setting: Setting, flags: Mapping[str, Any], environment: Mapping[str, str], file: ConfigFile | None
-) -> Iterator[Given]:
-    """Yield the values given for a setting, in order of precedence."""
+) -> Iterator[Entry]:
+    """Yield the entries for a setting in all sources, in order of precedence."""
     if (value := flags.get(setting.name)) is not None:
-        yield Given(value, setting.flag, setting.flag)
+        yield Entry(value, setting.flag, setting.flag)
     # An empty variable counts as not set: container templates often leave empty ones.
     if value := environment.get(setting.variable):
-        yield Given(value, setting.variable, setting.variable)
+        yield Entry(value, setting.variable, setting.variable)
     if file is not None and setting.key in file.values:
         location = file.location(setting.key)
         comma = "," if ", line" in location else ""
-        yield Given(file.values[setting.key], f"{setting.key} in {location}{comma}", location, file.path.parent)
+        yield Entry(file.values[setting.key], f"{setting.key} in {location}{comma}", location, file.path.parent)
 
 
 def _unknown_keys(file: ConfigFile | None) -> Iterator[str]:
-    known = [setting.key for setting in SETTINGS.values()]
+    keys = [setting.key for setting in SETTINGS.values()]
     for key in file.values if file else ():
-        if file and key not in known:
-            yield f"unknown setting '{key}' in {file.location(key)}{did_you_mean(key, known, QUOTED) or '.'}"
+        if file and key not in keys:
+            yield f"unknown setting '{key}' in {file.location(key)}{did_you_mean(key, keys, QUOTED) or '.'}"
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    known = [CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS.values())]
-    names = [each.removeprefix(PREFIX) for each in known]
+    variables = [CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS.values())]
+    names = [each.removeprefix(PREFIX) for each in variables]
     for variable in sorted(environment):
-        if variable.startswith(PREFIX) and variable not in known:
-            likely = did_you_mean(variable.removeprefix(PREFIX), names, PREFIX + "{}")
-            hint = _OF_KUBERNETES if _KUBERNETES.fullmatch(variable) else likely
+        if variable.startswith(PREFIX) and variable not in variables:
+            suggestion = did_you_mean(variable.removeprefix(PREFIX), names, PREFIX + "{}")
+            hint = _KUBERNETES_HINT if _KUBERNETES.fullmatch(variable) else suggestion
             yield f"unknown variable {variable}{hint or '.'}"

@@ -29,9 +29,9 @@ class WrongValueError(ValueError):
 class Kind(ABC):
     """A kind of value."""
 
-    def __init__(self, right: str, metavar: str = "", words: Sequence[str] = ()) -> None:
-        """`right` describes valid values and follows "must be"; `metavar` is for --help; `words` are valid words."""
-        self.right = right
+    def __init__(self, description: str, metavar: str = "", words: Sequence[str] = ()) -> None:
+        """`description` of valid values follows "must be"; `metavar` is for --help; `words` are valid words."""
+        self.description = description
         self.metavar = metavar
         self.words = words
 
@@ -51,29 +51,29 @@ class Kind(ABC):
         """Write the value as a user would type it."""
         return str(value)
 
-    def wrong(self, met: str) -> WrongValueError:
-        """Make the error for the value `met`."""
-        return WrongValueError(f"must be {self.right}, not {met}")
+    def error(self, text: str) -> WrongValueError:
+        """Make the error for a value that is shown as `text`."""
+        return WrongValueError(f"must be {self.description}, not {text}")
 
 
 class Text(Kind):
     """A string. `accept` returns the value to keep, or None if it is not valid."""
 
-    def __init__(self, right: str, metavar: str = "", accept: Callable[[str], str | None] = str) -> None:
-        super().__init__(right, metavar)
+    def __init__(self, description: str, metavar: str = "", accept: Callable[[str], str | None] = str) -> None:
+        super().__init__(description, metavar)
         self._accept = accept
 
     def of_text(self, text: str) -> str:
         """Check the text with `accept`."""
         if (value := self._accept(text)) is None:
-            raise self.wrong(shown_text(text))
+            raise self.error(shown_text(text))
         return value
 
     def of_toml(self, value: object, folder: Path) -> str:
         """Check a string with `accept`; other types are wrong."""
-        if type(value) is not str or (kept := self._accept(value)) is None:
-            raise self.wrong(shown_toml(value))
-        return kept
+        if type(value) is not str or (text := self._accept(value)) is None:
+            raise self.error(shown_toml(value))
+        return text
 
 
 class FilePath(Kind):
@@ -85,13 +85,13 @@ class FilePath(Kind):
     def of_text(self, text: str) -> Path:
         """Read a path that is relative to the working directory."""
         if not text:
-            raise self.wrong(shown_text(text))
+            raise self.error(shown_text(text))
         return Path(text)
 
     def of_toml(self, value: object, folder: Path) -> Path:
         """Read a string as a path; other types are wrong."""
         if type(value) is not str or not value:
-            raise self.wrong(shown_toml(value))
+            raise self.error(shown_toml(value))
         return folder / value
 
     def to_toml(self, value: Any) -> str:
@@ -108,13 +108,13 @@ class Choice(Kind):
     def of_text(self, text: str) -> str:
         """Read one of the words."""
         if text not in self.words:
-            raise self.wrong(shown_text(text))
+            raise self.error(shown_text(text))
         return text
 
     def of_toml(self, value: object, folder: Path) -> str:
         """Read one of the words."""
         if value not in self.words:
-            raise self.wrong(shown_toml(value))
+            raise self.error(shown_toml(value))
         return str(value)
 
 
@@ -141,16 +141,16 @@ class Number(Kind):
         except ValueError:
             value = None
         if not self._fits(value):
-            raise self.wrong(shown_text(text))
+            raise self.error(shown_text(text))
         return value
 
     def of_toml(self, value: Any, folder: Path) -> Any:
         """Check a number's type and bounds. A whole number is fine where fractions are allowed."""
         if value in self.words:
             return value
-        allowed = (int,) if self.kind is int else (int, float)
-        if type(value) not in allowed or not self._fits(value):
-            raise self.wrong(shown_toml(value))
+        types = (int,) if self.kind is int else (int, float)
+        if type(value) not in types or not self._fits(value):
+            raise self.error(shown_toml(value))
         return self.kind(value)
 
     def to_toml(self, value: Any) -> str:
@@ -182,10 +182,10 @@ class Instances(Kind):
 
     def of_text(self, text: str) -> int | InstanceBounds:
         """Read a number or a range. A range of one number is that number."""
-        found = _RANGE.fullmatch(text)
-        fewest, most = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        match = _RANGE.fullmatch(text)
+        fewest, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= fewest <= most <= MOST_INSTANCES:
-            raise self.wrong(shown_text(text))
+            raise self.error(shown_text(text))
         return InstanceBounds(fewest, most) if fewest < most else fewest
 
     def of_toml(self, value: object, folder: Path) -> int | InstanceBounds:
@@ -193,7 +193,7 @@ class Instances(Kind):
         if type(value) is int and 1 <= value <= MOST_INSTANCES:
             return value
         if type(value) is not str or not _RANGE.fullmatch(value):
-            raise self.wrong(shown_toml(value))
+            raise self.error(shown_toml(value))
         return self.of_text(value)
 
     def to_toml(self, value: Any) -> str:
@@ -213,13 +213,13 @@ class Switch(Kind):
     def of_text(self, text: str) -> bool:
         """Read a word for true or false."""
         if text.lower() not in (*self.ON, *self.OFF):
-            raise self.wrong(shown_text(text))
+            raise self.error(shown_text(text))
         return text.lower() in self.ON
 
     def of_toml(self, value: object, folder: Path) -> bool:
         """Check that the value is a boolean."""
         if type(value) is not bool:
-            raise self.wrong(shown_toml(value))
+            raise self.error(shown_toml(value))
         return value
 
     def to_toml(self, value: Any) -> str:
@@ -235,7 +235,7 @@ class ListOf(Kind):
     """Several values of one kind: separated by commas in text, an array in TOML."""
 
     def __init__(self, item: Kind) -> None:
-        super().__init__(f"a list, each {item.right}", f"{item.metavar}[,…]")
+        super().__init__(f"a list, each {item.description}", f"{item.metavar}[,…]")
         self._item = item
 
     def of_text(self, text: str) -> tuple[Any, ...]:
@@ -245,7 +245,7 @@ class ListOf(Kind):
     def of_toml(self, value: object, folder: Path) -> tuple[Any, ...]:
         """Read an array; other types are wrong."""
         if type(value) is not list:
-            raise self.wrong(shown_toml(value))
+            raise self.error(shown_toml(value))
         return tuple(self._item.of_toml(each, folder) for each in value)
 
     def to_toml(self, value: Any) -> str:

@@ -23,7 +23,7 @@ def tables() -> str:
 
 def _cells(setting: Setting) -> Iterator[str]:
     yield f"`{setting.key}`"
-    yield setting.kind.right
+    yield setting.kind.description
     yield setting.unset if setting.default in (None, ()) else f"`{setting.usual}`"
     bare = f" The flag `{setting.flag}` without a value means {setting.bare}." if setting.bare else ""
     example = f" Example: `{setting.example}`." if setting.example else ""

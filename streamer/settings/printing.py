@@ -31,7 +31,7 @@ def as_toml(configuration: Configuration) -> str:
 
 
 def _source(configuration: Configuration, name: str) -> str:
-    return configuration.given[name].source if name in configuration.given else "the default"
+    return configuration.entries[name].source if name in configuration.entries else "the default"
 
 
 def _entry(setting: Setting, value: Any, source: str) -> Iterator[str]:
@@ -41,13 +41,13 @@ def _entry(setting: Setting, value: Any, source: str) -> Iterator[str]:
         yield f"# {setting.key} = {setting.example}"
         return
     yield from _comment(f"From: {source}.")
-    written = setting.kind.to_toml(value)
-    shown = concealed(written).encode(errors="backslashreplace").decode()
-    if shown == written:
-        yield f"{setting.key} = {written}"
+    text = setting.kind.to_toml(value)
+    safe = concealed(text).encode(errors="backslashreplace").decode()
+    if safe == text:
+        yield f"{setting.key} = {text}"
     else:
         yield "# This value contains a secret, or characters that cannot be written here: fill it in."
-        yield f"# {setting.key} = {shown}"
+        yield f"# {setting.key} = {safe}"
 
 
 def _comment(text: str) -> list[str]:

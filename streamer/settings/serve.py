@@ -65,10 +65,10 @@ def _collector(text: str) -> str | None:
         return _address(text)
     try:
         parts = urlsplit(text)
-        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # the port is no number, or too large
         return None
-    return text if right and not any(map(str.isspace, text)) else None
+    return text if is_valid and not any(map(str.isspace, text)) else None
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class _Model(Kind):
     def of_toml(self, value: object, folder: Path) -> ServedModel:
         """Read a model from a string. A folder is relative to that of the settings file."""
         if type(value) is not str:
-            raise self.wrong(shown_toml(value))
+            raise self.error(shown_toml(value))
         return self._read(value, folder, shown_toml(value))
 
     def to_text(self, value: Any) -> str:
@@ -69,7 +69,7 @@ class _Model(Kind):
                 return ServedModel(model_name(path), name, path)
             return ServedModel(check_name(source), name)
         except ValueError:
-            raise self.wrong(shown) from None
+            raise self.error(shown) from None
 
 
 class ModelList(ListOf):
@@ -93,28 +93,30 @@ def by_public_name(models: Sequence[ServedModel]) -> Mapping[str, ServedModel]:
     A model without a public name is called `default` if it is the first and no other model is called that. Otherwise it
     is called by its name in Triton.
     """
-    chosen = any(model.name == DEFAULT_MODEL for model in models)
-    found: dict[str, ServedModel] = {}
+    has_default = any(model.name == DEFAULT_MODEL for model in models)
+    by_name: dict[str, ServedModel] = {}
     for number, model in enumerate(models):
-        name = model.name or (DEFAULT_MODEL if number == 0 and not chosen else model.model)
-        if name in found:
+        name = model.name or (DEFAULT_MODEL if number == 0 and not has_default else model.model)
+        if name in by_name:
             raise ModelsError(f"has two models with the public name {name}: give one another name, as in other=MODEL")
-        if any(model.model == other.model for other in found.values()):
+        if any(model.model == other.model for other in by_name.values()):
             raise ModelsError(f"has {model.model} twice: a Triton model can have only one public name")
-        found[name] = model
-    if DEFAULT_MODEL not in found:
+        by_name[name] = model
+    if DEFAULT_MODEL not in by_name:
         raise ModelsError(
             f"must have a model with the public name {DEFAULT_MODEL}, for sessions that do not name a model"
         )
-    return found
+    return by_name
 
 
-def located(
+def locate(
     models: Sequence[ServedModel], repository: Path, library: ModelLibrary, *, chosen: bool
 ) -> tuple[ServedModel, ...]:
-    """Return the models with the folders of those that are not in the repository, but elsewhere on this machine.
+    """Return the models. Those that are elsewhere on this machine, and not in the repository, get their folders.
 
-    `chosen`: whether somebody named them; otherwise it is the default of this machine. ModelsError if one is nowhere.
+    `chosen`: whether the user named them; otherwise the default of this machine is returned.
+
+    ModelsError if a model is nowhere.
     """
     if not chosen:
         try:
@@ -122,19 +124,19 @@ def located(
         except LibraryError as error:
             raise ModelsError(f"must be given: {error}") from error
         return tuple(models) if folder is None else (ServedModel(folder.name, folder=folder),)
-    single = {model: _located(model, repository, library) for model in models if not _is_library(model, repository)}
-    named = {model.model for model in single.values()}
-    found: list[ServedModel] = []
+    single = {model: _locate(model, repository, library) for model in models if not _is_library(model, repository)}
+    names = {model.model for model in single.values()}
+    result: list[ServedModel] = []
     for model in models:
         if model in single:
-            found.append(single[model])
+            result.append(single[model])
         else:
-            found += [each for each in _all_of(library) if each.model not in named]
-    return tuple(found)
+            result += [each for each in _library_models(library) if each.model not in names]
+    return tuple(result)
 
 
 def _is_library(model: ServedModel, repository: Path) -> bool:
-    """Whether this stands for all models of this machine. ModelsError if it has a public name."""
+    """Return whether this word stands for all models of this machine. ModelsError if it has a public name."""
     if model.model != LIBRARY or model.folder is not None or (repository / LIBRARY).is_dir():
         return False
     if model.name:
@@ -142,8 +144,8 @@ def _is_library(model: ServedModel, repository: Path) -> bool:
     return True
 
 
-def _all_of(library: ModelLibrary) -> list[ServedModel]:
-    """All models of this machine, with its default first."""
+def _library_models(library: ModelLibrary) -> list[ServedModel]:
+    """Return all models of this machine, with its default first."""
     try:
         default = library.default_folder()
     except LibraryError as error:
@@ -152,7 +154,7 @@ def _all_of(library: ModelLibrary) -> list[ServedModel]:
     return [ServedModel(path.name, folder=path) for path in dict.fromkeys((first, *library.models().values()))]
 
 
-def _located(model: ServedModel, repository: Path, library: ModelLibrary) -> ServedModel:
+def _locate(model: ServedModel, repository: Path, library: ModelLibrary) -> ServedModel:
     if model.folder is not None or (repository / model.model).is_dir():
         return model
     folder = asr_repository() / MODEL if model.model == SHIPPED else library.find(model.model)
@@ -163,23 +165,24 @@ def _located(model: ServedModel, repository: Path, library: ModelLibrary) -> Ser
 
 def unknown_model(name: str, library: ModelLibrary) -> str:
     """Say that this model is not on this machine, and how to get it."""
-    known = known_models()
-    if name in known and not known[name].not_yet:
+    catalogue = known_models()
+    if name in catalogue and not catalogue[name].not_yet:
         return f"the model {name} is not on this machine yet: `streamer models get {name}` fetches it"
-    likely = did_you_mean_one_of(name, {**library.models(), **known})
-    return f"there is no model {name} on this machine{likely or '; `streamer models` lists those that can be fetched'}"
+    suggestion = did_you_mean_one_of(name, {**library.models(), **catalogue})
+    hint = suggestion or "; `streamer models` lists those that can be fetched"
+    return f"there is no model {name} on this machine{hint}"
 
 
-def missing_folder(models: Sequence[ServedModel]) -> str:
+def first_folder_error(models: Sequence[ServedModel]) -> str:
     """Describe the first folder that cannot be loaded; empty if all of them can."""
     for model in models:
-        if model.folder is not None and (wrong := wrong_folder(model.folder)):
-            return wrong
+        if model.folder is not None and (error := folder_error(model.folder)):
+            return error
     return ""
 
 
-def wrong_folder(folder: Path) -> str:
-    """Why this folder cannot be loaded as a model, as the rest of a sentence; empty if it can."""
+def folder_error(folder: Path) -> str:
+    """Return why this folder cannot be loaded as a model, as the rest of a sentence; empty if it can."""
     if (folder / CONFIG).is_file():
         return ""
     if not holds_graphs(folder):

@@ -1,4 +1,4 @@
-"""A setting: everything that its flag, its variable, its key in a file and its documentation are made from."""
+"""A setting: the one description from which its flag, variable, key in a file and documentation are made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX: Final = "STREAMER_SERVE_"
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting. One without a default may have no value; `unset` says what that means."""
+    """One setting. Without a default it may have no value; `unset` says what that means."""
 
     name: str  # the name of the attribute
     kind: Kind

@@ -1,4 +1,4 @@
-"""Subtitles that grow while somebody speaks: each final adds its cues, and what was written never changes."""
+"""Subtitles that grow while somebody speaks: each final adds its cues, and written text never changes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class GrowingSubtitles:
 
     def __init__(self, format: str) -> None:
         self._format = format
-        self._written = 0
-        # Shown longer than its words so that it can be read, unless the next cue begins before its end.
-        self._held: Cue | None = None
+        self._count = 0
+        # The last cue. It waits because it is shown longer than its words, unless the next cue begins before its end.
+        self._last_cue: Cue | None = None
 
     def begin(self) -> str:
-        """The header of the document."""
+        """Return the header of the document."""
         return VTT_HEADER if self._format == "vtt" else ""
 
     def add(self, final: SessionEvent) -> str:
@@ -29,29 +29,29 @@ class GrowingSubtitles:
         new = make_cues([final])
         if not new:
             return ""
-        text = self._released(before_ms=new[0].start_ms)
+        text = self._release(before_ms=new[0].start_ms)
         if new[-1].end_ms > final["end_ms"]:
-            self._held = new.pop()
+            self._last_cue = new.pop()
         return text + "".join(map(self._block, new))
 
-    def heard(self, audio_ms: int) -> str:
-        """This much audio was recognised, and all finals of it were added."""
-        return self._released() if self._held and audio_ms >= self._held.end_ms + _LATE_MS else ""
+    def advance(self, audio_ms: int) -> str:
+        """Return the cue that is complete after this much audio, of which all finals were added."""
+        return self._release() if self._last_cue and audio_ms >= self._last_cue.end_ms + _LATE_MS else ""
 
     def end(self) -> str:
         """End the document."""
-        return self._released()
+        return self._release()
 
-    def _released(self, before_ms: int | None = None) -> str:
-        held, self._held = self._held, None
-        if held is None:
+    def _release(self, before_ms: int | None = None) -> str:
+        cue, self._last_cue = self._last_cue, None
+        if cue is None:
             return ""
         if before_ms is not None:
-            held = replace(held, end_ms=max(held.start_ms, min(held.end_ms, before_ms)))
-        return self._block(held)
+            cue = replace(cue, end_ms=max(cue.start_ms, min(cue.end_ms, before_ms)))
+        return self._block(cue)
 
     def _block(self, cue: Cue) -> str:
-        self._written += 1
+        self._count += 1
         if self._format == "vtt":
             return f"\n{vtt_cue(cue)}"
-        return ("\n" if self._written > 1 else "") + srt_cue(self._written, cue)
+        return ("\n" if self._count > 1 else "") + srt_cue(self._count, cue)

@@ -1,4 +1,4 @@
-"""Single keys of a terminal, without Enter. At the end the terminal is set back to its former mode."""
+"""Reads single keys of a terminal, without Enter. At the end the terminal gets its former mode back."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        received = os.read(descriptor, 64)
-        if not received:
+        data = os.read(descriptor, 64)
+        if not data:
             loop.remove_reader(descriptor)
-        for key in received.decode(errors="replace"):
+        for key in data.decode(errors="replace"):
             pressed(key)
 
     tty.setcbreak(descriptor)

@@ -24,7 +24,7 @@ HEARING: Final = ("starting", "listening")  # the states in which audio is recor
 
 
 class LiveTranscript:
-    """Takes the events of one session. Lines and subtitles are written at once, a JSON document at the end."""
+    """The transcript of one session, made of its events. Lines and subtitles are written at once, JSON at the end."""
 
     def __init__(self, formats: str, output: str | None, *, existing: str = REFUSE) -> None:
         """`existing`: what happens to a file that exists already. OutputError if nothing can be written there."""
@@ -35,7 +35,7 @@ class LiveTranscript:
         self._subtitles = {name: GrowingSubtitles(name) for name in self._formats if name in SUBTITLES}
         self._partial: Mapping[str, Any] | None = None
         self._heard_ms = 0
-        # If the words go to the terminal, finals stay there. Otherwise the changing line is on standard error.
+        # If the transcript goes to the terminal, finals stay there. Otherwise the changing line is on standard error.
         self._stay = self._formats == ("text",) and output is None and is_terminal(sys.stdout)
         stream = sys.stdout if self._stay else sys.stderr
         self._live = LiveWords(stream) if is_terminal(stream) else None
@@ -45,7 +45,7 @@ class LiveTranscript:
 
     @property
     def wants_partials(self) -> bool:
-        """Whether partials are used."""
+        """Whether the session should send partials."""
         return self._live is not None or "jsonl" in self._formats
 
     @property
@@ -73,7 +73,7 @@ class LiveTranscript:
             if format == "jsonl":
                 self._write(format, event_line(event))
             elif subtitles := self._subtitles.get(format):
-                self._write(format, subtitles.add(event) if final else subtitles.heard(self._heard_ms))
+                self._write(format, subtitles.add(event) if final else subtitles.advance(self._heard_ms))
             elif final and format == "text" and not (self._stay and self._live):
                 self._write(format, text_line(event))
         if final and self._live and self._shows_finals:
@@ -103,7 +103,7 @@ class LiveTranscript:
         self._live = None
 
     def end(self) -> None:
-        """Write what can only be written at the end. Also used if the session broke off."""
+        """Write the last part, and finish the files. A session that broke off ends like this, too."""
         for format in self._formats:
             if subtitles := self._subtitles.get(format):
                 self._write(format, subtitles.end())

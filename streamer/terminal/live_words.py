@@ -1,4 +1,4 @@
-"""Words on a terminal as they are recognised. The present words change in place; each final stays, with its time."""
+"""Shows words on a terminal as they are recognised. The present words change in place; each final stays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LiveWords:
 
 
 def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:
-    """A final with its time, in lines that break between words at the width of this terminal."""
+    """Return a final with its time, in lines that break between words at the width of this terminal."""
     start = _time(final["start_ms"])
     width = size_of(stream).columns
     indent = " " * len(start) if width >= _NARROW else ""

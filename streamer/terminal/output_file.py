@@ -1,4 +1,4 @@
-"""A file for a transcript that never replaces more by less: until it is complete, it has a name with `partial` in it.
+"""A file for a transcript. Until it is complete, it has `partial` in its name, so it never replaces a longer text.
 
 A file that grows while it is read, such as that of a dictation, is written directly if it did not exist before.
 """
@@ -29,30 +29,30 @@ class OutputFile:
     def __init__(self, target: Path, *, append: bool = False, growing: bool = False) -> None:
         """`append`: add to an existing file. `growing`: the file may grow while somebody reads it."""
         self._target = Path(os.path.realpath(target))  # if this is a link, its target is replaced, not the link
-        self._shown = target
+        self._named_path = target
         self._append = append
         direct = _is_special(self._target) or (growing and (append or not has_content(self._target)))
         self._path = self._target if direct else None  # the file that is written
         self._direct = direct
         self._stream: FileIO | None = None
-        self._failed: OutputError | None = None
+        self._error: OutputError | None = None
 
     def write(self, text: str) -> None:
         """Write all of the text or nothing."""
         before = 0
-        if self._failed is not None:
-            raise self._failed
+        if self._error is not None:
+            raise self._error
         try:
-            self._stream = self._stream or self._opened()
+            self._stream = self._stream or self._open()
             before = self._stream.tell() if self._stream.seekable() else 0
             _write_all(self._stream, text.encode("utf-8", errors="backslashreplace"))
         except OSError as error:
             self._take_back(before)
-            self._failed = self._trouble(error)
-            raise self._failed from error
+            self._error = self._error_of(error)
+            raise self._error from error
 
     def finish(self) -> None:
-        """The text is complete: replace the old file, and remove what earlier attempts left."""
+        """Close the complete text: replace the old file, and remove the partial files of earlier attempts."""
         if self._stream is None:
             return
         try:
@@ -60,7 +60,7 @@ class OutputFile:
                 assert self._path is not None
                 if self._append:
                     self._close()
-                    self._behind_the_old()
+                    self._append_to_old()
                     self._path.unlink()
                 else:
                     if self._target.exists():
@@ -71,10 +71,10 @@ class OutputFile:
                     _remove_partial(self._target)
             self._close()
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._error_of(error) from error
 
     def break_off(self) -> Path | None:
-        """The text will not be complete. Returns the file with the text so far, which has `partial` in its name."""
+        """Close an incomplete text. Return the file with the text so far, which has `partial` in its name."""
         if self._stream is None:
             return None
         with suppress(OSError):
@@ -83,7 +83,7 @@ class OutputFile:
             return None
         with suppress(OSError):
             if self._path.stat().st_size:
-                beside = self._shown.with_name(self._path.name)
+                beside = self._named_path.with_name(self._path.name)
                 return beside if beside.exists() else self._path
             self._path.unlink()
         return None
@@ -95,7 +95,7 @@ class OutputFile:
             if not self._direct and self._path is not None:
                 self._path.unlink()
 
-    def _opened(self) -> FileIO:
+    def _open(self) -> FileIO:
         self._target.parent.mkdir(parents=True, exist_ok=True)
         if self._direct:
             stream = FileIO(self._target, "a" if self._append else "w")
@@ -109,8 +109,8 @@ class OutputFile:
                 return stream
         raise FileExistsError(errno.EEXIST, f"there are {_MOST_PARTIAL} unfinished ones beside it")
 
-    def _behind_the_old(self) -> None:
-        """Append the partial file to the old one. If that fails, the old one keeps its length."""
+    def _append_to_old(self) -> None:
+        """Append the partial file to the old one, which keeps its length if that fails."""
         assert self._path is not None
         with FileIO(self._target, "a") as old, FileIO(self._path) as new:
             size = old.seek(0, os.SEEK_END)
@@ -139,12 +139,12 @@ class OutputFile:
         if self._stream is not None:
             self._stream.close()
 
-    def _trouble(self, error: OSError) -> OutputError:
-        return OutputError(f"{self._shown} cannot be written: {error.strerror}.")
+    def _error_of(self, error: OSError) -> OutputError:
+        return OutputError(f"{self._named_path} cannot be written: {error.strerror}.")
 
 
 def has_content(path: Path) -> bool:
-    """Whether this is a file with content that could be lost."""
+    """Return whether this is a file with content that could be lost."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def has_content(path: Path) -> bool:
 
 
 def partial_names(target: Path) -> Iterator[Path]:
-    """talk.partial.srt, talk.partial-2.srt and so on: the names for incomplete files."""
+    """Yield the names for incomplete files: talk.partial.srt, talk.partial-2.srt and so on."""
     for number in count(1):
         if number > _MOST_PARTIAL:
             return
@@ -170,7 +170,7 @@ def _remove_partial(target: Path) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether this is a device or a pipe, such as /dev/stdout."""
+    """Return whether this is a device or a pipe, such as /dev/stdout."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -178,7 +178,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _lacks_newline(path: Path) -> bool:
-    """Whether the last line of a file has no end."""
+    """Return whether the last line of a file has no end."""
     try:
         with FileIO(path) as stream:
             if stream.seek(0, os.SEEK_END) == 0:

@@ -1,4 +1,4 @@
-"""The progress of several recordings: a line for each that is being transcribed, and one for all of them."""
+"""Shows the progress of several recordings: a line for each that is being transcribed, and one for all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Row:
 
 
 class ProgressBoard(TranscriptionDisplay):
-    """The rows and the sum, drawn at most five times a second."""
+    """A row for each recording and a line about all, drawn at most five times a second."""
 
     shows_all = True
 
@@ -40,7 +40,7 @@ class ProgressBoard(TranscriptionDisplay):
         self._lines = StatusLines(stream)
         self._blocks = (stream.encoding or "").lower().startswith("utf")
         self._tally = tally
-        # Without those that cannot be read or are skipped.
+        # Recordings that cannot be read or are skipped do not count.
         self._count = tally.named - tally.failed - tally.skipped
         self._rows: dict[int, _Row] = {}
         self._durations: dict[int, int] = {}
@@ -48,11 +48,11 @@ class ProgressBoard(TranscriptionDisplay):
         self._began = self._drawn = 0.0
 
     def expect(self, index: int, duration_ms: int) -> None:
-        """A recording that has not begun has this length."""
+        """Note the length of a recording that has not begun."""
         self._durations[index] = duration_ms
 
     def begin(self, index: int, name: str, duration_ms: int | None) -> None:
-        """A recording begins. `duration_ms`: its length if known."""
+        """Note that a recording begins. `duration_ms`: its length if known."""
         self._began = self._began or time.monotonic()
         self._rows[index] = _Row(printable(Path(name).name), duration_ms)
         if duration_ms is not None:
@@ -62,8 +62,8 @@ class ProgressBoard(TranscriptionDisplay):
         """Show the present words."""
         self._rows[index].words = printable(channel_prefix(partial) + partial["text"])
 
-    def heard(self, index: int, audio_ms: int) -> None:
-        """This much of a recording was recognised."""
+    def advance(self, index: int, audio_ms: int) -> None:
+        """Show how much of a recording was recognised."""
         self._rows[index].heard_ms = audio_ms
         now = time.monotonic()
         if now - self._began >= PATIENCE_S and now - self._drawn >= REDRAW_S:
@@ -84,7 +84,7 @@ class ProgressBoard(TranscriptionDisplay):
         self._lines.show([*lines, sum_of_all])
 
     def end(self, index: int) -> None:
-        """A recording ends, whether it had begun or not."""
+        """Note that a recording ends, whether it had begun or not."""
         row = self._rows.pop(index, None)
         heard_ms = row.heard_ms if row else 0
         self._ended_ms += heard_ms
@@ -96,7 +96,7 @@ class ProgressBoard(TranscriptionDisplay):
         self._drawn = 0.0
 
     def close(self) -> bool:
-        """Leave a summary, unless all took less than a moment."""
+        """Leave a summary, unless all took less than PATIENCE_S. Return whether there is one."""
         self.clear()
         elapsed = time.monotonic() - self._began
         lasted = bool(self._began) and elapsed >= PATIENCE_S
@@ -116,12 +116,12 @@ class ProgressBoard(TranscriptionDisplay):
 
     def _bar(self, share: float) -> str:
         full = round(share * _BAR_COLUMNS)
-        done, left = ("█", "░") if self._blocks else ("#", ".")
-        return done * full + left * (_BAR_COLUMNS - full)
+        full_cell, empty_cell = ("█", "░") if self._blocks else ("#", ".")
+        return full_cell * full + empty_cell * (_BAR_COLUMNS - full)
 
     def _progress(self, elapsed_s: float) -> Progress:
-        """The progress of all. Recordings of unknown length are assumed to have the average length."""
+        """Return the progress of all. Recordings of unknown length are assumed to have the average length."""
         heard_ms = self._ended_ms + sum(row.heard_ms for row in self._rows.values())
-        known = len(self._durations)
-        whole_ms = sum(self._durations.values()) * self._count // known if known else None
-        return Progress(heard_ms, elapsed_s, whole_ms, estimated=known < self._count)
+        with_length = len(self._durations)
+        whole_ms = sum(self._durations.values()) * self._count // with_length if with_length else None
+        return Progress(heard_ms, elapsed_s, whole_ms, estimated=with_length < self._count)

@@ -19,7 +19,7 @@ _NAME_COLUMNS: Final = 16
 
 @dataclass
 class Tally:
-    """How many recordings were named, and how many were done, failed or were skipped."""
+    """The number of recordings that the user named, and how many were done, failed or were skipped."""
 
     named: int
     done: int = 0
@@ -28,7 +28,7 @@ class Tally:
     interrupted: bool = False
 
     def __str__(self) -> str:
-        """2 of 5 recordings; 3 failed."""
+        """Return a text such as: 2 of 5 recordings; 3 failed."""
         parts = [part_of(self.done, self.named, "recording")]
         parts += [f"{self.failed} failed"] * bool(self.failed)
         parts += [f"{self.skipped} already there"] * bool(self.skipped)
@@ -38,7 +38,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Progress:
-    """How much was recognised, and in what time."""
+    """How much audio was recognised, and in what time."""
 
     heard_ms: int
     elapsed_s: float
@@ -46,7 +46,7 @@ class Progress:
     estimated: bool = False  # whether `whole_ms` is
 
     def of_one(self, name: str, room: int) -> str:
-        """talk.wav  1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left; or as much of it as fits."""
+        """Return: talk.wav  1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left. Or the part of it that fits."""
         for text in self._choices():
             name_room = room - columns(text) - 2
             if name_room >= min(_NAME_COLUMNS, columns(name)):
@@ -54,35 +54,35 @@ class Progress:
         return first_that_fits(self._choices(), room)
 
     def of_all(self, tally: Tally, room: int) -> str:
-        """3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left; or as much of it as fits."""
+        """Return: 3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left. Or the part that fits."""
         choices = [_joined(tally, text) for text in self._choices()]
         return first_that_fits([*choices, *self._choices()], room)
 
     def at_the_end(self, tally: Tally) -> str:
-        """The line that stays at the end."""
+        """Return the line that stays at the end."""
         took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
         return _joined(tally, f"{took}, {self._speed:.1f} times real time")
 
     def _choices(self) -> Iterator[str]:
-        """The same information in shorter and shorter forms."""
-        heard, speed, left, share = _clock(self.heard_ms), self._speed, "", ""
+        """Yield the progress in shorter and shorter forms."""
+        amount, speed, remaining, share = _clock(self.heard_ms), self._speed, "", ""
         if self.whole_ms:
             percent = f"{min(100, self.heard_ms * 100 // self.whole_ms)} %"
-            heard += f" of {'about ' if self.estimated else ''}{_clock(self.whole_ms)} ({percent})"
-            left = f"{_clock(max(0, round((self.whole_ms - self.heard_ms) / speed)))} left" if speed else ""
+            amount += f" of {'about ' if self.estimated else ''}{_clock(self.whole_ms)} ({percent})"
+            remaining = f"{_clock(max(0, round((self.whole_ms - self.heard_ms) / speed)))} left" if speed else ""
             share = percent
         for parts in (
-            (heard, f"{speed:.1f} times real time", left),
-            (heard, f"{speed:.1f}x", left),
-            (heard, left),
-            (share or heard, left),
-            (left or share or heard,),
+            (amount, f"{speed:.1f} times real time", remaining),
+            (amount, f"{speed:.1f}x", remaining),
+            (amount, remaining),
+            (share or amount, remaining),
+            (remaining or share or amount,),
         ):
             yield ", ".join(filter(None, parts))
 
     @property
     def _speed(self) -> float:
-        """1 means as fast as it was spoken."""
+        """The speed of recognition; 1 means as fast as the audio was spoken."""
         return self.heard_ms / 1000 / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
 
@@ -92,5 +92,5 @@ def _joined(tally: Tally, text: str) -> str:
 
 
 def _clock(milliseconds: int) -> str:
-    """A time without tenths of a second, which would change too fast to be read."""
+    """Return a time without tenths of a second, which would change too fast to be read."""
     return short_timestamp(milliseconds)[:-2]

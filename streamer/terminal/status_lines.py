@@ -16,12 +16,12 @@ _FALLBACK: Final = os.terminal_size((80, 24))
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether lines on this stream can be changed in place."""
+    """Return whether lines on this stream can be changed in place."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def size_of(stream: TextIO) -> os.terminal_size:
-    """The present number of columns and lines of a terminal."""
+    """Return the present number of columns and lines of a terminal."""
     try:
         width, height = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -34,7 +34,7 @@ class StatusLines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._shown: list[int] = []  # how many columns each shown line has
+        self._widths: list[int] = []  # how many columns each shown line has
 
     @property
     def size(self) -> os.terminal_size:
@@ -48,9 +48,9 @@ class StatusLines:
 
     def clear(self) -> None:
         """Erase the lines, if there are any."""
-        if self._shown:
-            self._write(self._erased())
-            self._shown = []
+        if self._widths:
+            self._write(self._erasing())
+            self._widths = []
 
     def keep(self, line: str) -> None:
         """Replace the changing lines by one that stays. It breaks between words."""
@@ -59,13 +59,13 @@ class StatusLines:
 
     def _draw(self, lines: Sequence[str], *, styled: str | None = None) -> None:
         """Draw lines that fit. `styled` is the same text with colours."""
-        self._write(self._erased() + ("\n".join(lines) if styled is None else styled))
-        self._shown = [columns(line) for line in lines]
+        self._write(self._erasing() + ("\n".join(lines) if styled is None else styled))
+        self._widths = [columns(line) for line in lines]
 
-    def _erased(self) -> str:
-        """The codes that erase the shown lines and put the cursor where they began."""
+    def _erasing(self) -> str:
+        """Return the codes that erase the shown lines and put the cursor where they began."""
         # Line by line: if all lines are erased at once, tmux takes it for a new screen and keeps the old one.
-        return _LINE_ABOVE.join([_CLEAR_LINE] * max(1, _rows(self._shown, self.size.columns)))
+        return _LINE_ABOVE.join([_CLEAR_LINE] * max(1, _rows(self._widths, self.size.columns)))
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
@@ -97,12 +97,12 @@ class StatusLine(StatusLines):
 
 
 def _rows(lines: Sequence[int], width: int) -> int:
-    """How many rows lines of these columns take. After the window was made narrower, older lines may wrap."""
+    """Return how many rows lines of these columns take. After the window was made narrower, older lines may wrap."""
     if _keeps_rows():
         return len(lines)
     return sum(max(1, -(-line // width)) for line in lines)
 
 
 def _keeps_rows() -> bool:
-    """Whether this is one of the few terminals that cut lines off when they become narrower, and do not wrap them."""
+    """Return whether this terminal cuts lines off when it becomes narrower. Most terminals wrap them."""
     return "TMUX" not in os.environ and ("XTERM_VERSION" in os.environ or "STY" in os.environ)

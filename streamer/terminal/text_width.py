@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
-    """The text without characters that would move the cursor or change colours."""
+    """Return the text without characters that would move the cursor or change colours."""
     return "".join(" " if unicodedata.category(character) in ("Cc", "Cf") else character for character in text)
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal the text takes at most.
+    """Return how many columns of a terminal the text takes at most.
 
     Terminals disagree about joined characters, such as an emoji with a skin tone. The largest width is counted, because
     a line that is cut a little early is better than one that wraps.
@@ -21,27 +21,27 @@ def columns(text: str) -> int:
 
 
 def beginning(text: str, room: int) -> str:
-    """The text, or as much of its beginning as fits, with an ellipsis."""
+    """Return the text, or the part of its beginning that fits, with an ellipsis."""
     if columns(text) <= room:
         return text
     return text[: _length_that_fits(text, room - 1)] + "…"
 
 
 def ending(text: str, room: int) -> str:
-    """The text, or as much of its end as fits, with an ellipsis."""
+    """Return the text, or the part of its end that fits, with an ellipsis."""
     cut = ending_at(text, room)
     return "…" + text[cut:] if cut else text
 
 
 def ending_at(text: str, room: int) -> int:
-    """The index of the first character of the end that fits. If the text is cut, a column is left for the ellipsis."""
+    """Return where the end that fits begins in the text. If the text is cut, a column is left for the ellipsis."""
     if columns(text) <= room:
         return 0
     return len(text) - _length_that_fits(text[::-1], room - 1)
 
 
 def first_that_fits(choices: Iterable[str], room: int) -> str:
-    """The first of these texts that fits. If none fits, the beginning of the last one."""
+    """Return the first of these texts that fits. If none fits, the beginning of the last one."""
     text = ""
     for text in choices:
         if columns(text) <= room:
@@ -50,25 +50,25 @@ def first_that_fits(choices: Iterable[str], room: int) -> str:
 
 
 def wrapped(text: str, room: int) -> list[str]:
-    """The text in lines that fit. They break between words; only a word that is wider than a line is divided."""
-    lines, line, used = [], "", 0
+    """Return the text in lines that fit. They break between words; only a word that is wider than a line is divided."""
+    lines, line, width_so_far = [], "", 0
     for word in text.split():
         gap = 1 if line else 0
         while columns(word) > room:
             # Text without spaces, such as Chinese, continues in the line that was begun.
-            length = _length_that_fits(word, room - used - gap) or (0 if line else 1)
+            length = _length_that_fits(word, room - width_so_far - gap) or (0 if line else 1)
             lines.append(f"{line}{' ' * gap if length else ''}{word[:length]}")
-            word, line, used, gap = word[length:], "", 0, 0
+            word, line, width_so_far, gap = word[length:], "", 0, 0
         width = columns(word)
-        if line and used + gap + width > room:
+        if line and width_so_far + gap + width > room:
             lines.append(line)
-            line, used, gap = "", 0, 0
-        line, used = f"{line}{' ' * gap}{word}", used + gap + width
+            line, width_so_far, gap = "", 0, 0
+        line, width_so_far = f"{line}{' ' * gap}{word}", width_so_far + gap + width
     return [*lines, line] if line or not lines else lines
 
 
 def _length_that_fits(text: str, room: int) -> int:
-    """How many characters at the beginning fit."""
+    """Return how many characters at the beginning fit."""
     for index, character in enumerate(text):
         room -= _columns(character)
         if room < 0:

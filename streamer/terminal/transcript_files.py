@@ -1,4 +1,4 @@
-"""Where transcripts are written: to standard output, to one file, or to a file for each recording in a folder."""
+"""Writes transcripts to standard output, to one file, or to a file for each recording in a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamer.terminal.status_lines import is_terminal
 from streamer.transcript import SUBTITLES
 
 ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
-# What happens to a file that exists already.
+# The choices for a file that exists already.
 REFUSE, APPEND, OVERWRITE, SKIP = "refuse", "append", "overwrite", "skip"
 
 
@@ -40,7 +40,7 @@ class TranscriptFiles:
         self._existing = existing
         self._growing = growing
         self._paths: dict[tuple[ListedRecording, str], Path] = {}
-        self._kept: set[Path] = set()  # existing files that are not changed
+        self._unchanged: set[Path] = set()  # existing files that are not changed
         self._open: dict[Path, OutputFile] = {}
         several = several or len(recordings) > 1
         if output is None:
@@ -57,10 +57,10 @@ class TranscriptFiles:
             _check_place(output, target)
         else:
             if not target.parent.is_dir():
-                wrong = f"{target.parent} is not a folder"
+                reason = f"{target.parent} is not a folder"
                 if not target.parent.exists():
-                    wrong = f"the folder {target.parent} does not exist"
-                raise OutputError(f"--output {output}: {wrong}.")
+                    reason = f"the folder {target.parent} does not exist"
+                raise OutputError(f"--output {output}: {reason}.")
             if not target.exists():
                 _check_place(output, target.parent)
             self._paths = {(recording, formats[0]): target for recording in recordings}
@@ -69,31 +69,31 @@ class TranscriptFiles:
         for path in self._paths.values():
             if _identity(path) in sources:
                 raise OutputError(f"--output {output}: that would overwrite the recording {path}.")
-        self._see_what_is_there(recordings)
+        self._check_existing(recordings)
 
     def write(self, recording: ListedRecording, format: str, text: str) -> None:
         """Write a part of this recording's transcript at once."""
         path = self._paths.get((recording, format))
         if path is None:
             _write_to_stdout(text)
-        elif path not in self._kept:
+        elif path not in self._unchanged:
             if path not in self._open:
                 append = self._existing == APPEND
                 self._open[path] = OutputFile(path, append=append, growing=self._growing)
             self._open[path].write(text)
 
     def finish(self, recording: ListedRecording) -> None:
-        """This recording is complete. Closes its files, so that thousands of recordings do not keep thousands open."""
-        for file in self._taken(recording):
+        """Close the files of a complete recording, so that thousands of recordings do not keep thousands open."""
+        for file in self._take_files(recording):
             file.finish()
 
     def break_off(self, recording: ListedRecording) -> list[Path]:
-        """This recording will not be complete. Returns the files with what there is of it."""
-        return [path for file in self._taken(recording) if (path := file.break_off())]
+        """Close the files of an incomplete recording. Return those with the text so far."""
+        return [path for file in self._take_files(recording) if (path := file.break_off())]
 
     def discard(self, recording: ListedRecording) -> None:
-        """Discard what was written of it. Existing files stay as they are."""
-        for file in self._taken(recording):
+        """Discard the text of this recording. Existing files stay as they are."""
+        for file in self._take_files(recording):
             file.discard()
 
     def close(self, *, whole: bool) -> list[Path]:
@@ -112,21 +112,21 @@ class TranscriptFiles:
         own = self.shared or self._growing
         return own and self._existing == OVERWRITE and any(map(has_content, set(self._paths.values())))
 
-    def _taken(self, recording: ListedRecording) -> list[OutputFile]:
-        """The files of this recording alone. They are removed from the open ones."""
+    def _take_files(self, recording: ListedRecording) -> list[OutputFile]:
+        """Return the files that only this recording uses, and remove them from the open ones."""
         if self.shared and not self._growing:
             return []
         paths = [path for (owner, _), path in self._paths.items() if owner == recording]
         return [file for path in paths if (file := self._open.pop(path, None))]
 
-    def _see_what_is_there(self, recordings: Sequence[ListedRecording]) -> None:
+    def _check_existing(self, recordings: Sequence[ListedRecording]) -> None:
         """Refuse to lose existing files, or find out which recordings can be skipped."""
         paths = dict.fromkeys(self._paths.values())
         if self._existing == SKIP:
             # Empty files count as well: an incomplete transcript would have another name.
-            self._kept = {path for path in paths if path.is_file()}
-            wanted = {recording for (recording, _), path in self._paths.items() if path not in self._kept}
-            self.skipped = frozenset(recordings) - wanted
+            self._unchanged = {path for path in paths if path.is_file()}
+            incomplete = {recording for (recording, _), path in self._paths.items() if path not in self._unchanged}
+            self.skipped = frozenset(recordings) - incomplete
         there = [path for path in paths if has_content(path)]
         if self._existing == REFUSE and there:
             more = f", and {len(there) - 1} more" if len(there) > 1 else ""
@@ -147,7 +147,7 @@ class TranscriptFiles:
 
 
 def _check_stream(formats: Sequence[str], *, several: bool, existing: str) -> None:
-    """OutputError if standard output cannot take all of this."""
+    """Raise OutputError if standard output cannot take these formats."""
     if len(formats) > 1:
         raise OutputError("standard output takes only one format: give a folder with --output for several.")
     if several and formats[0] in SUBTITLES:
@@ -158,23 +158,23 @@ def _check_stream(formats: Sequence[str], *, several: bool, existing: str) -> No
 
 
 def _is_folder(output: str, formats: Sequence[str], *, several: bool) -> bool:
-    """Whether a folder is meant: it exists, ends with /, or is the only possibility."""
+    """Return whether the output is a folder: it exists, ends with /, or nothing else can hold the transcripts."""
     path = Path(output)
     if path.is_dir() or output.endswith(("/", os.sep)):
         return True
     if len(formats) > 1:
-        needed = "several formats need a folder"
+        reason = "several formats need a folder"
     elif several and formats[0] in SUBTITLES:
-        needed = f"{formats[0]} contains only one recording: give a folder with --output for several"
+        reason = f"{formats[0]} contains only one recording: give a folder with --output for several"
     else:
         return False
     if path.suffix in ENDINGS.values() or path.exists():
-        raise OutputError(f"--output {output}: {needed}.")
+        raise OutputError(f"--output {output}: {reason}.")
     return True
 
 
 def _check_place(output: str, folder: Path) -> None:
-    """OutputError if nothing can be written in this folder, or it cannot be created."""
+    """Raise OutputError if nothing can be written in this folder, or it cannot be created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
@@ -197,20 +197,20 @@ def _write_to_stdout(text: str) -> None:
 
 
 def _in_folder(folder: Path, recordings: Sequence[ListedRecording], ending: str) -> dict[ListedRecording, Path]:
-    """A file for each recording. The folders have the same structure as those of the recordings."""
-    named = {recording: recording.path.with_name(f"{_stem(recording)}{ending}") for recording in recordings}
+    """Return a file for each recording. The folders have the same structure as those of the recordings."""
+    targets = {recording: recording.path.with_name(f"{_stem(recording)}{ending}") for recording in recordings}
     # talk.wav and talk.mp3 in one folder must not share talk.txt.
-    twice = {path for path, count in Counter(named.values()).items() if count > 1}
-    for recording, path in named.items():
+    twice = {path for path, count in Counter(targets.values()).items() if count > 1}
+    for recording, path in targets.items():
         if path in twice:
-            named[recording] = recording.path.with_name(f"{recording.path.name}{ending}")
-    counts = Counter(named[recording] for recording in recordings)
+            targets[recording] = recording.path.with_name(f"{recording.path.name}{ending}")
+    counts = Counter(targets[recording] for recording in recordings)
     if clashing := next((path for path, count in counts.items() if count > 1), None):
-        names = " and ".join(recording.name for recording in recordings if named[recording] == clashing)
+        names = " and ".join(recording.name for recording in recordings if targets[recording] == clashing)
         raise OutputError(
             f"two recordings would both be written to {folder / clashing}: {names}. Transcribe them one at a time."
         )
-    return {recording: folder / path for recording, path in named.items()}
+    return {recording: folder / path for recording, path in targets.items()}
 
 
 def _stem(recording: ListedRecording) -> str:
@@ -218,7 +218,7 @@ def _stem(recording: ListedRecording) -> str:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """The identity of the file at this path, if there is one."""
+    """Return the identity of the file at this path, if there is one."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What `streamer FILE…` shows and writes, for all recordings in the order of the command line.
+"""Shows and writes the transcripts of `streamer FILE…`, in the order of the recordings on the command line.
 
 Lines (text, jsonl) are written as the words come, documents (json, srt, vtt) when a recording is complete. Recordings
 may be transcribed at the same time. If all go to one output, each has to wait for its turn there.
@@ -23,7 +23,7 @@ from streamer.terminal.transcript_files import REFUSE, TranscriptFiles
 from streamer.terminal.transcription_display import ProgressDisplay, TranscriptionDisplay, WordsDisplay
 from streamer.transcript import LINE_FORMATS, Transcript, event_line, text_line
 
-# Results that wait for their turn are held in memory, so no recording begins further ahead than this.
+# Results that wait for their turn are held in memory, so no recording begins more than this number ahead.
 MOST_AHEAD: Final = 64
 
 
@@ -49,8 +49,8 @@ class TranscriptOutput:
             self.formats, output, recordings, existing=existing, several=unreadable + len(recordings) > 1
         )
         self.recordings = [recording for recording in recordings if recording not in self.files.skipped]
-        named = len(recordings) + unreadable
-        self.tally = Tally(named, failed=unreadable, skipped=len(recordings) - len(self.recordings))
+        count = len(recordings) + unreadable
+        self.tally = Tally(count, failed=unreadable, skipped=len(recordings) - len(self.recordings))
         # Whether lines begin with their time.
         self.times = self.formats == ("text",) and output is None and is_terminal(sys.stdout)
         self.display = _display(self.tally, words=self.times, on_terminal=self.files.on_terminal)
@@ -62,22 +62,22 @@ class TranscriptOutput:
 
     @property
     def wants_partials(self) -> bool:
-        """Whether partials are used."""
+        """Whether the session should send partials."""
         return self.display.shows_words or "jsonl" in self.formats
 
     def may_begin(self, index: int) -> bool:
-        """Whether this recording is close enough to the one that is being written."""
+        """Return whether this recording is close enough to the one that is being written."""
         return not self.files.shared or index < self._turn + MOST_AHEAD
 
     def of_recording(self, index: int) -> RecordingOutput:
-        """The output of one recording, as a context manager that ends with it."""
+        """Return the output of one recording, as a context manager that ends with it."""
         output = self._waiting[index] = RecordingOutput(self, index)
         if index == self._turn:
             output.has_turn = True
         return output
 
     def end_recording(self, index: int) -> None:
-        """End the output of this recording. The next one has its turn."""
+        """End the output of this recording, and let the next one write."""
         self._closed.add(index)
         while self._turn in self._closed:
             self._waiting.pop(self._turn, None)
@@ -85,7 +85,7 @@ class TranscriptOutput:
             if output := self._waiting.get(self._turn):
                 output.take_turn()
 
-    def ended(self, recording: ListedRecording, index: int, *, whole: bool) -> None:
+    def close_recording(self, recording: ListedRecording, index: int, *, whole: bool) -> None:
         """Count this recording, and close its files."""
         if whole:
             self.tally.done += 1
@@ -105,8 +105,8 @@ class TranscriptOutput:
         """Erase what is left on the terminal, close the files, and print a summary. Raises OutputError like `write`."""
         tally, one = self.tally, self.tally.named == 1
         if not tally.interrupted:
-            tally.failed = tally.named - tally.done - tally.skipped  # also those that were not even tried
-        told = self.display.close()
+            tally.failed = tally.named - tally.done - tally.skipped  # including those that were never tried
+        has_summary = self.display.close()
         # A new file may lack some of several recordings: this is reported, and nothing is lost by it.
         whole = len(self._closed) == len(self.recordings) and not tally.interrupted
         whole = whole and not (self._lost and (one or self.files.replaces))
@@ -120,12 +120,12 @@ class TranscriptOutput:
                 self.say(f"streamer: the text so far is in {path}.")
             if one and tally.skipped:
                 self.say("streamer: the transcript exists already: there is nothing to do.")
-            if not told and not one and (tally.failed or tally.skipped or tally.interrupted):
+            if not has_summary and not one and (tally.failed or tally.skipped or tally.interrupted):
                 self.say(f"streamer: {tally}.")
 
 
 class RecordingOutput:
-    """What is shown and written of one recording."""
+    """The output of one recording."""
 
     def __init__(self, output: TranscriptOutput, index: int) -> None:
         self.has_turn = False
@@ -166,7 +166,7 @@ class RecordingOutput:
         if kind == "partial" and (self.has_turn or output.display.shows_all):
             output.display.words(self._index, event)
         if "audio_ms" in event:
-            output.display.heard(self._index, event["audio_ms"])
+            output.display.advance(self._index, event["audio_ms"])
 
     def end(self) -> None:
         """Note that the recording is complete."""
@@ -183,7 +183,7 @@ class RecordingOutput:
                 self._output.say(f"streamer: {error}")
 
     def take_turn(self) -> None:
-        """Write to the shared output from now on, because it is this recording's turn."""
+        """Write to the shared output from now on, first what has waited."""
         self.has_turn = True
         if self._begun:
             self._write_heading()
@@ -197,7 +197,7 @@ class RecordingOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._output.ended(self._recording, self._index, whole=self._whole)
+        self._output.close_recording(self._recording, self._index, whole=self._whole)
         self._output.end_recording(self._index)
 
     def _write_documents(self) -> None:
@@ -220,7 +220,7 @@ class RecordingOutput:
 
 
 def _display(tally: Tally, *, words: bool, on_terminal: bool) -> TranscriptionDisplay:
-    """The display for these recordings. `words`: text goes to a terminal. `on_terminal`: any output goes there."""
+    """Return the display. `words`: text goes to a terminal. `on_terminal`: output of any format goes there."""
     shows_progress = is_terminal(sys.stderr)
     if shows_progress and tally.named > 1:
         return ProgressBoard(sys.stderr, tally, words=words)

@@ -1,4 +1,4 @@
-"""What a terminal shows while recordings are transcribed: nothing, the words of one recording, or progress."""
+"""Displays for a terminal while recordings are transcribed: nothing, the words of one recording, or progress."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class TranscriptionDisplay:
     shows_all = False  # also recordings that wait for their turn in the output, and those that have not begun
 
     def expect(self, index: int, duration_ms: int) -> None:
-        """A recording that has not begun has this length."""
+        """Note the length of a recording that has not begun."""
 
     def begin(self, index: int, name: str, duration_ms: int | None) -> None:
-        """A recording begins. `duration_ms`: its length if known."""
+        """Note that a recording begins. `duration_ms`: its length if known."""
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
         """Show the present words."""
 
-    def heard(self, index: int, audio_ms: int) -> None:
-        """This much of a recording was recognised."""
+    def advance(self, index: int, audio_ms: int) -> None:
+        """Show how much of a recording was recognised."""
 
     def end(self, index: int) -> None:
-        """A recording ends, whether it had begun or not."""
+        """Note that a recording ends, whether it had begun or not."""
 
     def clear(self) -> None:
         """Erase the changing lines, so that something else can be written."""
@@ -55,7 +55,7 @@ class WordsDisplay(TranscriptionDisplay):
     def __init__(self, stream: TextIO, *, progress: bool) -> None:
         """`progress`: whether to show the progress of a long recording."""
         self._live = LiveWords(stream)
-        self._tells = progress
+        self._shows_progress = progress
         self._name = ""
         self._duration_ms: int | None = None
         self._began = self._drawn = time.monotonic()
@@ -68,7 +68,7 @@ class WordsDisplay(TranscriptionDisplay):
         self._drawn = time.monotonic()
         self._live.partial(partial, below=self._progress(partial["audio_ms"]))
 
-    def heard(self, index: int, audio_ms: int) -> None:
+    def advance(self, index: int, audio_ms: int) -> None:
         # Progress goes on even if nobody speaks for a long time.
         if time.monotonic() - self._drawn >= REDRAW_S and (progress := self._progress(audio_ms)):
             self._drawn = time.monotonic()
@@ -79,7 +79,8 @@ class WordsDisplay(TranscriptionDisplay):
 
     def _progress(self, heard_ms: int) -> str:
         elapsed_s = time.monotonic() - self._began
-        if not self._tells or self._duration_ms is None or self._duration_ms < _LONG_MS or elapsed_s < PATIENCE_S:
+        is_long = self._duration_ms is not None and self._duration_ms >= _LONG_MS
+        if not self._shows_progress or not is_long or elapsed_s < PATIENCE_S:
             return ""
         return Progress(heard_ms, elapsed_s, self._duration_ms).of_one(self._name, self._live.columns - 1)
 
@@ -98,7 +99,7 @@ class ProgressDisplay(TranscriptionDisplay):
         self._name, self._duration_ms = Path(name).name, duration_ms
         self._began = self._drawn = time.monotonic()
 
-    def heard(self, index: int, audio_ms: int) -> None:
+    def advance(self, index: int, audio_ms: int) -> None:
         now = time.monotonic()
         if now - self._began < PATIENCE_S or now - self._drawn < REDRAW_S:
             return

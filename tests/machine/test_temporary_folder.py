@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.machine import temporary_folder
-from streamer.machine.temporary_folder import NO_HOME, REMEDY, free_bytes, home_folder, user_folder, wanted_folder
+from streamer.machine.temporary_folder import REMEDY, free_bytes, preferred_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
@@ -24,7 +24,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_the_folder_that_was_named(folder: Path) -> None:
     """The named folder is used if it has space."""
-    assert wanted_folder() == temporary_folder.temporary_folder() == folder
+    assert preferred_folder() == temporary_folder.temporary_folder() == folder
     assert free_bytes(folder) > 0
     assert free_bytes(folder / "missing") == 0
 

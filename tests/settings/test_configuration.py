@@ -29,8 +29,8 @@ def test_nothing_is_said() -> None:
     """Without any source all values are the defaults."""
     configuration = configure({}, {"STREAMER_PORT": "tcp://10.0.0.1:80"})
     assert configuration.settings == ServeSettings()
-    assert configuration.given == {}
-    assert configuration.named("tls_key") == "--tls-key"
+    assert configuration.entries == {}
+    assert configuration.label("tls_key") == "--tls-key"
 
 
 def test_the_strongest_source_wins(file: Path) -> None:
@@ -41,9 +41,9 @@ def test_the_strongest_source_wins(file: Path) -> None:
     settings = configuration.settings
     assert (settings.port, settings.host, settings.slots, settings.open) == (3, "b", 1, True)
     assert settings.origin == ("https://c.org", "https://d.org")
-    assert configuration.named("port") == "--port"
-    assert configuration.named("host") == "STREAMER_SERVE_HOST"
-    assert configuration.named("slots") == f"slots in {file}, line 3,"
+    assert configuration.label("port") == "--port"
+    assert configuration.label("host") == "STREAMER_SERVE_HOST"
+    assert configuration.label("slots") == f"slots in {file}, line 3,"
 
 
 def test_what_a_file_switches_on_can_be_switched_off(file: Path) -> None:

@@ -13,8 +13,8 @@ from streamer.settings.served_models import (
     ModelsError,
     ServedModel,
     by_public_name,
-    located,
-    missing_folder,
+    first_folder_error,
+    locate,
 )
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import MODEL
@@ -74,17 +74,17 @@ def test_what_does_not_go_together(models: str, words: str) -> None:
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     """A folder without a model is reported before anything starts."""
-    assert "it has no config.pbtxt" in missing_folder(MODELS.of_text(f"one,{tmp_path}"))
+    assert "it has no config.pbtxt" in first_folder_error(MODELS.of_text(f"one,{tmp_path}"))
     (tmp_path / "config.pbtxt").touch()
-    assert missing_folder(MODELS.of_text(f"one,{tmp_path}")) == ""
+    assert first_folder_error(MODELS.of_text(f"one,{tmp_path}")) == ""
 
 
 def test_a_folder_with_a_public_model(tmp_path: Path) -> None:
     """The folder of a public model is a model, and what is wrong with it is said before anything starts."""
     folder = make_ctc_folder(tmp_path)
-    assert missing_folder(MODELS.of_text(str(folder))) == ""
+    assert first_folder_error(MODELS.of_text(str(folder))) == ""
     (folder / "tokens.txt").unlink()
-    assert "names a public model that cannot be used" in missing_folder(MODELS.of_text(str(folder)))
+    assert "names a public model that cannot be used" in first_folder_error(MODELS.of_text(str(folder)))
 
 
 def test_models_of_this_machine(tmp_path: Path) -> None:
@@ -95,15 +95,15 @@ def test_models_of_this_machine(tmp_path: Path) -> None:
     make_ctc_folder(mine)
     (repository / "one").mkdir(parents=True)
     given = MODELS.of_text("one,spoken=mine,usual=shipped")
-    found = located(given, repository, library, chosen=True)
+    found = locate(given, repository, library, chosen=True)
     assert found == (
         ServedModel("one"),
         ServedModel("mine", "spoken", mine),
         ServedModel(MODEL, "usual", asr_repository() / MODEL),
     )
-    assert located((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("one"),)
+    assert locate((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("one"),)
     library.set_default("mine")
-    assert located((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("mine", folder=mine),)
+    assert locate((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("mine", folder=mine),)
 
 
 def test_all_models_of_this_machine(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_all_models_of_this_machine(tmp_path: Path) -> None:
         make_ctc_folder(library.folder / name)
 
     def served(given: str) -> dict[str, str]:
-        found = located(MODELS.of_text(given), repository, library, chosen=True)
+        found = locate(MODELS.of_text(given), repository, library, chosen=True)
         assert all(model.folder is not None for model in found)
         return {name: model.model for name, model in by_public_name(found).items()}
 
@@ -125,7 +125,7 @@ def test_all_models_of_this_machine(tmp_path: Path) -> None:
     with pytest.raises(ModelsError, match="gives one name to all models of this machine: write library without all="):
         served("all=library")
     (repository / "library").mkdir(parents=True)
-    found = located(MODELS.of_text("library"), repository, library, chosen=True)
+    found = locate(MODELS.of_text("library"), repository, library, chosen=True)
     assert found == (ServedModel("library"),)
 
 
@@ -141,11 +141,11 @@ def test_a_model_that_is_nowhere(tmp_path: Path, name: str, words: str) -> None:
     """The sentence has the nearest names, or the command that fetches it."""
     (tmp_path / "mine").mkdir()
     with pytest.raises(ModelsError, match=words):
-        located(MODELS.of_text(name), tmp_path / "repository", ModelLibrary(tmp_path), chosen=True)
+        locate(MODELS.of_text(name), tmp_path / "repository", ModelLibrary(tmp_path), chosen=True)
 
 
 def test_a_default_that_cannot_be_served(tmp_path: Path) -> None:
     """If nobody names a model, and the default of this machine is lost, the service does not start with another one."""
     (tmp_path / ".default").write_text("mine\n")
     with pytest.raises(ModelsError, match="must be given: the model mine is not on this machine"):
-        located((ServedModel("one"),), tmp_path, ModelLibrary(tmp_path), chosen=False)
+        locate((ServedModel("one"),), tmp_path, ModelLibrary(tmp_path), chosen=False)

@@ -39,8 +39,8 @@ def test_a_short_cue_waits_for_what_may_shorten_it() -> None:
     """A short cue is shown longer than it was spoken, but not into the next cue; silence releases it."""
     growing = GrowingSubtitles("srt")
     assert growing.add(SHORT) == ""
-    assert growing.heard(22_000) == ""
-    assert growing.heard(22_500) == "1\n00:00:21,000 --> 00:00:22,000\nyes\n"
+    assert growing.advance(22_000) == ""
+    assert growing.advance(22_500) == "1\n00:00:21,000 --> 00:00:22,000\nyes\n"
     growing = GrowingSubtitles("srt")
     growing.add(SHORT)
     assert "00:00:21,000 --> 00:00:21,600" in growing.add(SOON)

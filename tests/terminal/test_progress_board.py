@@ -36,19 +36,19 @@ def test_a_line_for_each_in_work_and_one_for_all(screen: TimedScreen) -> None:
     board.begin(0, "calls/a.wav", 40_000)
     board.begin(1, "b.flac", 60_000)
     screen.now += 2
-    board.heard(0, 10_000)
+    board.advance(0, 10_000)
     screen.now += 2
-    board.heard(1, 30_000)
+    board.advance(1, 30_000)
     assert screen.lines() == [
         "a.wav   ██░░░░░░░░  25%",
         "b.flac  █████░░░░░  50%",
         "0 of 3 recordings, 0:40 of 2:00 (33 %), 10.0x, 0:08 left",
     ]
-    board.heard(0, 40_000)
+    board.advance(0, 40_000)
     tally.done += 1
     board.end(0)
     screen.now += 4
-    board.heard(1, 40_000)
+    board.advance(1, 40_000)
     assert screen.lines()[0] == "b.flac  ███████░░░  67%"
     assert screen.lines()[1] == "1 of 3 recordings, 1:20 of 2:00 (66 %), 10.0x, 0:04 left"
 
@@ -59,12 +59,12 @@ def test_at_the_end_what_it_came_to_stays(screen: TimedScreen) -> None:
     board = ProgressBoard(screen.stream, tally, words=False)
     board.begin(0, "a.wav", 60_000)
     screen.now += 5
-    board.heard(0, 60_000)
+    board.advance(0, 60_000)
     tally.done += 1
     board.end(0)
     board.begin(1, "b.wav", 60_000)
     screen.now += 5
-    board.heard(1, 30_000)
+    board.advance(1, 30_000)
     tally.failed += 1
     board.end(1)
     assert board.close()
@@ -76,7 +76,7 @@ def test_what_was_interrupted_is_neither_done_nor_failed(screen: TimedScreen) ->
     board = ProgressBoard(screen.stream, Tally(3), words=False)
     board.begin(0, "a.wav", 60_000)
     screen.now += 5
-    board.heard(0, 30_000)
+    board.advance(0, 30_000)
     board.close()
     assert screen.lines() == ["0 of 3 recordings, 0:30 in 0:05.0, 6.0 times real time"]
 
@@ -87,12 +87,12 @@ def test_what_is_done_in_a_moment_shows_nothing(screen: TimedScreen) -> None:
     screen.now += 60
     board.begin(0, "a.wav", 60_000)
     screen.now += 0.5
-    board.heard(0, 30_000)
+    board.advance(0, 30_000)
     assert screen.lines() == []
     screen.now += 0.6
-    board.heard(0, 30_000)
+    board.advance(0, 30_000)
     screen.now += 0.1
-    board.heard(0, 60_000)
+    board.advance(0, 60_000)
     assert "50%" in screen.lines()[0]
     board.close()
     assert len(screen.lines()) == 1
@@ -104,12 +104,12 @@ def test_other_lines_may_come_between(screen: TimedScreen) -> None:
     board.begin(0, "a.wav", None)
     screen.now += 2
     board.words(0, {"type": "partial", "text": "it was", "stable": 0})
-    board.heard(0, 3_000)
+    board.advance(0, 3_000)
     assert screen.lines()[0] == "a.wav           0:03.0  it was"
     board.clear()
     screen.stream.write("[0:00.0] it was\n")
     board.words(0, {"type": "partial", "text": "a", "stable": 0})
-    board.heard(0, 3_100)
+    board.advance(0, 3_100)
     assert screen.lines()[:2] == ["[0:00.0] it was", "a.wav           0:03.1  a"]
     assert screen.lines()[2] == "0 of 2 recordings, 0:03, 1.6 times real time"
 
@@ -121,7 +121,7 @@ def test_it_never_wraps_and_never_scrolls(screen: TimedScreen) -> None:
         board.begin(index, f"{'字幕' * 20}{index}.wav", 60_000)
         board.words(index, {"type": "partial", "text": "word " * 30 + "end", "stable": 0})
     screen.now += 2
-    board.heard(0, 1_000)
+    board.advance(0, 1_000)
     lines = screen.lines()
     assert len(lines) == 10
     assert max(map(columns, lines)) <= 59

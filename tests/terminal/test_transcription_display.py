@@ -42,7 +42,7 @@ def test_progress_waits_and_is_not_drawn_too_often(clock: Clock, screen: Screen)
     display.begin(0, "folder/a.mp3", 60_000)
     for passed, heard, drawn in ((0.5, 10_000, 0), (1.2, 30_000, 1), (1.3, 31_000, 0), (1.5, 32_000, 1)):
         clock.now = 100.0 + passed
-        display.heard(0, heard)
+        display.advance(0, heard)
         assert screen.shown().count("\x1b[K") == drawn
     assert screen.lines() == ["a.mp3  0:32 of 1:00 (53 %), 21.3 times real time, 0:01 left"]
     display.close()
@@ -56,7 +56,7 @@ def test_the_time_left_is_told_in_any_width(clock: Clock, width: int) -> None:
     display = ProgressDisplay(screen.stream)
     display.begin(0, "a recording with a very long name indeed, 字幕.wav", 3_600_000)
     clock.now += 10
-    display.heard(0, 60_000)
+    display.advance(0, 60_000)
     [line] = screen.lines()
     assert line.endswith("9:50 left")
     assert columns(line) < width
@@ -74,7 +74,7 @@ def test_words_with_how_far_a_long_recording_is(clock: Clock, screen: Screen, pr
     below = ["a.wav  1:00 of 2:00 (50 %), 12.0 times real time, 0:05 left"] if progress else []
     assert screen.lines() == ["[0:58.0] it was", *below]
     clock.now += 5
-    display.heard(0, 90_000)
+    display.advance(0, 90_000)
     below = ["a.wav  1:30 of 2:00 (75 %), 9.0 times real time, 0:03 left"] if progress else []
     assert screen.lines()[1:] == below
     display.clear()

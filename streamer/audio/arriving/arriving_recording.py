@@ -213,7 +213,7 @@ def _check(sample_rate: int, channels: int, separate: bool) -> None:
 
 
 def _is_serial_mp4(head: bytes) -> bool:
-    """Whether its table of contents comes before the audio, as in recordings of browsers."""
+    """Return whether its table of contents comes before the audio, as in recordings of browsers."""
     place = 0
     while head[4:8] == b"ftyp" and place + 8 <= len(head):
         size, kind = int.from_bytes(head[place : place + 4], "big"), head[place + 4 : place + 8]
@@ -235,6 +235,6 @@ def _is_text(head: bytes) -> bool:
 
 
 def _plain(error: Exception) -> str:
-    """The library's own reason, without the name of our descriptor."""
+    """Return the library's own reason, without the name of our descriptor."""
     reason = getattr(error, "error_string", str(error))
     return reason.removeprefix("Error : ").strip().rstrip(".") + "."

@@ -25,7 +25,7 @@ _RATES: Final = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (1
 
 
 def is_encoded(head: bytes, *, whole: bool = False) -> bool | None:
-    """Whether this is the beginning of an audio file. None if more bytes are needed. `whole`: nothing follows."""
+    """Return whether an audio file begins like this. None if more bytes are needed. `whole`: nothing follows."""
     if any(head.startswith(beginning) for beginning in _BEGINNINGS) or head[4:8] == b"ftyp":
         return True
     if len(head) < _LONGEST_BEGINNING:
@@ -39,7 +39,7 @@ def is_encoded(head: bytes, *, whole: bool = False) -> bool | None:
 
 
 def _frame_bytes(head: bytes) -> int | None:
-    """The length of the MP3 or AAC frame that begins here. None if there is none."""
+    """Return the length of the MP3 or AAC frame that begins here. None if there is none."""
     bits = int.from_bytes(head[:4], "big")
     if bits >> 21 != 0x7FF:
         return None

@@ -40,7 +40,7 @@ def fetch(name: str, recording: TemporaryRecording, stop: threading.Event) -> No
 
 
 def _from_pipe(name: str) -> Iterator[bytes]:
-    """The data, with an empty piece while nothing comes."""
+    """Yield the data, with an empty piece while nothing comes."""
     try:
         # Without O_NONBLOCK, this would block until another program writes.
         descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

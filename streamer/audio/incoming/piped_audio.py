@@ -59,7 +59,7 @@ class PipedAudio:
         return self._decoder.streams
 
     def chunks(self) -> Iterator[Int16Samples]:
-        """The audio as it comes; [samples, streams] if there are several."""
+        """Yield the audio as it comes; [samples, streams] if there are several."""
         head, encoded = b"", None
         for data in self._received():
             if data is None:
@@ -161,7 +161,7 @@ class PipedAudio:
         return self._squeezed(np.empty((0, self.streams), dtype=np.int16))
 
     def _squeezed(self, chunk: Int16Samples) -> Int16Samples:
-        """The chunk without the dimension of the streams if there is only one."""
+        """Return the chunk without the dimension of the streams if there is only one."""
         return chunk[:, 0] if chunk.shape[1] == 1 else chunk
 
 

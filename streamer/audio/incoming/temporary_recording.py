@@ -10,7 +10,7 @@ from typing import Final
 
 from streamer.audio.recording_check import AudioError
 from streamer.fetching import is_address
-from streamer.machine.temporary_folder import full, temporary_folder
+from streamer.machine.temporary_folder import no_space_error, temporary_folder
 
 MOST_BYTES: Final = 4 << 30
 
@@ -39,7 +39,7 @@ class TemporaryRecording:
             while view:
                 view = view[self._file.write(view) :]
         except OSError as error:
-            trouble = full(Path(self.path).parent)
+            trouble = no_space_error(Path(self.path).parent)
             raise AudioError(f"{self._name} cannot be stored: {trouble.strerror}.") from error
 
     def close(self) -> None:

@@ -25,8 +25,8 @@ class PortPolicyError(Exception):
 
 
 def triton_dial(configuration: Configuration) -> Dialer | None:
-    """How to connect to Tritons elsewhere; None for no TLS. PortPolicyError if the settings contradict each other."""
-    settings, named = configuration.settings, configuration.named
+    """Return how to connect to other Tritons; None for no TLS. PortPolicyError if settings contradict each other."""
+    settings, named = configuration.settings, configuration.label
     names = ("triton_tls", "triton_ca", "triton_cert", "triton_key", "triton_metadata")
     given = [name for name in names if getattr(settings, name)]
     if given and not settings.triton:
@@ -48,7 +48,7 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
 
 def port_policy(configuration: Configuration) -> PortPolicy:
     """Who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
-    settings, named = configuration.settings, configuration.named
+    settings, named = configuration.settings, configuration.label
     if settings.keys is None:
         for name in ("per_key", "audio_per_key"):
             if getattr(settings, name) is not None:
@@ -92,7 +92,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach a server at this address."""
+    """Return whether only this machine can reach a server at this address."""
     try:
         found = socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE, type=socket.SOCK_STREAM)
     except OSError:

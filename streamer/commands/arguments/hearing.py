@@ -44,7 +44,7 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
-    """What these arguments ask for."""
+    """Return what these arguments ask for."""
     from streamer.evaluate.evaluation import Setup
 
     folder = options.bundle or model_folder(options)

@@ -23,7 +23,7 @@ def add_key_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def said_of(code: str, message: str) -> str:
-    """The error of a service, with advice about keys where that helps."""
+    """Return the error of a service, with advice about keys where that helps."""
     if code != _UNAUTHORIZED:
         return message
     if not os.environ.get(KEY_VARIABLE):

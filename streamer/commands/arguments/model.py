@@ -15,7 +15,7 @@ from streamer.library import SHIPPED, LibraryError
 from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
 from streamer.settings.nearest import as_sentence
-from streamer.settings.served_models import unknown_model, wrong_folder
+from streamer.settings.served_models import folder_error, unknown_model
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository, models_to_serve
 
@@ -40,7 +40,7 @@ def add_model_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def asked_model(options: argparse.Namespace) -> AskedModel:
-    """The model that was asked for. A name means a model of this machine, unless the service was named.
+    """Return the model that was asked for. A name means a model of this machine, unless the service was named.
 
     TritonError if there is no such model, or if it cannot be used.
     """
@@ -67,12 +67,12 @@ def asked_model(options: argparse.Namespace) -> AskedModel:
 
 
 def model_folder(options: argparse.Namespace) -> Path | None:
-    """The folder of the model that was asked for. None if it is the model of a service."""
+    """Return the folder of the model that was asked for. None if it is the model of a service."""
     return asked_model(options).folder
 
 
 def public_folder(text: str) -> Path:
-    """The folder of a public model, which may be named if it is one of this machine."""
+    """Return the folder of a public model, which may be named if it is one of this machine."""
     path = Path(text)
     if "/" in text or path.is_dir():
         return path
@@ -83,6 +83,6 @@ def _asked(text: str) -> AskedModel:
     path = Path(text)
     if not text or ("/" not in text and not path.is_dir()):
         return AskedModel(name=text)
-    if wrong := wrong_folder(path):
+    if wrong := folder_error(path):
         raise argparse.ArgumentTypeError(wrong)
     return AskedModel(folder=path)

@@ -174,7 +174,7 @@ def _default(options: argparse.Namespace, library: ModelLibrary) -> int:
 
 
 def _wanted(name: str) -> KnownModel:
-    """The model to fetch. LibraryError if nothing is known about it."""
+    """Return the model to fetch. LibraryError if nothing is known about it."""
     if is_address(name):
         return model_at(name)
     known = known_models()
@@ -201,7 +201,7 @@ def _sha256(given: str) -> str:
 
 
 def _completed(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
-    """What the Tab key offers, by the action before it."""
+    """Return what the Tab key offers, by the action before it."""
     if parsed_args.action == "import":
         from argcomplete.completers import FilesCompleter
 

@@ -59,7 +59,7 @@ class FetchDisplay:
             print(line, file=self._stream, flush=True)
 
     def _choices(self, done: int, whole: int | None, now: float) -> list[str]:
-        """The same information in shorter and shorter forms."""
+        """Return the same information in shorter and shorter forms."""
         speed = (done - self._first) / (now - self._began) if now > self._began else 0.0
         fast = f"{speed / 1e6:.1f} MB/s" if speed else ""
         if not whole:

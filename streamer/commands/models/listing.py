@@ -36,7 +36,7 @@ def content(library: ModelLibrary, known: Mapping[str, KnownModel], language: st
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """The same for people."""
+    """Return the same for people."""
     default, models = found["default"], found["models"]
     here = [model for model in models if model["here"]]
     away = [model for model in models if not model["here"] and "not_yet" not in model]
@@ -58,12 +58,12 @@ def text(found: Mapping[str, Any]) -> str:
 
 
 def _of_catalogue(model: KnownModel) -> dict[str, Any]:
-    """What the catalogue says, without the facts that nobody has published."""
+    """Return what the catalogue says, without the facts that nobody has published."""
     return {key: value for key, value in asdict(model).items() if value not in (None, "", ())}
 
 
 def _of_folder(library: ModelLibrary, name: str) -> dict[str, Any]:
-    """What the files say; empty if the model is not here."""
+    """Return what the files say; empty if the model is not here."""
     folder = library.find(name)
     if folder is None:
         return {}

@@ -35,12 +35,12 @@ class CorpusSample(NamedTuple):
 
 
 def draws_speakers(speakers: Sequence[str | None]) -> bool:
-    """Whether to draw speakers instead of utterances."""
+    """Return whether to draw speakers instead of utterances."""
     return len({speaker for speaker in speakers if speaker is not None}) >= FEWEST_SPEAKERS
 
 
 def interval(samples: Sequence[CorpusSample], figure: Callable[[Counts], Counts]) -> Interval:
-    """A figure over the sums of all counts, with its interval. Each corpus is drawn from separately.
+    """Return a figure over the sums of all counts, with its interval. Each corpus is drawn from separately.
 
     `figure` takes sums [n, columns] and gives n values.
     """
@@ -56,7 +56,7 @@ def interval(samples: Sequence[CorpusSample], figure: Callable[[Counts], Counts]
 
 
 def _drawn(clusters: Counts, corpus: str) -> Counts:
-    """The sums of every resample: [resamples, columns]."""
+    """Return the sums of every resample: [resamples, columns]."""
     # Seeded by the name of the corpus, so its interval does not depend on what else is evaluated.
     generator = np.random.default_rng([_SEED, zlib.crc32(corpus.encode())])
     often = generator.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=RESAMPLES)
@@ -65,7 +65,7 @@ def _drawn(clusters: Counts, corpus: str) -> Counts:
 
 
 def _clusters(sample: CorpusSample) -> Counts:
-    """A row of counts for each unit that is drawn: a speaker with all utterances, or an utterance."""
+    """Return a row of counts for each unit that is drawn: a speaker with all utterances, or an utterance."""
     if not draws_speakers(sample.speakers):
         return sample.counts
     numbers: dict[object, int] = {}

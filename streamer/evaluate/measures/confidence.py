@@ -39,7 +39,7 @@ class Reliability:
 
 
 def reliability(judged: Sequence[JudgedConfidence]) -> Reliability | None:
-    """The reliability of these confidences, None if there are none."""
+    """Return the reliability of these confidences, None if there are none."""
     if not judged:
         return None
     values = np.array(sorted(judged))
@@ -61,7 +61,7 @@ def reliability(judged: Sequence[JudgedConfidence]) -> Reliability | None:
 def _ranking(
     confidences: np.ndarray[tuple[int], np.dtype[np.float64]], right: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> float:
-    """The area under the ROC curve. Equal confidences count half."""
+    """Return the area under the ROC curve. Equal confidences count half."""
     good, bad = confidences[right], np.sort(confidences[~right])
     if not len(good) or not len(bad):
         return float("nan")

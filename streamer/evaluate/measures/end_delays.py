@@ -35,7 +35,7 @@ class EndDelays:
 
 
 def summarise_end_delays(found: Sequence[EndDelay | None]) -> dict[str, EndDelays]:
-    """The delays by the kind of the request, as far as there are any."""
+    """Return the delays by the kind of the request, as far as there are any."""
     summary = {}
     for kind in Asked:
         delays = [each.wall_ms for each in found if each is not None and each.asked is kind]

@@ -46,14 +46,14 @@ def score_utterance(utterance: Utterance, hypothesis: Sequence[str], failure: st
 
 
 def corpus_rates(results: Sequence[ScoredUtterance]) -> list[CorpusRates]:
-    """The rates of each corpus in the order of names, then of all of them if there are several."""
+    """Return the rates of each corpus in the order of names, then of all of them if there are several."""
     groups = by_corpus(results)
     lines = [_rates(name, [group]) for name, group in groups.items()]
     return lines if len(lines) == 1 else [*lines, _rates(ALL, list(groups.values()))]
 
 
 def by_corpus(results: Iterable[ScoredUtterance]) -> dict[str, list[ScoredUtterance]]:
-    """The results by corpus, in the order of names."""
+    """Return the results by corpus, in the order of names."""
     groups: dict[str, list[ScoredUtterance]] = {}
     for result in results:
         groups.setdefault(result.utterance.corpus, []).append(result)
@@ -61,7 +61,7 @@ def by_corpus(results: Iterable[ScoredUtterance]) -> dict[str, list[ScoredUttera
 
 
 def worst(results: Sequence[ScoredUtterance], number: int) -> list[ScoredUtterance]:
-    """The utterances with the most word errors, shorter ones first if equal."""
+    """Return the utterances with the most word errors, shorter ones first if equal."""
     wrong = [result for result in results if result.errors.word_errors]
     return sorted(wrong, key=lambda result: (-result.errors.word_errors, result.errors.words))[:number]
 
@@ -80,7 +80,7 @@ def rates_as_dict(line: CorpusRates) -> dict[str, Any]:
 
 
 def percent(found: Interval) -> dict[str, float | None]:
-    """An interval in percent, rounded to hundredths."""
+    """Return an interval in percent, rounded to hundredths."""
     return {name: None if value is None else round(100 * value, 2) for name, value in found._asdict().items()}
 
 

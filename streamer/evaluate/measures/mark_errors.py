@@ -57,7 +57,7 @@ class MarkCounts:
 
 
 def marked_words(texts: Iterable[str]) -> list[MarkedWord]:
-    """The words of texts with their marks. A text with several words, such as a date, has a mark only at its end."""
+    """Return the words of texts with their marks. A text of several words, such as a date, has one mark at its end."""
     found = []
     for text in texts:
         words = normalise(text)
@@ -69,7 +69,7 @@ def marked_words(texts: Iterable[str]) -> list[MarkedWord]:
 
 
 def mark_errors(results: Sequence[UtteranceResult]) -> dict[str, dict[str, MarkCounts]]:
-    """The counts by corpus and kind, then of all corpora if there are several. Empty if no reference has marks."""
+    """Return the counts by corpus and kind, then of all corpora if several. Empty without marks in references."""
     corpora: dict[str, list[dict[str, MarkCounts]]] = {}
     for result in results:
         reference = marked_words(result.utterance.text.split())
@@ -85,7 +85,7 @@ def mark_errors(results: Sequence[UtteranceResult]) -> dict[str, dict[str, MarkC
 
 
 def _written(result: UtteranceResult) -> list[MarkedWord]:
-    """The words of an utterance as they were spoken, with the marks and capitals that they were written with."""
+    """Return the words of an utterance as they were spoken, with the marks and capitals that they were written with."""
     found = []
     for word in result.timed_words:
         own = marked_words([word.written])

@@ -31,7 +31,7 @@ NOTHING_SHOWN: Final = PartialCounts()
 
 
 def count_partials(events: Sequence[TimedEvent]) -> PartialCounts:
-    """The counts of a session. Words that were shown but never became final count as changed."""
+    """Return the counts of a session. Words that were shown but never became final count as changed."""
     found = NOTHING_SHOWN
     running: dict[int, ShownWords] = {}
     for event, seen in shown_over_time(events):

@@ -27,7 +27,7 @@ class AlignedWord(NamedTuple):
 
 
 def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, list[AlignedWord]]:
-    """The aligned words by utterance, for the utterances whose aligned words are those of the reference."""
+    """Return the aligned words by utterance, for the utterances whose aligned words are those of the reference."""
     try:
         with path.open(encoding="utf-8") as stream:
             lines = [(number, line) for number, line in enumerate(stream, start=1) if line.strip()]
@@ -74,6 +74,6 @@ def _ctm_line(line: str) -> tuple[str, list[AlignedWord]]:
 
 
 def _aligned_words(word: str, start_ms: int, end_ms: int) -> Iterator[AlignedWord]:
-    """A word of the aligner may be several of our words. They all get its times."""
+    """Return a word of the aligner may be several of our words. They all get its times."""
     parts = normalise(word)
     return (AlignedWord(part, int(start_ms), int(end_ms), len(parts) == 1) for part in parts)

@@ -35,7 +35,7 @@ class TimeErrors:
 
 
 def time_errors(offsets: Sequence[TimeOffset]) -> TimeErrors | None:
-    """The time errors of these words, None if there are none."""
+    """Return the time errors of these words, None if there are none."""
     if not offsets:
         return None
     starts, ends = zip(*offsets, strict=True)

@@ -32,14 +32,14 @@ class DelaySummary:
 
 
 def word_delay(end_ms: int, word: TimedWord, audio_ms: int) -> WordDelay:
-    """The delays of a word that ends at `end_ms`, in a recording of `audio_ms`."""
+    """Return the delays of a word that ends at `end_ms`, in a recording of `audio_ms`."""
     times = (word.shown, word.stable, word.final)
     shown, stable, final = (TimePoint(time.audio_ms - end_ms, time.wall_ms - end_ms) for time in times)
     return WordDelay(shown, stable, final, word.shown.audio_ms >= audio_ms)
 
 
 def summarise_delays(found: Sequence[WordDelay], *, wall: bool = False) -> DelaySummary | None:
-    """The summary by the audio clock or the wall clock, None if there are no delays."""
+    """Return the summary by the audio clock or the wall clock, None if there are no delays."""
     if not found:
         return None
     return DelaySummary(

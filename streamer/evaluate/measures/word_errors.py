@@ -47,7 +47,7 @@ class ErrorCounts:
         return ErrorCounts(*(mine + theirs for mine, theirs in zip(self.counts(), other.counts(), strict=True)))
 
     def counts(self) -> tuple[int, ...]:
-        """The counts in the order of the fields."""
+        """Return the counts in the order of the fields."""
         return (
             self.words,
             self.substitutions,
@@ -59,7 +59,7 @@ class ErrorCounts:
 
 
 def pair_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[WordPair]:
-    """The words of both in pairs, with as few errors as possible."""
+    """Return the words of both in pairs, with as few errors as possible."""
     pairs = []
     for step in Levenshtein.opcodes(reference, hypothesis):
         references = range(step.src_start, step.src_end)
@@ -76,7 +76,7 @@ def pair_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Word
 
 
 def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
-    """The errors of one utterance. Characters are those of the words and of the spaces between them."""
+    """Return the errors of one utterance. Characters are those of the words and of the spaces between them."""
     kinds = [pair.kind for pair in pair_words(reference, hypothesis)]
     letters = joined(reference)
     return ErrorCounts(

@@ -42,7 +42,7 @@ class _UtteranceFigures:
 
 
 def word_figures(results: Sequence[UtteranceResult], alignments: ReferenceAlignments | None) -> dict[str, WordFigures]:
-    """The figures by corpus in the order of names, then of all if there are several. Failed sessions do not count."""
+    """Return the figures by corpus in the order of names, then of all if several. Failed sessions do not count."""
     groups: dict[str, list[_UtteranceFigures]] = {}
     for result in results:
         if not result.failure:

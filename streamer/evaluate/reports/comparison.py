@@ -20,7 +20,7 @@ _NOTHING = "-"
 
 
 def setting_combinations(compared: Sequence[str]) -> list[Setting]:
-    """All combinations of the compared options: "step-ms=160,320" gives two. ValueError says what is wrong."""
+    """Return all combinations of the compared options: "step-ms=160,320" gives two. ValueError says what is wrong."""
     choices = []
     for one in compared:
         name, _, values = one.partition("=")
@@ -31,7 +31,7 @@ def setting_combinations(compared: Sequence[str]) -> list[Setting]:
 
 
 def comparison_text(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
-    """The comparison as a table: errors, delays, times, changes and CPU time over all recordings."""
+    """Return the comparison as a table: errors, delays, times, changes and CPU time over all recordings."""
     header = [
         "setting", "word errors %", "shown", "90th %", "stable", "90th %", "final", "90th %", "start", "end",
         "changed %", "confidence", "CPU",

@@ -10,7 +10,7 @@ from streamer.evaluate.reports.table import table
 
 
 def ends_text(found: Mapping[str, EndDelays]) -> str:
-    """How long clients waited; empty if nobody was measured."""
+    """Return how long clients waited; empty if nobody was measured."""
     if not found:
         return ""
     rows = [
@@ -21,7 +21,7 @@ def ends_text(found: Mapping[str, EndDelays]) -> str:
 
 
 def ends_json(found: Mapping[str, EndDelays]) -> dict[str, Any] | None:
-    """The same figures as JSON values."""
+    """Return the same figures as JSON values."""
     if not found:
         return None
     return {

@@ -13,7 +13,7 @@ Figures = Mapping[str, Mapping[str, MarkCounts]]
 
 
 def marks_text(figures: Figures) -> str:
-    """How well marks and capitals agree with the references; empty if these have none."""
+    """Return how well marks and capitals agree with the references; empty if these have none."""
     if not figures:
         return ""
     rows = [
@@ -36,7 +36,7 @@ def marks_text(figures: Figures) -> str:
 
 
 def marks_json(figures: Figures) -> dict[str, Any] | None:
-    """The same figures as JSON values."""
+    """Return the same figures as JSON values."""
     if not figures:
         return None
     return {

@@ -50,20 +50,20 @@ class Evaluation:
         return sum(result.utterance.name in self.alignments for result in self.scored)
 
     def mark_errors(self) -> dict[str, dict[str, MarkCounts]]:
-        """The figures about marks and capitals, by corpus; empty without the written form."""
+        """Return the figures about marks and capitals, by corpus; empty without the written form."""
         return mark_errors(self.run.results) if self.options.get("written") else {}
 
     def end_delays(self) -> dict[str, EndDelays]:
-        """How long clients waited for the last final; empty if the audio was not paced."""
+        """Return how long clients waited for the last final; empty if the audio was not paced."""
         return summarise_end_delays([result.end_delay for result in self.run.results if not result.failure])
 
     def word_figures(self) -> dict[str, WordFigures]:
-        """The figures about single words, by corpus."""
+        """Return the figures about single words, by corpus."""
         return word_figures(self.run.results, self.alignments)
 
 
 def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
-    """The report for people."""
+    """Return the report for people."""
     figures = evaluation.word_figures()
     parts = [report_heading(evaluation), _rates(evaluation), _kinds(evaluation), _speed(evaluation.run)]
     parts += [marks_text(evaluation.mark_errors())]
@@ -81,7 +81,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
 
 
 def report_heading(evaluation: Evaluation) -> str:
-    """The heading of a report: what was recognised, through what, and with which options."""
+    """Return the heading of a report: what was recognised, through what, and with which options."""
     # For lists, such as hotwords, show only the length.
     brief = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
     options = ", ".join(f"{name} {value}" for name, value in brief.items())
@@ -90,7 +90,7 @@ def report_heading(evaluation: Evaluation) -> str:
 
 
 def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
-    """The report for programs."""
+    """Return the report for programs."""
     lines = {line.name: rates_as_dict(line) for line in corpus_rates(evaluation.scored)}
     run = evaluation.run
     # A single corpus is everything. It is still reported under both names.
@@ -135,7 +135,7 @@ def hypothesis_line(result: ScoredUtterance, timed_words: Sequence[TimedWord] = 
 
 
 def side_by_side(result: ScoredUtterance) -> str:
-    """The reference above the hypothesis, word by word. Errors are in capitals, missing words are stars."""
+    """Return the reference above the hypothesis, word by word. Errors are in capitals, missing words are stars."""
     reference, hypothesis = result.utterance.words, result.hypothesis
     columns = []
     for pair in pair_words(reference, hypothesis):
@@ -158,7 +158,7 @@ def side_by_side(result: ScoredUtterance) -> str:
 
 
 def rate_text(found: Interval) -> str:
-    """A rate in percent with its bounds."""
+    """Return a rate in percent with its bounds."""
     bounds = "" if found.low is None or found.high is None else f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
     return f"{100 * found.value:.1f}{bounds}"
 

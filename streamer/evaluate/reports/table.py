@@ -9,7 +9,7 @@ LINE: Final = 100
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with columns as wide as needed. The first is aligned left, the others right."""
+    """Return a table with columns as wide as needed. The first is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = []
     for row in (header, *rows):

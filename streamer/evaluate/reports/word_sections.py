@@ -19,7 +19,7 @@ Figures = Mapping[str, WordFigures]
 
 
 def delays_text(figures: Figures, paced: bool) -> str:
-    """The delays of words. The wall clock counts only if audio was sent as fast as it was spoken."""
+    """Return the delays of words. The wall clock counts only if audio was sent as fast as it was spoken."""
     rows = []
     for name, of in figures.items():
         if of.delays:
@@ -32,7 +32,7 @@ def delays_text(figures: Figures, paced: bool) -> str:
 
 
 def times_text(figures: Figures) -> str:
-    """The errors of word times against the alignment."""
+    """Return the errors of word times against the alignment."""
     rows = []
     for name, of in figures.items():
         if of.times:
@@ -43,7 +43,7 @@ def times_text(figures: Figures) -> str:
 
 
 def partials_text(figures: Figures) -> str:
-    """How many words of partials were shown, and how many of these changed."""
+    """Return how many words of partials were shown, and how many of these changed."""
     rows = [
         [name, str(of.partials.shown), f"{of.partials.changed} ({_percent(changed_share(of.partials))} %)", str(broken)]
         for name, of in figures.items()
@@ -54,7 +54,7 @@ def partials_text(figures: Figures) -> str:
 
 
 def confidence_text(figures: Figures) -> str:
-    """How reliable confidence is, by corpus, and for all words in bins of ascending confidence."""
+    """Return how reliable confidence is, by corpus, and for all words in bins of ascending confidence."""
     rows = [
         [name, *_reliability_cells(of.words), *_reliability_cells(of.finals)]
         for name, of in figures.items()
@@ -81,12 +81,12 @@ def confidence_text(figures: Figures) -> str:
 
 
 def changed_share(found: PartialCounts) -> float:
-    """The part of the shown words that was changed."""
+    """Return the part of the shown words that was changed."""
     return found.changed / found.shown if found.shown else 0.0
 
 
 def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, Any]:
-    """The same figures as JSON values. Delays and times are None without an alignment."""
+    """Return the same figures as JSON values. Delays and times are None without an alignment."""
     content: dict[str, Any] = {
         "partials": {
             name: {**asdict(of.partials), "changed_share": round(changed_share(of.partials), 4)}

@@ -22,4 +22,4 @@ def test_its_file_is_accepted(tmp_path: Path) -> None:
     [shown] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = tmp_path / "streamer.toml"
     file.write_text(shown, encoding="utf-8")
-    assert len(configure({}, {}, file).given) == len(shown.splitlines())
+    assert len(configure({}, {}, file).entries) == len(shown.splitlines())
