@@ -1,6 +1,6 @@
 """Reads recordings in chunks of int16 at 16 kHz, with channels mixed or separate.
 
-Only one chunk is in memory, however long the recording. How long the chunks are changes no sample.
+Only one chunk is in memory, however long the recording. The length of the chunks changes no sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import soundfile  # type: ignore[import-untyped]
 
 from streamer.audio.ffmpeg import FfmpegAudio, ffmpeg_is_installed
 from streamer.audio.recording_check import FFMPEG_ENDINGS, AudioError, open_recording
-from streamer.audio.recording_end import header_of, lacks_end_mark, lengthened
+from streamer.audio.recording_end import header_of, lacks_end_mark, with_length
 from streamer.audio.sample_converter import SAMPLE_RATE as SAMPLE_RATE
 from streamer.audio.sample_converter import Int16Samples as Int16Samples
 from streamer.audio.sample_converter import SampleConverter
@@ -35,29 +35,31 @@ _CUT_SECONDS: Final = 0.01  # the samples of WAV are counted exactly
 class AudioFile:
     """One recording, open for reading; a context manager."""
 
-    def __init__(self, path: str | os.PathLike[str], *, separate: bool = False, called: str | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, separate: bool = False, display_name: str | None = None
+    ) -> None:
         """With `separate`, chunks are [samples, channels], even for one channel. Otherwise channels are mixed.
 
-        `called` is its name for people, if it is not its path.
+        `display_name` is its name in messages, if it is not its path.
         """
         path = os.fspath(path)
-        self.name = called or path
+        self.name = display_name or path
         self._separate = separate
         self._file = open_recording(path)
         try:
             header = header_of(self._file)
             self._declared_s = header.seconds if header else None
-            # Whether a part at the end may be missing, which nobody can know for sure.
+            # Whether the end may be missing. The file alone cannot prove it.
             self.may_be_cut = lacks_end_mark(self._file)
             self._file.seek(0)
         except OSError as error:
             self._file.close()
             raise AudioError(f"{self.name} cannot be read: {error.strerror}.") from error
         try:
-            # By descriptor, not by name: libsndfile would otherwise go by the ending of the name, and its
-            # MP3 decoder complains to standard error about a text file named .mp3.
+            # By descriptor, not by name: libsndfile would otherwise guess the format from the ending of the name, and
+            # its MP3 decoder would write to standard error about a text file named .mp3.
             self._source: ForwardSoundFile | FfmpegAudio = ForwardSoundFile(
-                lengthened(self._file, header) or self._file.fileno(), closefd=False
+                with_length(self._file, header) or self._file.fileno(), closefd=False
             )
         except soundfile.SoundFileError:
             self._file.close()
@@ -93,7 +95,7 @@ class AudioFile:
             try:
                 samples = self._source.read_samples(frames)
             except soundfile.SoundFileError as error:
-                raise self._damaged(read / rate) from error
+                raise self._damage_error(read / rate) from error
             read += len(samples)
             last = len(samples) < frames
             chunk = converter.convert(samples, last=last)
@@ -104,7 +106,7 @@ class AudioFile:
         if isinstance(self._source, ForwardSoundFile):
             missing_s = self._source.seconds - read / rate
             if missing_s > _MISSING_SECONDS or (self._declared_s or 0) - read / rate >= _CUT_SECONDS:
-                raise self._damaged(read / rate)
+                raise self._damage_error(read / rate)
 
     def close(self) -> None:
         """Close the file. May be called more than once."""
@@ -119,9 +121,9 @@ class AudioFile:
     ) -> None:
         self.close()
 
-    def _damaged(self, heard: float) -> AudioError:
+    def _damage_error(self, read_s: float) -> AudioError:
         whole = max(self.duration_s or 0.0, self._declared_s or 0.0)
-        return AudioError(f"{self.name} is damaged: only {heard:.1f} of {whole:.1f} s can be read.")
+        return AudioError(f"{self.name} is damaged: only {read_s:.1f} of {whole:.1f} s can be read.")
 
 
 def read_audio(path: str | os.PathLike[str]) -> Int16Samples:
@@ -131,7 +133,7 @@ def read_audio(path: str | os.PathLike[str]) -> Int16Samples:
 
 
 def _open_with_ffmpeg(path: str, name: str) -> FfmpegAudio:
-    """Open with ffmpeg what libsndfile cannot read."""
+    """Open a file that libsndfile cannot read with ffmpeg."""
     if ffmpeg_is_installed():
         return FfmpegAudio(path, name)
     if Path(name).suffix.lower() in FFMPEG_ENDINGS:
@@ -142,8 +144,8 @@ def _open_with_ffmpeg(path: str, name: str) -> FfmpegAudio:
 class ForwardSoundFile(soundfile.SoundFile):  # type: ignore[misc]
     """A sound file that is read from start to end without seeking.
 
-    SoundFile seeks after each read, to where it already is. In MP3 and OGG the samples after a seek differ,
-    so a file read in chunks would not be the same as the whole.
+    SoundFile seeks after each read, to the place where it already is. In MP3 and OGG the samples after a seek
+    differ, so a file in chunks would not be the same as the whole file.
     """
 
     @property

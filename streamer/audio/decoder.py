@@ -25,9 +25,9 @@ class AudioDecoder:
         self._rest = b""  # an incomplete frame; a frame has one sample of every channel
         self._converter = SampleConverter(sample_rate, channels, separate=separate)
         self.streams = self._converter.streams
-        self.received = 0  # bytes
+        self.received_bytes = 0
         # The audio of most sessions needs no conversion at all.
-        self._as_it_is = (encoding, sample_rate, channels) == ("pcm_s16le", SAMPLE_RATE, self.streams)
+        self._needs_no_conversion = (encoding, sample_rate, channels) == ("pcm_s16le", SAMPLE_RATE, self.streams)
 
     @property
     def frame_bytes(self) -> int:
@@ -40,27 +40,27 @@ class AudioDecoder:
         return bool(self._rest)
 
     def drop_rest(self) -> int:
-        """Forget an incomplete frame, which the client will send again. Returns the number of whole frames so far."""
-        self.received -= len(self._rest)
+        """Forget an incomplete frame, which the client will send again. Return the number of whole frames so far."""
+        self.received_bytes -= len(self._rest)
         self._rest = b""
-        return self.received // self.frame_bytes
+        return self.received_bytes // self.frame_bytes
 
     def decode(self, data: bytes) -> list[Int16Samples]:
         """Return the samples that this chunk adds to each stream. An incomplete frame waits for the next chunk."""
-        self.received += len(data)
+        self.received_bytes += len(data)
         data = self._rest + data if self._rest else data
         whole = len(data) - len(data) % self.frame_bytes
         self._rest = data[whole:]
-        if self._as_it_is:
-            return self._divided(np.frombuffer(data[:whole], "<i2").astype(np.int16, copy=False))
-        return self._divided(self._converter.convert(self._to_floats(data[:whole]).reshape(-1, self._channels)))
+        if self._needs_no_conversion:
+            return self._split(np.frombuffer(data[:whole], "<i2").astype(np.int16, copy=False))
+        return self._split(self._converter.convert(self._to_floats(data[:whole]).reshape(-1, self._channels)))
 
     def finish(self) -> list[Int16Samples]:
-        """End the audio: the samples that the resampler held back. An incomplete frame is dropped."""
+        """End the audio. Return the samples that the resampler held back. An incomplete frame is dropped."""
         nothing = np.empty((0, self._channels), np.float32)
-        return self._divided(self._converter.convert(nothing, last=True))
+        return self._split(self._converter.convert(nothing, last=True))
 
-    def _divided(self, samples: Int16Samples) -> list[Int16Samples]:
+    def _split(self, samples: Int16Samples) -> list[Int16Samples]:
         return list(np.ascontiguousarray(samples.reshape(-1, self.streams).T))
 
 
@@ -81,14 +81,14 @@ def _alaw(data: bytes) -> FloatSamples:
 
 
 def _mulaw_table() -> FloatSamples:
-    """ITU-T G.711: all bits inverted; a sign, three bits of exponent, four of mantissa, a bias (132 in 16 bits)."""
+    """Compute µ-law of ITU-T G.711: inverted bits; a sign, an exponent of 3 bits, a mantissa of 4, a bias of 132."""
     code = ~np.arange(256, dtype=np.uint8)
     magnitude = (((code & 15).astype(np.int32) << 3) + 132 << (code >> 4 & 7)) - 132
     return _table(np.where(code & 128, -magnitude, magnitude))
 
 
 def _alaw_table() -> FloatSamples:
-    """ITU-T G.711: every other bit inverted, opposite sign; the lowest exponent has no leading one."""
+    """Compute A-law of ITU-T G.711: every other bit inverted, opposite sign; the lowest exponent has no leading one."""
     code = np.arange(256, dtype=np.uint8) ^ np.uint8(0x55)
     exponent = (code >> 4 & 7).astype(np.int32)
     step = ((code & 15).astype(np.int32) << 4) + 8

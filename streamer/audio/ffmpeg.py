@@ -1,4 +1,4 @@
-"""Reads audio that libsndfile cannot read, such as that of a video, through ffmpeg."""
+"""Reads audio with ffmpeg that libsndfile cannot read, such as that of a video."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamer.audio.recording_check import AudioError
 
 PROBE_S: Final = 30.0
 STALL_S: Final = 60.0  # a disk that sleeps may take seconds
-# A probe score that ffmpeg itself considers a poor guess.
+# ffmpeg itself considers a probe score up to this a poor guess.
 _LIKELY: Final = 25
 # These formats give the exact length of the audio. Others have an estimate, or the length of the picture.
 _EXACT: Final = ("mov,mp4,m4a,3gp,3g2,mj2",)
@@ -35,15 +35,15 @@ def ffmpeg_is_installed() -> bool:
 
 
 def reading_options(protocol: str) -> list[str]:
-    """Allow only this way to read, and only formats that hold audio themselves.
+    """Return the options that allow only this protocol, and only formats that hold audio themselves.
 
-    A playlist must make us read neither from the network nor from another file of this machine.
+    A playlist must make ffmpeg read neither from the network nor from another file of this machine.
     """
     return ["-threads", "1", "-protocol_whitelist", protocol, "-format_whitelist", _FORMATS]
 
 
 def decoding_options() -> list[str]:
-    """Take the first audio track and nothing else."""
+    """Return the options that take the first audio track and nothing else."""
     # If the audio starts later than the picture, silence is added, so that times are those of the video.
     return ["-map", "0:a:0", "-vn", "-sn", "-dn", "-af", "aresample=async=1:first_pts=0"]
 
@@ -52,30 +52,30 @@ class FfmpegAudio:
     """The first audio track of a file, decoded by ffmpeg. Only a moment of it is in memory, whatever its length."""
 
     def __init__(self, path: str, name: str | None = None) -> None:
-        """`name` is what people call it. AudioError if ffmpeg finds no audio in the file."""
+        """`name` is its name in messages. AudioError if ffmpeg finds no audio in the file."""
         self.name = name or path
         self._path = path
-        found = _probe(path, self.name)
-        stream = found["streams"][0]
+        probe = _probe(path, self.name)
+        stream = probe["streams"][0]
         self.samplerate = int(stream["sample_rate"])
         self.channels = int(stream["channels"])
-        length = stream.get("duration") or found["format"].get("duration")
+        length = stream.get("duration") or probe["format"].get("duration")
         self.seconds: float | None = float(length) if length else None
-        self._exact = found["format"].get("format_name") in _EXACT and "duration" in stream
+        self._exact = probe["format"].get("format_name") in _EXACT and "duration" in stream
         self._read_frames = 0
         self._process: subprocess.Popen[bytes] | None = None  # starts when the first samples are read
 
     def read_samples(self, frames: int) -> npt.NDArray[np.float32]:
         """Return the next frames [frames, channels], fewer only at the end. AudioError if the end comes too early."""
         size = _SAMPLE_BYTES * self.channels
-        received = bytearray()
-        while len(received) < frames * size and (chunk := self._next(frames * size - len(received))):
-            received += chunk
-        whole = len(received) // size
+        data = bytearray()
+        while len(data) < frames * size and (chunk := self._next(frames * size - len(data))):
+            data += chunk
+        whole = len(data) // size
         self._read_frames += whole
         if whole < frames:
             self._check_end()
-        return np.frombuffer(received, "<f4", whole * self.channels).reshape(whole, self.channels)
+        return np.frombuffer(data, "<f4", whole * self.channels).reshape(whole, self.channels)
 
     def close(self) -> None:
         """End ffmpeg. May be called more than once."""
@@ -87,14 +87,14 @@ class FfmpegAudio:
 
     def _next(self, most: int) -> bytes:
         if self._process is None:
-            self._process = self._decoding()
+            self._process = self._start_decoder()
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         if not is_readable(descriptor, STALL_S):
             raise AudioError(f"{self.name} cannot be read any further: ffmpeg has given nothing for {STALL_S:g} s.")
         return os.read(descriptor, min(most, 1 << 20))
 
-    def _decoding(self) -> subprocess.Popen[bytes]:
+    def _start_decoder(self) -> subprocess.Popen[bytes]:
         command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self._path), *decoding_options(), "-f", "f32le"]
         command += ["-ar", str(self.samplerate), "-ac", str(self.channels), "pipe:1"]
         return subprocess.Popen(
@@ -103,33 +103,33 @@ class FfmpegAudio:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C is for us; we end ffmpeg
+            start_new_session=True,  # Ctrl-C must reach only this process, which then ends ffmpeg
         )
 
     def _check_end(self) -> None:
         assert self._process is not None
-        heard = self._read_frames / self.samplerate
-        short = self._exact and self.seconds is not None and self.seconds - heard > _MISSING_SECONDS
+        read_s = self._read_frames / self.samplerate
+        short = self._exact and self.seconds is not None and self.seconds - read_s > _MISSING_SECONDS
         if self._process.wait(STALL_S) != 0 or short:
             of = f" of {self.seconds:.1f}" if self.seconds is not None else ""
-            raise AudioError(f"{self.name} is damaged: only {heard:.1f}{of} s can be read.")
+            raise AudioError(f"{self.name} is damaged: only {read_s:.1f}{of} s can be read.")
 
 
 def _probe(path: str, name: str) -> dict[str, Any]:
     command = ["ffprobe", "-v", "quiet", *_source(path), "-select_streams", "a:0", "-of", "json"]
     command += ["-show_entries", "stream=sample_rate,channels,duration:format=format_name,duration,probe_score"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, start_new_session=True, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise AudioError(f"{name} cannot be read: ffprobe has not finished within {PROBE_S:g} s.") from error
-    found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
-    if found.get("format", {}).get("probe_score", 0) <= _LIKELY:
+    probe: dict[str, Any] = json.loads(process.stdout) if process.returncode == 0 else {}
+    if probe.get("format", {}).get("probe_score", 0) <= _LIKELY:
         raise AudioError(f"{name} cannot be read as audio, neither by itself nor through ffmpeg.")
-    if not found.get("streams"):
+    if not probe.get("streams"):
         raise AudioError(f"{name} cannot be read as audio: it has no audio track.")
-    return found
+    return probe
 
 
 def _source(path: str) -> list[str]:

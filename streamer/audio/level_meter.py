@@ -13,7 +13,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 
 
 def level_bar(peak: float, *, plain: bool = False) -> str:
-    """Return the loudest sample (1 is full scale) on a scale of decibels, with `!` at the end if it was too loud."""
+    """Return a bar for the loudest sample (1 is full scale) in decibels, with `!` at the end if it was too loud."""
     decibels = 20 * math.log10(peak) if peak > 0 else QUIETEST_DB
     share = min(1.0, max(0.0, 1 - decibels / QUIETEST_DB))
     eighths = round(share * CELLS * 8)

@@ -22,29 +22,29 @@ from streamer.audio.sample_converter import FloatSamples, Int16Samples, SampleCo
 from streamer.distribution import install_command
 
 CHUNK_S: Final = 0.05
-# A lost connection is restored within 30 s. What was said meanwhile waits here and is sent then.
+# A lost connection is restored within 30 s. Audio of that time waits here, and is sent afterwards.
 MOST_WAITING_S: Final = 60.0
-# A working device gives audio all the time, even if it is silence. Some devices never say that they are gone.
+# A working device gives audio all the time, even if it is silence. Some devices do not report that they were unplugged.
 SILENT_DEVICE_S: Final = 5.0
 FIRST_AUDIO_S: Final = 10.0
-# What was said when the user pressed the key is still on its way through the system.
+# Audio from before the key press is still on its way through the system for so long.
 TAIL_S: Final = 0.2
 
 _IDLE_S: Final = 0.5
 _MOST_AT_ONCE: Final = 20  # chunks; a long queue is emptied in several rounds
 NO_PORTAUDIO: Final = (
-    "PortAudio, through which microphones are heard, is not installed: apt install libportaudio2 "
+    "PortAudio, which microphones need, is not installed: apt install libportaudio2 "
     "(Debian, Ubuntu), dnf install portaudio (Fedora), brew install portaudio (macOS)."
 )
 NO_SOUNDDEVICE: Final = f"microphones need the Python package sounddevice: {install_command('mic')}."
 NO_DEVICE: Final = (
-    "this machine has no microphone that PortAudio can see: plug one in, or hand it in (a container, SSH); "
+    "this machine has no microphone that PortAudio can see: plug one in, or let the container or SSH session use it; "
     "if audio goes through PulseAudio or PipeWire, apt install libasound2-plugins."
 )
 
 
 class MicrophoneError(Exception):
-    """The microphone cannot be used. The message says why in one sentence for the user."""
+    """The microphone cannot be used. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +67,33 @@ def input_devices() -> list[InputDevice]:
         return [
             InputDevice(
                 number,
-                found["name"],
-                found["max_input_channels"],
-                round(found["default_samplerate"]),
+                device["name"],
+                device["max_input_channels"],
+                round(device["default_samplerate"]),
                 number == default,
             )
-            for number, found in enumerate(portaudio.query_devices())
-            if found["max_input_channels"] > 0
+            for number, device in enumerate(portaudio.query_devices())
+            if device["max_input_channels"] > 0
         ]
 
 
-def choose_device(found: Sequence[InputDevice], wanted: str | None) -> InputDevice:
+def choose_device(devices: Sequence[InputDevice], choice: str | None) -> InputDevice:
     """Return the device with this number or this part of a name. Without one, the default device of the system."""
-    if not found:
+    if not devices:
         raise MicrophoneError(NO_DEVICE)
-    if wanted is None:
-        return next((device for device in found if device.default), found[0])
-    if wanted.isdecimal():
-        fitting = [device for device in found if device.number == int(wanted)]
+    if choice is None:
+        return next((device for device in devices if device.default), devices[0])
+    if choice.isdecimal():
+        fitting = [device for device in devices if device.number == int(choice)]
     else:
-        fitting = [device for device in found if wanted.lower() in device.name.lower()]
-        fitting = [device for device in fitting if wanted.lower() == device.name.lower()] or fitting
+        fitting = [device for device in devices if choice.lower() in device.name.lower()]
+        fitting = [device for device in fitting if choice.lower() == device.name.lower()] or fitting
     if len(fitting) == 1:
         return fitting[0]
-    named = "; ".join(f"{device.number} is {device.name}" for device in fitting or found)
+    names = "; ".join(f"{device.number} is {device.name}" for device in fitting or devices)
     if fitting:
-        raise MicrophoneError(f"'{wanted}' fits several microphones: {named}.")
-    raise MicrophoneError(f"there is no microphone '{wanted}': {named}.")
+        raise MicrophoneError(f"'{choice}' fits several microphones: {names}.")
+    raise MicrophoneError(f"there is no microphone '{choice}': {names}.")
 
 
 class Microphone:
@@ -109,16 +109,16 @@ class Microphone:
         self.device = device
         self.overflows = 0  # how often the device or the system dropped audio
         self.paused = False
-        self.resting = False  # a pause has begun, and all audio before it was handed out
+        self.resting = False  # a pause has begun, and `chunks` has yielded all audio before it
         self._channels = channels
         self._separate = separate
         self._peak = 0.0
-        self._lost = self._put = self._taken = 0  # frames
+        self._frames_lost = self._frames_put = self._frames_taken = 0
         self._waiting: deque[FloatSamples] = deque()
         self._arrived = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._ending = self._ended = False
-        self._gone = ""
+        self._failure = ""
         self._stream: Any = None
 
     def __enter__(self) -> Microphone:
@@ -138,7 +138,7 @@ class Microphone:
     @property
     def lost_s(self) -> float:
         """How much audio was dropped because the queue was full."""
-        return self._lost / self.device.sample_rate
+        return self._frames_lost / self.device.sample_rate
 
     def peak(self) -> float:
         """Return the loudest sample since the last call; 1 is full scale."""
@@ -146,7 +146,7 @@ class Microphone:
         return peak
 
     def finish(self) -> None:
-        """End the recording in a moment. What was recorded is still handed out."""
+        """End the recording in a moment. `chunks` still yields all audio until then."""
         if not self._ending:
             self._ending = True
             self._loop.call_later(TAIL_S, self._end)
@@ -154,13 +154,13 @@ class Microphone:
     async def chunks(self) -> AsyncGenerator[Int16Samples, None]:
         """Yield the audio as it comes, with an empty chunk when there has been none for a while.
 
-        Raises MicrophoneError at the end if the device has gone.
+        Raises MicrophoneError at the end if the device was lost.
         """
         nothing, converter = np.empty((0, self._channels), np.float32), self._converter()
-        heard, patience = self._loop.time(), FIRST_AUDIO_S
+        last_audio, patience = self._loop.time(), FIRST_AUDIO_S
         while True:
             if samples := self._take():
-                heard, patience, self.resting = self._loop.time(), SILENT_DEVICE_S, False
+                last_audio, patience, self.resting = self._loop.time(), SILENT_DEVICE_S, False
                 yield self._shaped(converter.convert(np.concatenate(samples)))
                 continue
             if self._ended:
@@ -171,15 +171,15 @@ class Microphone:
                     self.resting, rest = True, converter.convert(nothing, last=True)
                     converter = self._converter()
                     yield self._shaped(rest)
-                heard = self._loop.time()
-            elif self._loop.time() - heard > patience:
-                self._gone, self._ended = f"has given no audio for {patience:g} s", True
+                last_audio = self._loop.time()
+            elif self._loop.time() - last_audio > patience:
+                self._failure, self._ended = f"has given no audio for {patience:g} s", True
             await self._wait()
             if not self._waiting:
                 yield self._shaped(converter.convert(nothing))
         yield self._shaped(converter.convert(nothing, last=True))
-        if self._gone:
-            raise MicrophoneError(f"{self.device.name} {self._gone}: it was unplugged, or the sound system ended.")
+        if self._failure:
+            raise MicrophoneError(f"{self.device.name} {self._failure}: it was unplugged, or the sound system ended.")
 
     def _open(self) -> Any:
         portaudio = _portaudio()
@@ -190,8 +190,8 @@ class Microphone:
                 samplerate=self.device.sample_rate,
                 blocksize=round(self.device.sample_rate * CHUNK_S),
                 dtype="float32",
-                callback=self._heard,
-                finished_callback=self._stopped,
+                callback=self._on_audio,
+                finished_callback=self._on_stop,
             )
             stream.start()
         except portaudio.PortAudioError as error:
@@ -200,25 +200,25 @@ class Microphone:
             raise MicrophoneError(f"{self.device.name} cannot be opened ({reason}): {busy}.") from error
         return stream
 
-    def _heard(self, samples: FloatSamples, frames: int, times: Any, status: Any) -> None:
-        """Called by PortAudio in its own thread."""
+    def _on_audio(self, samples: FloatSamples, frames: int, times: Any, status: Any) -> None:
+        """Take samples. PortAudio calls this in its own thread."""
         if self._ended:
             return
         if status.input_overflow:
             self.overflows += 1
         self._peak = max(self._peak, float(np.abs(samples).max(initial=0.0)))
         if not self.paused:
-            if self._put - self._taken + frames > MOST_WAITING_S * self.device.sample_rate:
-                self._lost += frames
+            if self._frames_put - self._frames_taken + frames > MOST_WAITING_S * self.device.sample_rate:
+                self._frames_lost += frames
             else:
-                self._put += frames
+                self._frames_put += frames
                 self._waiting.append(samples.copy())
         self._wake()
 
-    def _stopped(self) -> None:
-        """Called by PortAudio in its own thread."""
+    def _on_stop(self) -> None:
+        """Note that the stream has ended. PortAudio calls this in its own thread."""
         if not self._ending:
-            self._gone, self._ended = "is gone", True
+            self._failure, self._ended = "is gone", True
             self._wake()
 
     def _wake(self) -> None:
@@ -230,11 +230,11 @@ class Microphone:
         self._arrived.set()
 
     def _take(self) -> list[FloatSamples]:
-        taken: list[FloatSamples] = []
-        while self._waiting and len(taken) < _MOST_AT_ONCE:
-            taken.append(self._waiting.popleft())
-            self._taken += len(taken[-1])
-        return taken
+        blocks: list[FloatSamples] = []
+        while self._waiting and len(blocks) < _MOST_AT_ONCE:
+            blocks.append(self._waiting.popleft())
+            self._frames_taken += len(blocks[-1])
+        return blocks
 
     async def _wait(self) -> None:
         """Wait until there is audio, or for a while."""
@@ -255,14 +255,14 @@ class Microphone:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Keep off the terminal what PortAudio and ALSA write to descriptor 2.
+    """Hide what PortAudio and ALSA write to descriptor 2, so that it does not disturb the terminal.
 
-    Meanwhile sys.stderr is another stream to the same file. Code that keeps a reference must fetch it inside.
+    Meanwhile sys.stderr is another stream to the same file. So code must look up sys.stderr inside.
     """
     own = sys.stderr
     try:
         own.flush()
-        kept = os.dup(2)
+        duplicate = os.dup(2)
     except (OSError, ValueError):  # it is closed, so there is nothing to protect
         yield
         return
@@ -271,7 +271,7 @@ def quiet_libraries() -> Iterator[None]:
     os.dup2(silence, 2)
     os.close(silence)
     if redirected:
-        sys.stderr = os.fdopen(os.dup(kept), "w", encoding=own.encoding, errors=own.errors, buffering=1)
+        sys.stderr = os.fdopen(os.dup(duplicate), "w", encoding=own.encoding, errors=own.errors, buffering=1)
     try:
         yield
     finally:
@@ -279,8 +279,8 @@ def quiet_libraries() -> Iterator[None]:
             with suppress(OSError):  # the terminal is gone, and with it what was not written yet
                 sys.stderr.close()
             sys.stderr = own
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(duplicate, 2)
+        os.close(duplicate)
 
 
 def _portaudio() -> Any:

@@ -12,7 +12,7 @@ from typing import Final
 
 from streamer.fetching import is_address
 
-# The endings by which recordings are found in a folder. A file that is named is tried whatever its ending.
+# A folder is searched for files with these endings. A file that the user names is opened whatever its ending.
 SOUNDFILE_ENDINGS: Final = frozenset(
     {".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"}
     | {".aif", ".aiff", ".aifc", ".au", ".caf", ".w64", ".rf64"}
@@ -55,7 +55,7 @@ def open_recording(name: str) -> FileIO:
 
 
 def check_readable(name: str) -> None:
-    """Raise AudioError unless the file can be opened, or is a pipe or an address. Does not look into it."""
+    """Raise AudioError unless the file can be opened, or is a pipe or an address. Its content is not examined."""
     if is_address(name):
         if not name.partition("://")[2].strip("/"):
             raise AudioError(f"{name} is not an address: it has no host name.")

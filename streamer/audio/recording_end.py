@@ -1,4 +1,4 @@
-"""Whether a recording is complete, as far as its file shows: by the length in its header, and the end mark of Ogg."""
+"""Checks whether a recording is complete: by the length in its header, and by the end mark of Ogg."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def header_of(file: BinaryIO | FileIO) -> WaveHeader | None:
     return wave_header(file.read(_HEAD) or b"")
 
 
-class Lengthened:
-    """A WAV file whose header gives no length. It is read as if the header had the right one."""
+class FileWithLength:
+    """A WAV file without a length in its header. It is read as if the header had the right one."""
 
     def __init__(self, file: FileIO, header: WaveHeader) -> None:
         self._file = file
@@ -79,31 +79,31 @@ class Lengthened:
         return bytes(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Like the method of a file."""
+        """Go to a position, and return it."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Like the method of a file."""
+        """Return the position."""
         return self._file.tell()
 
     def write(self, data: bytes) -> int:
-        """Raises OSError: the file can only be read."""
+        """Raise OSError: the file can only be read."""
         raise OSError("not writable")
 
 
-def lengthened(file: FileIO, header: WaveHeader | None) -> Lengthened | None:
-    """Return the file with a length, if its header gives none although samples follow. None for any other file."""
+def with_length(file: FileIO, header: WaveHeader | None) -> FileWithLength | None:
+    """Return the file with a length in its header, if that has none although samples follow. None for other files."""
     if header is None or header.size is not None:
         return None
     length = file.seek(0, os.SEEK_END)
     file.seek(header.begin)
     following = file.read(8) or b""
     file.seek(0)
-    # A really empty one may have other chunks after its samples.
+    # A file without samples may have other chunks there.
     notes = following[:4].isalnum() and header.begin + 8 + int.from_bytes(following[4:], "little") <= length
     if len(following) < 8 or notes:
         return None
-    return Lengthened(file, header)
+    return FileWithLength(file, header)
 
 
 def lacks_end_mark(file: BinaryIO | FileIO) -> bool:
@@ -130,5 +130,5 @@ def _header(format: bytes, begin: int, size: int) -> WaveHeader | None:
         kind = int.from_bytes(format[24:26], "little")
     if not channels or not rate or not frame_bytes:
         return None
-    known = None if any(size in numbers for numbers in _UNKNOWN) else size
-    return WaveHeader(kind, channels, rate, frame_bytes, bits, begin, known)
+    known_size = None if any(size in numbers for numbers in _UNKNOWN) else size
+    return WaveHeader(kind, channels, rate, frame_bytes, bits, begin, known_size)

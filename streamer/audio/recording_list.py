@@ -27,31 +27,31 @@ class ListedRecording:
     path: PurePath
 
     @classmethod
-    def named(cls, name: str) -> ListedRecording:
-        """Return a recording that was named by itself."""
-        file = _of_address(name) if is_address(name) else Path(name).name
+    def of_name(cls, name: str) -> ListedRecording:
+        """Return the recording with this name, which is not part of a folder."""
+        file = _file_name_of(name) if is_address(name) else Path(name).name
         return cls(name, PurePath("stdin" if name == STDIN else file))
 
 
 def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]:
-    """Return the recording with this name, or those in the folder with this name; and what could not be read.
+    """Return the recording with this name, or those in the folder with this name; and the errors.
 
     The path of a recording is the one below the folder, so that the structure of the folder can be kept.
     """
     if not name:  # an unset variable of a shell
         return [], [AudioError("the name of a recording is empty.")]
     if name == STDIN or is_address(name) or not Path(name).is_dir():
-        return [ListedRecording.named(name)], []
+        return [ListedRecording.of_name(name)], []
     unread: list[OSError] = []
-    found = [ListedRecording(path, PurePath(path).relative_to(name)) for path in _files(name, unread)]
-    wrong = [AudioError(f"{error.filename} cannot be read: {error.strerror}.") for error in unread]
-    if not found and not wrong:
-        wrong = [AudioError(f"{name} is a folder without recordings: no file in it or below has a known ending.")]
-    return found, wrong
+    recordings = [ListedRecording(path, PurePath(path).relative_to(name)) for path in _files(name, unread)]
+    errors = [AudioError(f"{error.filename} cannot be read: {error.strerror}.") for error in unread]
+    if not recordings and not errors:
+        errors = [AudioError(f"{name} is a folder without recordings: no file in it or below has a known ending.")]
+    return recordings, errors
 
 
-def _of_address(address: str) -> str:
-    """Return a name for a file of what is at an address: the last part of its path, or else of its machine."""
+def _file_name_of(address: str) -> str:
+    """Return a file name for the recording at an address: the last part of its path, or else the host name."""
     try:
         parts = urlsplit(address)
     except ValueError:  # reported when it is opened
@@ -76,17 +76,17 @@ def _is_recording(path: Path) -> bool:
 
 
 def _is_transport_stream(path: Path) -> bool:
-    """Return whether this is a video and no TypeScript: each of its packets begins with the same byte."""
+    """Return whether this is a video, and not TypeScript: each packet of a video begins with the same byte."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_TRANSPORT_PACKET + 1)
     except OSError:
-        return True  # whoever opens it says what is wrong
+        return True  # the error is reported when the file is opened
     return beginning[:1] == beginning[_TRANSPORT_PACKET:] == _TRANSPORT_BYTE
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-    """In natural order, track 2 before track 10, and without hidden files, such as those of other systems."""
+    """Return the names in natural order, track 2 before track 10, without hidden files."""
     return sorted((name for name in names if not name.startswith(".")), key=_order)
 
 

@@ -242,12 +242,12 @@ class Batch:
     @asynccontextmanager
     async def _opened(self, name: str) -> AsyncIterator[_Audio]:
         if name == STDIN:
-            piped = PipedAudio(sys.stdin.fileno(), ended=self._input_ended, **self._piped)
+            piped = PipedAudio(sys.stdin.fileno(), end=self._input_ended, **self._piped)
             yield _Audio(piped.chunks(), piped.streams, None)
         elif must_be_fetched(name):
             with closing(TemporaryRecording(name)) as fetched:
                 await self._fetch(name, fetched)
-                with AudioFile(fetched.path, separate=self._separate, called=name) as recording:
+                with AudioFile(fetched.path, separate=self._separate, display_name=name) as recording:
                     yield self._of_file(recording)
         else:
             with AudioFile(name, separate=self._separate) as recording:

@@ -29,7 +29,7 @@ class LiveTranscript:
     def __init__(self, formats: str, output: str | None, *, existing: str = REFUSE) -> None:
         """`existing`: what happens to a file that exists already. OutputError if nothing can be written there."""
         self._formats = tuple(dict.fromkeys(formats.split(",")))
-        self._recording = ListedRecording.named(NAME)
+        self._recording = ListedRecording.of_name(NAME)
         self._files = TranscriptFiles(self._formats, output, [self._recording], existing=existing, growing=True)
         self._transcript = Transcript(NAME)
         self._subtitles = {name: GrowingSubtitles(name) for name in self._formats if name in SUBTITLES}

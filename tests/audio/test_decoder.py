@@ -177,7 +177,7 @@ def test_half_a_frame_is_told_and_left_out() -> None:
     """Incomplete frames wait for the rest, and are dropped at the end."""
     decoder = AudioDecoder("pcm_s16le", SAMPLE_RATE, 2, separate=True)
     assert [chunk.tolist() for chunk in decoder.decode(bytes(6))] == [[0], [0]]
-    assert (decoder.frame_bytes, decoder.in_frame, decoder.received) == (4, True, 6)
+    assert (decoder.frame_bytes, decoder.in_frame, decoder.received_bytes) == (4, True, 6)
     assert [chunk.tolist() for chunk in decoder.decode(b"\1\0")] == [[0], [1]]
     assert not decoder.in_frame
     assert [chunk.tolist() for chunk in decoder.finish()] == [[], []]

@@ -75,7 +75,7 @@ def deliver(heard: Microphone, seconds: float, loudness: float = 0.5, status: ob
     """A chunk of audio as PortAudio delivers it."""
     frames = round(seconds * heard.device.sample_rate)
     samples = np.full((frames, 1), loudness, np.float32)
-    heard._heard(samples, frames, None, status)
+    heard._on_audio(samples, frames, None, status)
 
 
 async def gathered(heard: Microphone) -> Int16Samples:

@@ -31,7 +31,7 @@ def play(output: TranscriptOutput, *recordings: str, events: tuple[dict[str, Any
 
 def named(*names: str) -> list[ListedRecording]:
     """Recordings named on a command line."""
-    return [ListedRecording.named(name) for name in names]
+    return [ListedRecording.of_name(name) for name in names]
 
 
 def test_text_is_written_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,1 +1,1 @@
-"""Recordings that strangers send: decoded while they arrive, in a process of their own with limits."""
+"""Decodes the recordings of strangers while they arrive, each in a process of its own with limits."""

@@ -1,7 +1,7 @@
 """Decodes a recording from a stream: most formats while they arrive, the others once they are whole.
 
-WAV, FLAC, Ogg and MP3 are read by libsndfile, as they are from a file. Matroska, WebM and a few others are read by
-ffmpeg. What keeps its table of contents at the end, such as MP4, is kept in a file without a name until it is whole.
+libsndfile reads WAV, FLAC, Ogg and MP3, as it does from a file. ffmpeg reads Matroska, WebM and a few others. A format
+with its table of contents at the end, such as MP4, goes into a file without a name until it is whole.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ADTS: Final = (0xFFF0, 0xFFF6)  # the bits that every frame of AAC has, and the
 
 
 class RecordingProblem(Exception):
-    """A recording cannot be decoded, or not any further. The message is a sentence for whoever sent it."""
+    """A recording cannot be decoded, or not any further. The message is a sentence for its sender."""
 
     def __init__(self, code: ProblemCode, message: str) -> None:
         super().__init__(message)
@@ -51,16 +51,16 @@ class RecordingProblem(Exception):
 
 
 class ArrivingRecording:
-    """A recording that can be decoded. RecordingProblem if it cannot."""
+    """A recording that is decoded while it arrives."""
 
     def __init__(self, channels: int, seconds: float | None, chunks: Iterator[Int16Samples]) -> None:
-        """`chunks` have a column for each of so many `channels`. `seconds`: the length that its header claims."""
+        """`chunks` have a column for each of the `channels`. `seconds`: the length that the header claims."""
         self.channels = channels
         self.seconds = seconds
         self._chunks = chunks
 
     def chunks(self) -> Iterator[Int16Samples]:
-        """Decode it."""
+        """Yield the decoded chunks. RecordingProblem if that is not possible."""
         try:
             for chunk in self._chunks:
                 if len(chunk):
@@ -75,10 +75,12 @@ def open_samples(
     """Open bare samples, which have no header."""
     head = stream.look(ENOUGH)
     if not head:
-        raise nothing()
+        raise empty_recording()
     if is_encoded(head, whole=len(head) < ENOUGH):
-        said = f"{NAME} has a header of its own, so its encoding must not be given: leave out {', '.join(_OF_SAMPLES)}."
-        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
+        message = (
+            f"{NAME} has a header of its own, so its encoding must not be given: leave out {', '.join(_OF_SAMPLES)}."
+        )
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, message)
     piped = PipedAudio(
         stream.pipe(), encoding=encoding, sample_rate=sample_rate, channels=channels, separate=separate, name=NAME
     )
@@ -89,7 +91,7 @@ def open_recording(stream: ByteStream, *, separate: bool) -> ArrivingRecording:
     """Open a recording in any known format."""
     head = stream.look(ENOUGH)
     if not head:
-        raise nothing()
+        raise empty_recording()
     if head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE":
         return _wave(stream, separate)
     if head[:4] == b"fLaC":
@@ -102,13 +104,13 @@ def open_recording(stream: ByteStream, *, separate: bool) -> ArrivingRecording:
     if ffmpeg_is_installed() and (head.startswith(_SERIAL) or (aac and is_encoded(head)) or _is_serial_mp4(head)):
         return _with_ffmpeg(stream, separate)
     if _is_text(head):
-        what = "it begins like a text. Send the recording itself, in its own format"
-        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, f"{NAME} cannot be read as audio: {what}.")
+        reason = "it begins like a text. Send the recording itself, in its own format"
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, f"{NAME} cannot be read as audio: {reason}.")
     return _whole(stream, separate)
 
 
-def nothing() -> RecordingProblem:
-    """Make the problem of a recording without a byte."""
+def empty_recording() -> RecordingProblem:
+    """Make the problem of a recording without any bytes."""
     return RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} is empty (0 bytes).")
 
 
@@ -131,8 +133,8 @@ def _sound_file(source: int | ForwardFile, separate: bool, header: WaveHeader | 
     try:
         file = ForwardSoundFile(source, closefd=False)
     except soundfile.SoundFileError as error:
-        said = f"{NAME} cannot be read as audio: {_plain(error)}"
-        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said) from error
+        message = f"{NAME} cannot be read as audio: {_reason_of(error)}"
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, message) from error
     _check(file.samplerate, file.channels, separate)
     seconds = file.seconds if 0 < file.frames < _UNKNOWN_FRAMES else None
     seconds = header.seconds if header is not None else seconds
@@ -146,17 +148,17 @@ def _chunks_of(file: ForwardSoundFile, separate: bool, seconds: float | None) ->
         try:
             samples = file.read_samples(frames)
         except soundfile.SoundFileError as error:
-            raise _cut(read / file.samplerate, seconds) from error
+            raise _damage_error(read / file.samplerate, seconds) from error
         read += len(samples)
         last = len(samples) < frames
         yield converter.convert(samples, last=last)
     if not read:
         raise RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} holds no audio: it has a header, but not one sample.")
     if seconds is not None and seconds - read / file.samplerate > _MISSING_S:
-        raise _cut(read / file.samplerate, seconds)
+        raise _damage_error(read / file.samplerate, seconds)
 
 
-def _cut(read_s: float, seconds: float | None) -> AudioError:
+def _damage_error(read_s: float, seconds: float | None) -> AudioError:
     of = f" of {seconds:.1f}" if seconds is not None else ""
     return AudioError(f"{NAME} is damaged: only {read_s:.1f}{of} s can be read.")
 
@@ -175,7 +177,7 @@ def _with_ffmpeg(stream: ByteStream, separate: bool) -> ArrivingRecording:
 
 
 def _whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
-    """Keep it in a file that has no name, so that nothing is left of it whatever happens."""
+    """Write the recording to a file without a name, so that nothing is left of it whatever happens."""
     try:
         descriptor, path = tempfile.mkstemp(prefix="streamer-", dir=temporary_folder())
         Path(path).unlink()
@@ -183,14 +185,14 @@ def _whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
             while data := stream.next():
                 file.write(data)
     except OSError as error:
-        said = f"{NAME} cannot be kept until it is whole: {error.strerror}."
-        raise RecordingProblem(ProblemCode.TOO_COSTLY, said) from error
+        message = f"{NAME} cannot be kept until it is whole: {error.strerror}."
+        raise RecordingProblem(ProblemCode.TOO_COSTLY, message) from error
     try:
-        # ffmpeg finds it there too.
-        audio = AudioFile(f"/proc/{os.getpid()}/fd/{descriptor}", separate=separate, called=NAME)
+        # ffmpeg can open this path, too.
+        audio = AudioFile(f"/proc/{os.getpid()}/fd/{descriptor}", separate=separate, display_name=NAME)
     except AudioError as error:
-        none = "no audio" in str(error)
-        code = ProblemCode.NO_AUDIO if none else ProblemCode.UNKNOWN_FORMAT
+        without_audio = "no audio" in str(error)
+        code = ProblemCode.NO_AUDIO if without_audio else ProblemCode.UNKNOWN_FORMAT
         raise RecordingProblem(code, str(error)) from error
     return ArrivingRecording(audio.channels if separate else 1, audio.duration_s, _chunks_of_whole(audio, descriptor))
 
@@ -205,15 +207,15 @@ def _chunks_of_whole(audio: AudioFile, descriptor: int) -> Iterator[Int16Samples
 
 def _check(sample_rate: int, channels: int, separate: bool) -> None:
     if sample_rate not in _RATES:
-        said = f"{NAME} has a damaged header: {sample_rate} samples a second."
-        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
+        message = f"{NAME} has a damaged header: {sample_rate} samples a second."
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, message)
     if separate and channels > MOST_CHANNELS:
-        said = f"{NAME} has {channels} channels, and at most {MOST_CHANNELS} can be recognised separately: mix them."
-        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
+        message = f"{NAME} has {channels} channels, and at most {MOST_CHANNELS} can be recognised separately: mix them."
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, message)
 
 
 def _is_serial_mp4(head: bytes) -> bool:
-    """Return whether its table of contents comes before the audio, as in recordings of browsers."""
+    """Return whether this is MP4 with its table of contents before the audio, as browsers record it."""
     place = 0
     while head[4:8] == b"ftyp" and place + 8 <= len(head):
         size, kind = int.from_bytes(head[place : place + 4], "big"), head[place + 4 : place + 8]
@@ -234,7 +236,7 @@ def _is_text(head: bytes) -> bool:
     return False
 
 
-def _plain(error: Exception) -> str:
-    """Return the library's own reason, without the name of our descriptor."""
+def _reason_of(error: Exception) -> str:
+    """Return the reason that the library gives, without the name of the descriptor."""
     reason = getattr(error, "error_string", str(error))
     return reason.removeprefix("Error : ").strip().rstrip(".") + "."

@@ -1,6 +1,6 @@
-"""Takes rights away from this process and its children for good: memory, processor time, files, the network.
+"""Limits this process and its children for good: memory, processor time, files, the network.
 
-Whatever a recording does to the decoder stays within these limits.
+A recording that takes over the decoder stays within these limits.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _RETURN: Final = 0x06
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _FORBID: Final = 0x00050000 | 1  # the call fails with EPERM
-_OF_NUMBER, _OF_MACHINE = 0, 4  # where the call's number and the machine stand in what the filter sees
+_OF_NUMBER, _OF_MACHINE = 0, 4  # offsets of the call's number and the machine in the filter's input
 # By machine: its number in the filter, then the numbers of socket, connect, io_uring_setup, ptrace, process_vm_readv,
-# process_vm_writev, bpf, unshare, setns. Without sockets there is no network; the others lead around that.
+# process_vm_writev, bpf, unshare, setns. Without sockets there is no network; the others would be ways around that.
 _CALLS: Final = {
     "x86_64": (0xC000003E, (41, 42, 425, 101, 310, 311, 321, 272, 308)),
     "aarch64": (0xC00000B7, (198, 203, 425, 117, 270, 271, 280, 97, 268)),
@@ -40,17 +40,17 @@ _CALLS: Final = {
 
 
 def confine(*, cpu_s: int, file_bytes: int) -> bool:
-    """Limit this process. Returns whether the network is barred too, which needs Linux on a known machine."""
-    for limited, most in (
+    """Limit this process. Return whether the network is barred too, which needs Linux on a known machine."""
+    for kind, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, MOST_DESCRIPTORS),
     ):
-        hard = resource.getrlimit(limited)[1]
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(limited, (allowed, allowed))
+        hard = resource.getrlimit(kind)[1]
+        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (value, value))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails instead
     os.nice(NICENESS)
     return sys.platform == "linux" and _bar_network()
@@ -58,7 +58,7 @@ def confine(*, cpu_s: int, file_bytes: int) -> bool:
 
 def _bar_network() -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # if the service is killed, so is this
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # the kernel kills this process when the service dies
     machine, forbidden = _CALLS.get(platform.machine(), (0, ()))
     if not forbidden:
         return False
@@ -72,10 +72,10 @@ def _bar_network() -> bool:
         program.append(_instruction(_JUMP_IF_EQUAL, call, len(forbidden) - place, 0))
     program += [_instruction(_RETURN, _ALLOW), _instruction(_RETURN, _FORBID)]
     code = ctypes.create_string_buffer(b"".join(program))
-    told = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+    filter_program = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
-    return bool(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(told), 0, 0) == 0)
+    return bool(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(filter_program), 0, 0) == 0)
 
 
 def _instruction(operation: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:

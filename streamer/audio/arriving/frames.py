@@ -1,6 +1,6 @@
-"""What the decoder process says to the service: frames, each with a kind, a length and its content. Pure.
+"""The frames that the decoder process sends to the service: each has a kind, a length and its content. Pure.
 
-The service trusts none of it: a hostile recording may have taken the decoder over.
+The service trusts no frame: a hostile recording may have taken the decoder over.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ HEAD_BYTES: Final = _HEAD.size
 
 
 class FrameError(Exception):
-    """This is no frame."""
+    """The bytes are not a valid frame."""
 
 
 class ProblemCode(str, Enum):
-    """Why a recording cannot be decoded."""
+    """The reasons why a recording cannot be decoded."""
 
     UNKNOWN_FORMAT = "unknown_format"
     NO_AUDIO = "no_audio"
@@ -49,7 +49,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Problem:
-    """It cannot be decoded, or not any further. The message is a sentence for whoever sent it."""
+    """The recording cannot be decoded, or not any further. The message is a sentence for its sender."""
 
     code: ProblemCode
     message: str
@@ -57,7 +57,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class End:
-    """All of it was decoded."""
+    """The whole recording was decoded."""
 
 
 Frame = Opened | Samples | Problem | End
@@ -81,7 +81,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def content_length(head: bytes) -> int:
-    """Return how much content follows this head. FrameError if it is none."""
+    """Return how many bytes of content follow this head. FrameError if it is not valid."""
     kind, length = _HEAD.unpack(head)
     if kind not in _KINDS or length > LONGEST_FRAME:
         raise FrameError
@@ -96,13 +96,13 @@ def decode(head: bytes, content: bytes) -> Frame:
     if kind is End:
         return End()
     try:
-        found = json.loads(content)
+        values = json.loads(content)
         if kind is Opened:
-            seconds = found["seconds"]
-            channels = int(found["channels"])
+            seconds = values["seconds"]
+            channels = int(values["channels"])
             if not 1 <= channels <= MOST_CHANNELS:
                 raise FrameError
             return Opened(channels, None if seconds is None else float(seconds))
-        return Problem(ProblemCode(found["code"]), str(found["message"])[:_LONGEST_MESSAGE])
+        return Problem(ProblemCode(values["code"]), str(values["message"])[:_LONGEST_MESSAGE])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise FrameError from error

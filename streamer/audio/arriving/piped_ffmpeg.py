@@ -17,19 +17,19 @@ from streamer.audio.sample_converter import Int16Samples, SampleConverter
 
 _LONGEST_HEADER: Final = 4096
 _SAMPLE_BYTES: Final = 4
-_MOST_SAID: Final = 16 * 1024
-# What ffmpeg says of a recording that ends too early. Its exit status is 0 all the same.
+_MOST_MESSAGES: Final = 16 * 1024
+# Messages of ffmpeg about a recording that ends too early. Its exit status is 0 all the same.
 _CUT: Final = (b"ended prematurely", b"partial file")
 _WITHOUT_AUDIO: Final = (b"matches no streams", b"does not contain any stream")
 
 
 class PipedFfmpeg:
-    """ffmpeg between two pipes."""
+    """An ffmpeg process between two pipes."""
 
     def __init__(self, source: int, name: str) -> None:
         """`source` is a pipe with the recording; this object closes it."""
         self._name = name
-        self._said = b""
+        self._messages = b""
         command = ["ffmpeg", "-nostdin", "-v", "error", *reading_options("pipe"), "-i", "pipe:0", *decoding_options()]
         self._process: Any = subprocess.Popen(
             [*command, "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"],
@@ -46,7 +46,7 @@ class PipedFfmpeg:
     @property
     def without_audio(self) -> bool:
         """Whether the recording has no audio track."""
-        return any(said in self._said for said in _WITHOUT_AUDIO)
+        return any(text in self._messages for text in _WITHOUT_AUDIO)
 
     def open(self) -> WaveHeader:
         """Wait for the first samples. AudioError if there are none."""
@@ -64,7 +64,7 @@ class PipedFfmpeg:
         raise AudioError(f"{self._name} cannot be read as audio, neither by itself nor through ffmpeg.")
 
     def chunks(self, converter: SampleConverter, frames: int) -> Iterator[Int16Samples]:
-        """Decode it. AudioError if it ends too early."""
+        """Yield the decoded chunks. AudioError if the recording ends too early."""
         try:
             yield from self._chunks(converter, frames)
         finally:
@@ -93,9 +93,9 @@ class PipedFfmpeg:
             yield converter.convert(samples, last=last)
         failed = self._process.wait() != 0
         self._listener.join(1.0)
-        if failed or any(said in self._said for said in _CUT):
+        if failed or any(text in self._messages for text in _CUT):
             raise AudioError(f"{self._name} is damaged: it ends before it is complete.")
 
     def _listen(self) -> None:
-        while data := self._process.stderr.read(_MOST_SAID):
-            self._said = (self._said + data)[-_MOST_SAID:]
+        while data := self._process.stderr.read(_MOST_MESSAGES):
+            self._messages = (self._messages + data)[-_MOST_MESSAGES:]

@@ -1,6 +1,7 @@
-"""The decoder process: a recording on standard input, frames on standard output. The service starts one for each.
+"""The decoder process: reads a recording from standard input, and writes frames to standard output.
 
-It ends when its input ends, when the recording cannot be decoded, or when the service kills it.
+The service starts one for each recording. The process ends when its input ends, when the recording cannot be decoded,
+or when the service kills it.
 """
 
 from __future__ import annotations
@@ -26,40 +27,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoding")
     parser.add_argument("--sample-rate", type=int, default=16_000)
     parser.add_argument("--channels", type=int, default=1)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends this process
-    # First of all: the libraries below parse what strangers sent.
-    confine(cpu_s=given.cpu_s, file_bytes=given.file_bytes)
+    # Before the imports of the libraries that parse the data of strangers.
+    confine(cpu_s=options.cpu_s, file_bytes=options.file_bytes)
     try:
-        _decode(given)
+        _decode(options)
     except BrokenPipeError:
         return 1
     except MemoryError:
-        _say(Problem(ProblemCode.TOO_COSTLY, "The recording needs more memory to be decoded than it may have."))
+        _send(Problem(ProblemCode.TOO_COSTLY, "The recording needs more memory to be decoded than it may have."))
     return 0
 
 
-def _decode(given: argparse.Namespace) -> None:
+def _decode(options: argparse.Namespace) -> None:
     from streamer.audio.arriving.arriving_recording import RecordingProblem, open_recording, open_samples
     from streamer.audio.arriving.byte_stream import ByteStream
 
     stream = ByteStream(sys.stdin.fileno())
     try:
-        if given.encoding:
-            recording = open_samples(stream, given.encoding, given.sample_rate, given.channels, separate=given.separate)
+        if options.encoding:
+            shape = options.encoding, options.sample_rate, options.channels
+            recording = open_samples(stream, *shape, separate=options.separate)
         else:
-            recording = open_recording(stream, separate=given.separate)
-        _say(Opened(recording.channels, recording.seconds))
+            recording = open_recording(stream, separate=options.separate)
+        _send(Opened(recording.channels, recording.seconds))
         rows = LONGEST_FRAME // (2 * recording.channels)
         for chunk in recording.chunks():
             for start in range(0, len(chunk), rows):
-                _say(Samples(chunk[start : start + rows].tobytes()))
-        _say(End())
+                _send(Samples(chunk[start : start + rows].tobytes()))
+        _send(End())
     except RecordingProblem as problem:
-        _say(Problem(problem.code, str(problem)))
+        _send(Problem(problem.code, str(problem)))
 
 
-def _say(frame: Frame) -> None:
+def _send(frame: Frame) -> None:
     data = memoryview(encode(frame))
     while data:
         data = data[os.write(1, data) :]

@@ -1,4 +1,4 @@
-"""Recognises by its first bytes whether audio is a file of some format or raw samples."""
+"""Tells by the first bytes whether audio is a file of some format, or raw samples."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Final
 ENOUGH: Final = 9_000
 
 _BEGINNINGS: Final = (
-    *(b"RIFF", b"RF64", b"riff", b"fLaC", b"OggS", b"ID3", b"FORM", b".snd", b"caff"),
-    *(b"\x1aE\xdf\xa3", b"FLV\x01", b"0&\xb2u\x8ef\xcf\x11", b"#!AMR"),
+    b"RIFF",
+    b"RF64",
+    b"riff",
+    b"fLaC",
+    b"OggS",
+    b"ID3",
+    b"FORM",
+    b".snd",
+    b"caff",
+    b"\x1aE\xdf\xa3",
+    b"FLV\x01",
+    b"0&\xb2u\x8ef\xcf\x11",
+    b"#!AMR",
 )
 _LONGEST_BEGINNING: Final = 12
 # The kbit/s of each index, by version (MPEG 1, or else 2 and 2.5) and layer (1, 2, 3).

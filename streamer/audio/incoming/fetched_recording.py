@@ -1,6 +1,6 @@
-"""Recordings from an address, or from a pipe with a name.
+"""Fetches recordings from an address, or from a pipe with a name.
 
-They are read once, into a temporary file, within limits of size and time.
+Each is read once, into a temporary file, within limits of size and time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BYTES: Final = 1 << 16
 
 
 def fetch(name: str, recording: TemporaryRecording, stop: threading.Event) -> None:
-    """Read all of it into `recording`. AudioError if that is not possible, or if `stop` is set meanwhile."""
+    """Read the whole recording into `recording`. AudioError if that fails, or if `stop` is set meanwhile."""
     began = time.monotonic()
     for piece in _from_address(name) if is_address(name) else _from_pipe(name):
         if stop.is_set():
@@ -71,7 +71,7 @@ def _from_pipe(name: str) -> Iterator[bytes]:
 
 
 def _from_address(name: str) -> Iterator[bytes]:
-    received = length = 0
+    size = length = 0
     try:
         with open_address(name, {"Accept": "audio/*, video/*, */*;q=0.5"}) as answer:
             length = int(answer.headers.get("Content-Length") or 0)
@@ -80,12 +80,12 @@ def _from_address(name: str) -> Iterator[bytes]:
                     f"{name} is too large: {length / (1 << 30):.1f} GiB, and the limit is {MOST_BYTES >> 30} GiB."
                 )
             while data := answer.read1(_BYTES):
-                received += len(data)
+                size += len(data)
                 yield data
     except HTTPError as error:
         error.close()
         raise AudioError(f"{name} cannot be fetched: {reason_of(error)}.") from error
     except (OSError, HTTPException, ValueError) as error:
         raise AudioError(f"{name} cannot be fetched: {reason_of(error)}.") from error
-    if received < length:
-        raise AudioError(f"{name} is incomplete: {received} of {length} bytes came.")
+    if size < length:
+        raise AudioError(f"{name} is incomplete: {size} of {length} bytes came.")

@@ -40,18 +40,18 @@ class PipedAudio:
         channels: int | None = None,
         separate: bool = False,
         name: str = "standard input",
-        ended: threading.Event | None = None,
+        end: threading.Event | None = None,
     ) -> None:
-        """Encoding, rate and channels describe raw samples. When `ended` is set, the audio ends as if the pipe had."""
+        """Encoding, rate and channels describe raw samples. When `end` is set, the audio ends like the pipe."""
         self._descriptor = descriptor
-        self._told = bool(encoding or sample_rate)
+        self._is_raw = bool(encoding or sample_rate)
         self._channels = channels or 1
         self._separate = separate
         self._decoder = AudioDecoder(
             encoding or "pcm_s16le", sample_rate or SAMPLE_RATE, self._channels, separate=separate
         )
         self._name = name
-        self._ended = ended or threading.Event()
+        self._end = end or threading.Event()
 
     @property
     def streams(self) -> int:
@@ -61,7 +61,7 @@ class PipedAudio:
     def chunks(self) -> Iterator[Int16Samples]:
         """Yield the audio as it comes; [samples, streams] if there are several."""
         head, encoded = b"", None
-        for data in self._received():
+        for data in self._read():
             if data is None:
                 yield self._nothing()
                 continue
@@ -71,7 +71,7 @@ class PipedAudio:
                 break
         if not head:
             raise AudioError(f"{self._name} is empty: pipe a recording into it, or raw PCM (int16, mono, 16 kHz).")
-        if encoded and self._told:
+        if encoded and self._is_raw:
             raise AudioError(f"{self._name} holds an audio file, not raw PCM: leave out --encoding and --sample-rate.")
         yield from self._encoded(head) if encoded else self._samples(head)
 
@@ -80,13 +80,13 @@ class PipedAudio:
         yield from self._decoded(decoder, head, None)
         if decoder.in_frame:
             size = decoder.frame_bytes
-            wrong = f"{decoder.received} bytes do not divide by {size}"
-            raise AudioError(f"{self._name} ended in the middle of a sample: {wrong}.")
+            reason = f"{decoder.received_bytes} bytes do not divide by {size}"
+            raise AudioError(f"{self._name} ended in the middle of a sample: {reason}.")
 
     def _encoded(self, head: bytes) -> Iterator[Int16Samples]:
-        """WAV as it comes, because programs that record write it into pipes."""
+        """Yield the audio of a file: WAV as it comes, because programs that record write it into pipes."""
         header = wave_header(head)
-        for data in self._received() if head[8:12] in (b"WAVE", b"") and header is None else ():
+        for data in self._read() if head[8:12] in (b"WAVE", b"") and header is None else ():
             if data is None:
                 yield self._nothing()
                 continue
@@ -101,49 +101,49 @@ class PipedAudio:
         self._check_channels(header.channels)
         decoder = AudioDecoder(encoding, header.sample_rate, header.channels, separate=self._separate)
         yield from self._decoded(decoder, head[header.begin :], header.size)
-        _check_length(self._name, header, decoder.received)
+        _check_length(self._name, header, decoder.received_bytes)
 
     def _decoded(self, decoder: AudioDecoder, head: bytes, size: int | None) -> Iterator[Int16Samples]:
-        """Decode `size` bytes, of which `head` has come already. None: until the end."""
+        """Yield `size` bytes as audio; with None, all until the end. `head` has come already."""
         data: bytes | None = head
-        received = self._received()
+        pieces = self._read()
         while True:
             if data is None:
                 yield self._nothing()
             else:
-                data = data if size is None else data[: size - decoder.received]
+                data = data if size is None else data[: size - decoder.received_bytes]
                 chunk = np.stack(decoder.decode(data), axis=1)
                 if len(chunk):
-                    yield self._squeezed(chunk)
-                if size is not None and decoder.received >= size:
+                    yield self._shaped(chunk)
+                if size is not None and decoder.received_bytes >= size:
                     break
-            data = next(received, b"")
+            data = next(pieces, b"")
             if data == b"":
                 break
         chunk = np.stack(decoder.finish(), axis=1)
         if len(chunk):
-            yield self._squeezed(chunk)
+            yield self._shaped(chunk)
 
     def _whole(self, head: bytes) -> Iterator[Int16Samples]:
-        """Other formats: the whole file is needed before it can be decoded."""
+        """Yield the audio of other formats, which cannot be decoded before the whole file has come."""
         recording = TemporaryRecording(self._name)
         try:
             recording.write(head)
-            for data in self._received():
+            for data in self._read():
                 if data is None:
                     yield self._nothing()
                 else:
                     recording.write(data)
-            with AudioFile(recording.path, separate=self._separate, called=self._name) as file:
+            with AudioFile(recording.path, separate=self._separate, display_name=self._name) as file:
                 self._check_channels(file.channels)
                 yield from file.chunks()
         finally:
             recording.close()
 
-    def _received(self) -> Iterator[bytes | None]:
-        """Bytes as they come, None while nothing comes, and an empty piece at the end."""
+    def _read(self) -> Iterator[bytes | None]:
+        """Yield bytes as they come, None while nothing comes, and an empty piece at the end."""
         read_as_it_is(self._descriptor)
-        while not self._ended.is_set():
+        while not self._end.is_set():
             if not is_readable(self._descriptor, _PATIENCE_S):
                 yield None
                 continue
@@ -158,15 +158,15 @@ class PipedAudio:
             raise AudioError(f"{self._name} has {channels} channels: give --input-channels {channels}.")
 
     def _nothing(self) -> Int16Samples:
-        return self._squeezed(np.empty((0, self.streams), dtype=np.int16))
+        return self._shaped(np.empty((0, self.streams), dtype=np.int16))
 
-    def _squeezed(self, chunk: Int16Samples) -> Int16Samples:
+    def _shaped(self, chunk: Int16Samples) -> Int16Samples:
         """Return the chunk without the dimension of the streams if there is only one."""
         return chunk[:, 0] if chunk.shape[1] == 1 else chunk
 
 
 def _check_length(name: str, header: WaveHeader, received: int) -> None:
-    """AudioError if there were fewer samples than the header says."""
+    """Raise AudioError if there were fewer samples than the header says."""
     if header.seconds is not None and header.size is not None and header.size - received >= header.frame_bytes:
-        heard = received / header.frame_bytes / header.sample_rate
-        raise AudioError(f"{name} is damaged: only {heard:.1f} of {header.seconds:.1f} s can be read.")
+        read_s = received / header.frame_bytes / header.sample_rate
+        raise AudioError(f"{name} is damaged: only {read_s:.1f} of {header.seconds:.1f} s can be read.")

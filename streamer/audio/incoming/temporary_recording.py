@@ -16,10 +16,10 @@ MOST_BYTES: Final = 4 << 30
 
 
 class TemporaryRecording:
-    """Takes bytes up to a limit. AudioError if there is no space for them. Closing it deletes the file."""
+    """Takes bytes up to a limit. AudioError if there is no space for them. `close` deletes the file."""
 
     def __init__(self, name: str) -> None:
-        """`name`: the recording as the user named it. The file keeps its ending, which may tell the format."""
+        """`name`: the recording as the user named it. The file keeps its ending, which may show the format."""
         self._name = name
         self.size = 0
         suffix = "" if is_address(name) else Path(name).suffix[:8]

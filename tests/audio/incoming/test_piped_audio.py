@@ -188,7 +188,7 @@ def test_an_end_that_was_asked_for(pipe: Pipe, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.flac", sound, SAMPLE_RATE)
     source, sink = pipe
     ended = threading.Event()
-    chunks = PipedAudio(source.fileno(), ended=ended).chunks()
+    chunks = PipedAudio(source.fileno(), end=ended).chunks()
     sink.write((tmp_path / "a.flac").read_bytes()[:60_000])
     assert len(next(chunks)) == 0
     ended.set()
