@@ -1,4 +1,4 @@
-"""How many instances the memory has room for, for `serve --instances` with a range.
+"""Checks whether a range of instances fits in the memory, for `serve --instances`.
 
 The sizes are those of `streamer plan`. They are measured once for a model and a machine, and remembered.
 """
@@ -24,13 +24,13 @@ from streamer.triton.model_config import instance_kind, model_config
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the parts of a service with one model take, and how much memory there is."""
+    """The parts of a service with one model, with their sizes, and the memory of the machine."""
 
     parts: Sequence[Part]
     memory: Memory
 
     def fitting(self, largest: Size) -> int:
-        """Return how many of the instances of this size fit. Fewer of them have fewer streams."""
+        """Return how many instances of this service fit in the memory. Fewer instances have fewer streams."""
         usable, slots = self.memory.usable(), largest.slots
         for number in range(largest.instances, 0, -1):
             size = Size(number, slots, min(largest.streams, number * (slots - 1)))
@@ -40,10 +40,10 @@ class Sizes:
 
 
 def check_instances(model: Path, repository: Path, most: int, slots: int | None, sessions: int | None) -> None:
-    """Raise TritonError if the memory has no room for so many instances of a model in this folder.
+    """Raise TritonError if `most` instances of the model in this folder do not fit in the memory.
 
-    If that cannot be found out, as for a model that is not a bundle, a warning says so. `slots`: None for the model's
-    own; `sessions`: None for as many as there are slots.
+    If the sizes cannot be measured, as for a model that is not a bundle, a warning says so. `slots`: None for those of
+    the model; `sessions`: None for as many as there are slots.
     """
     try:
         config = model_config(model)
@@ -58,34 +58,34 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None,
     largest = Size(most, slots, streams if sessions is None else min(streams, sessions))
     if (fitting := sizes.fitting(largest)) < most:
         needed, usable = largest.needed(sizes.parts), sizes.memory.usable()
-        place, asked, there = "main memory", needed.main, usable.main
-        if asked <= there:
-            place, asked, there = "memory of the GPU", needed.gpu or 0, usable.gpu or 0
+        place, required, allowed = "main memory", needed.main, usable.main
+        if required <= allowed:
+            place, required, allowed = "memory of the GPU", needed.gpu or 0, usable.gpu or 0
         raise TritonError(
-            f"{most} instances of {model.name} with {counted(slots, 'slot')} need up to {asked / GIGABYTE:.1f} GB of "
-            f"{place}, and {there / GIGABYTE:.1f} GB may be used: there is room for {fitting}. Give a smaller range "
-            "with --instances, or fewer --slots."
+            f"{most} instances of {model.name} with {counted(slots, 'slot')} need up to "
+            f"{required / GIGABYTE:.1f} GB of {place}, and {allowed / GIGABYTE:.1f} GB may be used: "
+            f"there is room for {fitting}. Give a smaller range with --instances, or fewer --slots."
         )
 
 
 def _sizes(model: Path, repository: Path, batch: int, kind: str) -> Sizes:
-    known: Mapping[str, Any] = {**circumstances(model, None, None), "batch": batch, "kind": kind}
+    conditions: Mapping[str, Any] = {**circumstances(model, None, None), "batch": batch, "kind": kind}
     capacities = Capacities()
-    found = capacities.recall(known)
+    entry = capacities.recall(conditions)
     try:
-        parts, gpu = [_part(each) for each in found["parts"]], found["gpu_memory"]
+        parts, gpu = [_part(each) for each in entry["parts"]], entry["gpu_memory"]
     except (KeyError, TypeError, ValueError):
         logs.say("measuring how much memory an instance takes; this takes about ten seconds")
-        measured = model_memory(version_folder(model), batch, kind)
-        parts, gpu = [*server_parts(repository), *measured.parts], measured.gpu_memory
-        capacities.remember(known, {"parts": [_told(part) for part in parts], "gpu_memory": gpu})
+        measurement = model_memory(version_folder(model), batch, kind)
+        parts, gpu = [*server_parts(repository), *measurement.parts], measurement.gpu_memory
+        capacities.remember(conditions, {"parts": [_as_list(part) for part in parts], "gpu_memory": gpu})
     return Sizes(parts, Memory(machine_memory().size, gpu))
 
 
-def _told(part: Part) -> list[Any]:
+def _as_list(part: Part) -> list[Any]:
     return [part.name, part.scope.value, part.main, part.gpu, part.most]
 
 
-def _part(told: Sequence[Any]) -> Part:
-    name, scope, main, gpu, most = told
+def _part(values: Sequence[Any]) -> Part:
+    name, scope, main, gpu, most = values
     return Part(name, Scope(scope), main, gpu, most)

@@ -1,7 +1,7 @@
-"""How much memory models that are loaded on demand may hold together, and about how much one of them takes.
+"""Estimates the memory of models that are loaded on demand, and computes how much they may take together.
 
-These are estimates from the files of a model, because measuring takes ten seconds for each. They count only until the
-model was loaded once: then its processes are measured.
+The estimates come from the files of a model, because a measurement takes ten seconds. They count only until the model
+is loaded for the first time: then its processes are measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OTHER_BYTES: Final = 600_000_000
 
 
 def memory_for_models(gigabytes: float | None, root: Path = ROOT) -> int:
-    """Return how many bytes models may hold: as many as were given, or else what this machine has for them."""
+    """Return how many bytes models may hold: the given gigabytes, or else what this machine has for them."""
     if gigabytes is not None:
         return round(gigabytes * GIGABYTE)
     return max(0, Memory(machine_memory(root).size).usable().main - SERVICE_BYTES)
@@ -52,7 +52,7 @@ def expected_memory(model: Path, instances: int | None, slots: int | None) -> in
 
 
 def check_room(sizes: Mapping[str, int], room: int) -> None:
-    """Raise TritonError if one of these models would have no room even alone."""
+    """Raise TritonError if one of these models does not fit even alone."""
     largest = max(sizes, key=lambda name: sizes[name])
     if sizes[largest] > room:
         raise TritonError(

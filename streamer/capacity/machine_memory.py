@@ -1,4 +1,4 @@
-"""The memory and the processors that programs may use here: those of the machine, or less in a container."""
+"""Finds the memory and the processors that programs may use here: those of the machine, or less in a container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path("/")
 
 @dataclass(frozen=True)
 class MachineMemory:
-    """How much memory there is."""
+    """The size of the memory that programs may use."""
 
     size: int  # bytes
     limited: bool = False  # by a control group, as in a container; otherwise it is all memory of the machine
@@ -51,9 +51,9 @@ def processor_time(root: Path = ROOT) -> float:
 
 
 def _memory_of_machine(root: Path) -> int:
-    found = re.search(r"^MemTotal:\s*(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)
-    if found:
-        return 1024 * int(found[1])
+    match = re.search(r"^MemTotal:\s*(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)
+    if match:
+        return 1024 * int(match[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -1,6 +1,6 @@
-"""How much memory each part of a service takes: the model, Triton, and the bridge, each measured in its own process.
+"""Measures how much memory each part of a service takes: the model, Triton, and the bridge, each in its own process.
 
-The model is measured by a program of `streamer.engine.memory`, because this part of Streamer loads no engine.
+A program of `streamer.engine.memory` measures the model, because this package does not import the engine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MeasuringError(Exception):
 
 @dataclass(frozen=True)
 class ModelMemory:
-    """What a model takes, and where it computes."""
+    """The memory of the parts of a model, and the device where it computes."""
 
     name: str  # of the bundle
     gpu: str | None  # the name of the GPU; None on a CPU
@@ -53,22 +53,23 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
 
     MeasuringError if the folder is not a bundle, or a part of Streamer is not installed.
     """
-    told = report([_GRAPH_REPORT if is_public(folder) else _REPORT, str(folder)], batch, kind)
+    result = report([_GRAPH_REPORT if is_public(folder) else _REPORT, str(folder)], batch, kind)
     return ModelMemory(
-        told["name"], told["device"].get("name"), told["device"].get("memory"), batch, _parts(told, batch)
+        result["name"], result["device"].get("name"), result["device"].get("memory"), batch, _parts(result, batch)
     )
 
 
 def report(program: Sequence[str], batch: int, kind: str) -> dict[str, Any]:
-    """Return what a program of `streamer.engine.memory` measures with speech. MeasuringError says why it cannot."""
+    """Return the measurements of a program of `streamer.engine.memory`. MeasuringError if it fails."""
     where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
     if program[0] != _GRAPH_REPORT and importlib.util.find_spec("torch") is None:
         raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
     speech = read_audio(shipped(SPEECH)).tobytes()
-    told: dict[str, Any] = json.loads(measure(["-m", *program, "--batch", str(batch), "--kind", where], speech) or "{}")
-    if "error" in told:
-        raise MeasuringError(f"the memory of this model cannot be measured: {told['error']}")
-    return told
+    output = measure(["-m", *program, "--batch", str(batch), "--kind", where], speech)
+    result: dict[str, Any] = json.loads(output or "{}")
+    if "error" in result:
+        raise MeasuringError(f"the memory of this model cannot be measured: {result['error']}")
+    return result
 
 
 def server_parts(repository: Path, steps: int = 1) -> list[Part]:
@@ -100,9 +101,9 @@ def version_folder(model: Path) -> Path:
     return max(versions, key=lambda path: int(path.name))
 
 
-def _parts(told: dict[str, Any], batch: int) -> list[Part]:
-    shared, instance, slot, stream = told["shared"], told["instance"], told["slot"], told["stream"]
-    hotwords, most = told["hotwords"]["stream"], told["hotwords"]["streams"]
+def _parts(result: dict[str, Any], batch: int) -> list[Part]:
+    shared, instance, slot, stream = result["shared"], result["instance"], result["slot"], result["stream"]
+    hotwords, most = result["hotwords"]["stream"], result["hotwords"]["streams"]
     return [
         Part("libraries of Python and of the engine, shared by all instances", Scope.SERVICE, shared["libraries"]),
         Part("tables of the model, shared by all instances", Scope.SERVICE, shared["tables"]),
@@ -118,17 +119,18 @@ def _parts(told: dict[str, Any], batch: int) -> list[Part]:
     ]
 
 
-def sizes(told: dict[str, int]) -> dict[str, int]:
-    return {"main": told["main"], "gpu": told["gpu"]}
+def sizes(entry: dict[str, int]) -> dict[str, int]:
+    """Return the sizes of a measurement, as arguments of Part."""
+    return {"main": entry["main"], "gpu": entry["gpu"]}
 
 
-def measure(arguments: Sequence[str], given: bytes = b"") -> str:
-    """Run a program of ours in another Python. Returns its output; MeasuringError has its last line if it fails."""
+def measure(arguments: Sequence[str], stdin: bytes = b"") -> str:
+    """Run a program of ours in another Python, and return its output. MeasuringError has its last line if it fails."""
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *arguments],
-            input=given,
+            input=stdin,
             capture_output=True,
             env={**os.environ, "PYTHONPATH": path},
             timeout=_PATIENCE_S,
@@ -136,15 +138,15 @@ def measure(arguments: Sequence[str], given: bytes = b"") -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise MeasuringError(f"measuring the memory took longer than {_PATIENCE_S:g} s") from error
-    output = done.stdout.decode(errors="replace").strip()
-    if done.returncode < 0:
-        raise MeasuringError(f"the process that measures the memory was killed by signal {-done.returncode}")
-    if done.returncode and not output:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+    output = process.stdout.decode(errors="replace").strip()
+    if process.returncode < 0:
+        raise MeasuringError(f"the process that measures the memory was killed by signal {-process.returncode}")
+    if process.returncode and not output:
+        last = (process.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         raise MeasuringError(f"the memory cannot be measured: {last}")
     return output
 
 
 def resident(status: str) -> int:
-    """Return the memory of a process, from what the kernel says about it."""
+    """Return the resident memory of a process in bytes, from the text of its /proc/PID/status."""
     return 1024 * sum(int(size) for size in re.findall(r"^Rss\w+:\s*(\d+) kB$", status, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Computes how many instances, slots and sessions fit in a memory, from what each part of a service takes.
+"""Computes how many instances, slots and sessions fit in a memory, from the sizes of the parts of a service.
 
 Pure: sizes in, a plan out.
 """
@@ -13,12 +13,12 @@ from typing import Final
 from streamer.capacity.session_limit import SLOTS, slots_for
 
 KEPT_FREE: Final = 0.2  # of the memory
-MOST_SLOTS: Final = 65536  # more are not considered, because no processor carries as many
+MOST_SLOTS: Final = 65536  # no processor carries more
 FEWEST_SLOTS: Final = 2  # one for a stream, and one for the probe of the bridge
 
 
 class Scope(Enum):
-    """How often a part is needed."""
+    """The unit of a service that needs a part once."""
 
     SERVICE = "service"
     INSTANCE = "instance"
@@ -28,13 +28,13 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a service, and the bytes that it takes each time it is needed."""
+    """A part of a service, and the bytes that it takes in each unit of its scope."""
 
     name: str
     scope: Scope
     main: int
     gpu: int = 0
-    most: int | None = None  # at most so many in an instance
+    most: int | None = None  # the largest number of them in an instance
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class Memory:
     gpu: int | None = None
 
     def usable(self) -> Memory:
-        """Return what may be used if KEPT_FREE stays free."""
+        """Return the memory that may be used if KEPT_FREE stays free."""
         return self.times(1 - KEPT_FREE)
 
     def times(self, factor: float) -> Memory:
-        """Return so many times as much memory."""
+        """Return the memory multiplied by a factor."""
         return Memory(round(self.main * factor), None if self.gpu is None else round(self.gpu * factor))
 
-    def holds(self, needed: Memory) -> bool:
-        """Return whether so much fits in."""
-        return needed.main <= self.main and (self.gpu is None or (needed.gpu or 0) <= self.gpu)
+    def holds(self, amount: Memory) -> bool:
+        """Return whether this amount fits into the memory."""
+        return amount.main <= self.main and (self.gpu is None or (amount.gpu or 0) <= self.gpu)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Size:
 
 
 class Limit(Enum):
-    """What limits the number of sessions."""
+    """The resource that limits the number of sessions."""
 
     MEMORY = "memory"
     PROCESSORS = "processors"
@@ -87,7 +87,7 @@ class Limit(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What fits, and what is recommended."""
+    """The recommended size of a service, and the largest one that fits."""
 
     parts: Sequence[Part]
     memory: Memory
@@ -104,7 +104,7 @@ class Plan:
 
 
 class TooSmall(Exception):
-    """Not even one stream fits in the memory: `needed` says how much there must be, with the part that stays free."""
+    """Not even one stream fits in the memory. `needed` is the necessary memory, with the part that stays free."""
 
     def __init__(self, needed: Memory) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class TooSmall(Exception):
 
 
 def largest(parts: Sequence[Part], memory: Memory, instances: int) -> Size:
-    """Return the largest service with so many instances that fits in the memory. TooSmall if none does."""
+    """Return the largest service with this number of instances that fits in the memory. TooSmall if none does."""
 
     def size(slots: int) -> Size:
         return Size(instances, slots, instances * (slots - 1))
@@ -130,7 +130,7 @@ def largest(parts: Sequence[Part], memory: Memory, instances: int) -> Size:
 
 
 def fewer_instances(parts: Sequence[Part], memory: Memory, instances: int) -> int:
-    """Return how many of so many instances fit in the memory. TooSmall if not even one does."""
+    """Return how many instances fit in the memory, at most `instances`. TooSmall if not even one does."""
     while instances > 1:
         try:
             return largest(parts, memory, instances).instances

@@ -23,8 +23,8 @@ _EACH: Final = {
 
 
 @dataclass(frozen=True)
-class Configured:
-    """A model with instances of its own."""
+class InstanceConfig:
+    """The part of a model's configuration that is about its instances."""
 
     name: str
     kind: str  # of its instances, in Triton's words
@@ -33,12 +33,12 @@ class Configured:
 
 @dataclass(frozen=True)
 class Subject:
-    """What the plan is for."""
+    """The model and the machine that a plan is for."""
 
     model: str  # its name in Triton
     bundle: str  # the name of its bundle
     gpu: str | None  # the GPU where it computes
-    configs: Sequence[Configured]  # the models with instances: the model itself, or the steps of an ensemble
+    configs: Sequence[InstanceConfig]  # the models with instances: the model itself, or the steps of an ensemble
     memory: str  # where the size of the memory comes from: "this machine", "--memory" …
     serve: Sequence[str]  # the arguments of `serve` that choose the model
     instances: str  # why there are so many instances
@@ -106,8 +106,8 @@ def text(plan: Plan, subject: Subject) -> str:
     return "\n".join(
         [
             f"{subject.model} ({subject.bundle}) on {place}",
-            f"memory: {_told(plan.memory)} ({subject.memory})",
-            f"to use: {_told(usable)}, because {round(100 * KEPT_FREE)} % stays free",
+            f"memory: {_amount_text(plan.memory)} ({subject.memory})",
+            f"to use: {_amount_text(usable)}, because {round(100 * KEPT_FREE)} % stays free",
             "",
             *_table(plan),
             "",
@@ -130,7 +130,8 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     size, fits = plan.recommended, plan.fits
     yield f"{counted(size.instances, 'instance')}: {subject.instances}."
     if _is_ensemble(subject):
-        yield f"Each of the {len(subject.configs)} steps has so many instances and slots: `serve` gives them to all."
+        steps = f"Each of the {len(subject.configs)} steps"
+        yield f"{steps} has this number of instances and slots: `serve` gives all of them the same."
         yield (
             "A step that has less to do may have fewer instances, with more slots in each: it needs a slot for each "
             "stream, and one in each instance for the probe."
@@ -145,7 +146,7 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     spare = size.instances * (size.slots - 1) - size.streams
     more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
     yield f"{counted(size.slots, 'slot')}: one in each instance is for the probe of the service{more}."
-    yield f"The recommended service takes at most {_told(plan.needed)}."
+    yield f"The recommended service takes at most {_amount_text(plan.needed)}."
 
 
 def _is_ensemble(subject: Subject) -> bool:
@@ -160,7 +161,7 @@ def _config_lines(plan: Plan, subject: Subject) -> Iterator[str]:
 
 
 def _table(plan: Plan) -> Iterator[str]:
-    """Yield where the memory goes, in MB, for the recommended size."""
+    """Yield a table of the memory that each part takes, in MB, for the recommended size."""
     gpu = plan.memory.gpu is not None
     heads = ["where memory goes, in MB", "each", "times", "in all", *(["on the GPU each", "in all"] if gpu else [])]
     rows = [heads]
@@ -187,7 +188,7 @@ def _mega(size: int) -> str:
     return f"{size / MEGABYTE:.{digits}f}"
 
 
-def _told(memory: Memory) -> str:
+def _amount_text(memory: Memory) -> str:
     main = f"{memory.main / GIGABYTE:.1f} GB"
     return main if memory.gpu is None else f"{main} of main memory and {memory.gpu / GIGABYTE:.1f} GB of the GPU"
 

@@ -1,4 +1,4 @@
-"""How much memory the steps of an ensemble take: each is a model with processes of its own."""
+"""Measures how much memory the steps of an ensemble take. Each step is a model with processes of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WITHOUT_TORCH: Final = "import numpy, safetensors.numpy; print(open('/proc/self
 
 
 class Role(Enum):
-    """What a step does, as far as a plan must know. The values are those of `step_report`."""
+    """The roles of steps that a plan distinguishes. The values are those of `step_report`."""
 
     ENCODER = "encoder"
     ACTIVITY = "activity"
@@ -40,7 +40,7 @@ class Step:
 
     @property
     def role(self) -> Role:
-        """What it does: its inputs and outputs tell."""
+        """The role of the step, which its inputs and outputs show."""
         outputs = {each.name for each in self.config.output}
         if "AUDIO" in {each.name for each in self.config.input}:
             return Role.ENCODER
@@ -54,14 +54,14 @@ class Step:
 
     @property
     def kind(self) -> str:
-        """Where its instances compute, in Triton's words."""
+        """The kind of its instances, in Triton's words: where they compute."""
         return instance_kind(self.config)
 
     @property
     def bundle(self) -> Path:
         """The folder with its weights."""
-        given = self.config.parameters[BUNDLE].string_value if BUNDLE in self.config.parameters else ""
-        return (self.folder / given).resolve() if given else version_folder(self.folder)
+        relative = self.config.parameters[BUNDLE].string_value if BUNDLE in self.config.parameters else ""
+        return (self.folder / relative).resolve() if relative else version_folder(self.folder)
 
 
 def steps_of(config: ModelConfig, repository: Path) -> list[Step]:
@@ -75,26 +75,27 @@ def steps_of(config: ModelConfig, repository: Path) -> list[Step]:
 
 def steps_memory(steps: Sequence[Step]) -> ModelMemory:
     """Measure all steps. MeasuringError if one of them cannot be measured."""
-    told: dict[Role, dict[str, Any]] = {}
+    results: dict[Role, dict[str, Any]] = {}
     by_role = {step.role: step for step in steps if step.role is not Role.OTHER}
-    if missing := [role.value for role in Role if role is not Role.OTHER and role not in by_role]:
-        raise MeasuringError(f"this ensemble has no step that is the {missing[0]}: its memory is not known")
+    if absent := [role.value for role in Role if role is not Role.OTHER and role not in by_role]:
+        raise MeasuringError(f"this ensemble has no step that is the {absent[0]}: its memory is not known")
     with tempfile.TemporaryDirectory(prefix="streamer-plan-") as folder:
-        heard = Path(folder) / "heard.npz"
+        passed_on = Path(folder) / "heard.npz"
         for role, step in sorted(by_role.items(), key=lambda each: list(Role).index(each[0])):  # the encoder first
-            program = [_REPORT, str(step.bundle), "--part", role.value, "--heard", str(heard)]
-            told[role] = report(program, batch(steps), step.kind)
-    device: dict[str, Any] = next((found["device"] for found in told.values() if found["device"]["kind"] == "gpu"), {})
-    shared = [found["shared"] for found in told.values()]
+            program = [_REPORT, str(step.bundle), "--part", role.value, "--heard", str(passed_on)]
+            results[role] = report(program, batch(steps), step.kind)
+    devices = [result["device"] for result in results.values()]
+    device: dict[str, Any] = next((each for each in devices if each["kind"] == "gpu"), {})
+    shared = [result["shared"] for result in results.values()]
     libraries, tables = max(each["libraries"] for each in shared), sum(each["tables"] for each in shared)
     parts = [
         Part("libraries of Python and torch, shared by all steps", Scope.SERVICE, libraries),
         Part("tables of the steps, shared by all instances", Scope.SERVICE, tables),
     ]
     for step in steps:
-        parts += _measured(step, told[step.role]) if step.role in told else [_light(step)]
+        parts += _parts(step, results[step.role]) if step.role in results else [_unmeasured_part(step)]
     parts.sort(key=lambda part: list(Scope).index(part.scope))
-    name = told[Role.ENCODER]["name"]
+    name = results[Role.ENCODER]["name"]
     return ModelMemory(name, device.get("name"), device.get("memory"), batch(steps), parts)
 
 
@@ -103,21 +104,21 @@ def batch(steps: Sequence[Step]) -> int:
     return max([1, *(int(step.config.max_batch_size) for step in steps)])
 
 
-def _measured(step: Step, told: dict[str, Any]) -> Iterator[Part]:
-    instance, name = told["instance"], step.name
+def _parts(step: Step, result: dict[str, Any]) -> Iterator[Part]:
+    instance, name = result["instance"], step.name
     yield Part(f"{name}: Python and torch", Scope.INSTANCE, **sizes(instance["process"]))
     yield Part(f"{name}: weights and tables of its own", Scope.INSTANCE, **sizes(instance["model"]))
     yield Part(f"{name}: while it computes a batch", Scope.INSTANCE, **sizes(instance["batch"]))
-    yield Part(name, Scope.SLOT, **sizes(told["slot"]))
+    yield Part(name, Scope.SLOT, **sizes(result["slot"]))
     if step.role is Role.ENCODER:
-        yield Part(f"{name}: audio of the longest segment", Scope.STREAM, **sizes(told["audio"]))
+        yield Part(f"{name}: audio of the longest segment", Scope.STREAM, **sizes(result["audio"]))
     if step.role is Role.TRANSCRIPT:
-        yield Part(f"{name}: words and their marks", Scope.STREAM, **sizes(told["stream"]))
-        hotwords, most = told["hotwords"]["stream"], told["hotwords"]["streams"]
+        yield Part(f"{name}: words and their marks", Scope.STREAM, **sizes(result["stream"]))
+        hotwords, most = result["hotwords"]["stream"], result["hotwords"]["streams"]
         yield Part(f"{name}: hotwords, if clients send many", Scope.STREAM, **sizes(hotwords), most=most)
 
 
-def _light(step: Step) -> Part:
-    """Return a step that is not measured: it is taken for a Python with numpy and its own files."""
+def _unmeasured_part(step: Step) -> Part:
+    """Return the estimate for a step that is not measured: a Python with numpy, and the files of the step."""
     files = sum(path.stat().st_size for path in version_folder(step.folder).rglob("*") if path.is_file())
     return Part(f"{step.name}: Python and its files", Scope.INSTANCE, resident(measure(["-c", _WITHOUT_TORCH])) + files)

@@ -143,21 +143,21 @@ def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Mod
 
 def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
     from streamer.capacity.model_memory import MeasuringError, model_memory, server_parts, version_folder
-    from streamer.capacity.plan_text import Configured, Subject
+    from streamer.capacity.plan_text import InstanceConfig, Subject
     from streamer.capacity.step_memory import steps_memory, steps_of
 
     config = config_of(model.folder)
     steps = steps_of(config, model.repository)
     for each in [step.config for step in steps if step.has_slots] or [config]:
-        reconfigure(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
-    configs = [Configured(step.name, step.kind, step.has_slots) for step in steps]
+        configured(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
+    configs = [InstanceConfig(step.name, step.kind, step.has_slots) for step in steps]
     print("streamer: measuring how much memory the model takes", file=sys.stderr)
     try:
         if steps:
             measured = steps_memory(steps)
         else:
             kind = instance_kind(config)
-            configs = [Configured(model.name, kind)]
+            configs = [InstanceConfig(model.name, kind)]
             measured = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
         parts = [*server_parts(model.repository, len(configs)), *measured.parts]
     except (MeasuringError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The machine: Python, processors, shared memory, open files, environment variables and ffmpeg."""
+"""Checks the machine: Python, processors, shared memory, open files, environment variables and ffmpeg."""
 
 from __future__ import annotations
 
@@ -24,20 +24,37 @@ GOOD_SHARED_MEMORY: Final = 48 << 20
 GOOD_DESCRIPTORS: Final = 1024  # each session takes one, and Triton about a hundred
 GOOD_MEMORY: Final = 3 << 30  # a process of the model takes 0.7 GB, the bridge and Triton together 0.3 GB
 
-TOLD_VARIABLES: Final = (
-    *("LANG", "LC_ALL", "TERM", "NO_COLOR", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR"),
-    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PULSE_SERVER", "ALSA_CONFIG_PATH"),
+SHOWN_VARIABLES: Final = (
+    "LANG",
+    "LC_ALL",
+    "TERM",
+    "NO_COLOR",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "PULSE_SERVER",
+    "ALSA_CONFIG_PATH",
 )
 PRIVATE_VARIABLES: Final = (
-    *("STREAMER_KEY", "OTEL_EXPORTER_OTLP_HEADERS"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+    "STREAMER_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
 )
 
 _PATIENCE_S: Final = 10
 
 
 def python() -> Iterator[Finding]:
-    """Yield the version of Python, and where it is installed."""
+    """Check the version of Python."""
     least, most = PYTHONS
     version = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     if least <= sys.version_info[:2] <= most:
@@ -53,24 +70,24 @@ def python() -> Iterator[Finding]:
 
 
 def system() -> Iterator[Finding]:
-    """Yield the kind of machine, its cores and its memory."""
+    """Check the operating system and the memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    said = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
-    said += f", {cores} core{'s' * (cores > 1)}"
+    text = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
+    text += f", {cores} core{'s' * (cores > 1)}"
     memory = GOOD_MEMORY
     if hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        said += f", {memory / (1 << 30):.1f} GiB of memory"
+        text += f", {memory / (1 << 30):.1f} GiB of memory"
     if platform.system() != "Linux":
-        yield Finding("system", WARNING, said, "Triton runs on Linux only: use --server, or a container")
+        yield Finding("system", WARNING, text, "Triton runs on Linux only: use --server, or a container")
     elif memory < GOOD_MEMORY:
-        yield Finding("system", WARNING, f"{said}: the model and its server need at least 1 GB")
+        yield Finding("system", WARNING, f"{text}: the model and its server need at least 1 GB")
     else:
-        yield Finding("system", FINE, said)
+        yield Finding("system", FINE, text)
 
 
 def shared_memory() -> Iterator[Finding]:
-    """Shared memory, through which Triton and the processes of the model exchange audio and words."""
+    """Check the shared memory, through which Triton and the processes of the model exchange audio and words."""
     if sys.platform != "linux":
         return
     remedy = "in a container: docker run --shm-size=1g; else: mount -o remount,size=1g /dev/shm"
@@ -80,66 +97,66 @@ def shared_memory() -> Iterator[Finding]:
         yield Finding("shared memory", WRONG, f"{SHARED_MEMORY} cannot be used: {error.strerror}", remedy)
         return
     free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
-    said = f"{_mebibytes(free)} of {_mebibytes(size)} free in {SHARED_MEMORY}"
+    text = f"{_mebibytes(free)} of {_mebibytes(size)} free in {SHARED_MEMORY}"
     if not os.access(SHARED_MEMORY, os.W_OK):
         yield Finding("shared memory", WRONG, f"{SHARED_MEMORY} is not writable", f"chmod 1777 {SHARED_MEMORY}")
     elif free < LEAST_SHARED_MEMORY:
-        yield Finding("shared memory", WRONG, f"{said}, but Triton needs {_mebibytes(LEAST_SHARED_MEMORY)}", remedy)
+        yield Finding("shared memory", WRONG, f"{text}, but Triton needs {_mebibytes(LEAST_SHARED_MEMORY)}", remedy)
     elif free < GOOD_SHARED_MEMORY:
-        yield Finding("shared memory", WARNING, f"{said}: enough for a few instances only", remedy)
+        yield Finding("shared memory", WARNING, f"{text}: enough for a few instances only", remedy)
     else:
-        yield Finding("shared memory", FINE, said)
+        yield Finding("shared memory", FINE, text)
 
 
 def temporary_files() -> Iterator[Finding]:
-    """Yield the folder for temporary files: Triton's log, and recordings from a pipe or an address."""
-    wanted = preferred_folder()
-    free = free_bytes(wanted)
-    said = f"{_mebibytes(free)} free in {wanted}"
+    """Check the folder for temporary files: Triton's log, and recordings from a pipe or an address."""
+    folder = preferred_folder()
+    free = free_bytes(folder)
+    text = f"{_mebibytes(free)} free in {folder}"
     if free >= GOOD_TEMPORARY:
-        yield Finding("temporary files", FINE, said)
+        yield Finding("temporary files", FINE, text)
         return
     try:
         temporary_folder()
     except OSError as error:
-        told, _, remedy = str(error.strerror).partition(": ")
-        yield Finding("temporary files", WRONG, told, remedy)
+        reason, _, remedy = str(error.strerror).partition(": ")
+        yield Finding("temporary files", WRONG, reason, remedy)
     else:
-        yield Finding("temporary files", WARNING, said, REMEDY)
+        yield Finding("temporary files", WARNING, text, REMEDY)
 
 
 def descriptors() -> Iterator[Finding]:
-    """Yield how many files and connections a process may have open."""
+    """Check how many files and connections a process may have open."""
     if sys.platform == "win32":
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    told, most = ("no limit" if limit == resource.RLIM_INFINITY else limit for limit in (soft, hard))
-    said = f"{told} per process (at most {most}); each session takes one"
+    allowed, most = ("no limit" if limit == resource.RLIM_INFINITY else limit for limit in (soft, hard))
+    text = f"{allowed} per process (at most {most}); each session takes one"
     if soft != resource.RLIM_INFINITY and soft < GOOD_DESCRIPTORS:
-        yield Finding("open files", WARNING, said, "ulimit -n 4096, before you start the service")
+        yield Finding("open files", WARNING, text, "ulimit -n 4096, before you start the service")
     else:
-        yield Finding("open files", FINE, said)
+        yield Finding("open files", FINE, text)
 
 
 def environment() -> Iterator[Finding]:
-    """Variables that change how Streamer works. Of those that may contain secrets, only whether they are set."""
-    told = [f"{name}={os.environ[name]}" for name in TOLD_VARIABLES if os.environ.get(name)]
-    told += [f"{name} is set (not shown)" for name in PRIVATE_VARIABLES if os.environ.get(name)]
-    yield Finding("environment", FINE, ", ".join(told) or "none of the variables that matter is set")
+    """List the variables that change how Streamer works. Those that may contain secrets are listed without values."""
+    texts = [f"{name}={os.environ[name]}" for name in SHOWN_VARIABLES if os.environ.get(name)]
+    texts += [f"{name} is set (not shown)" for name in PRIVATE_VARIABLES if os.environ.get(name)]
+    yield Finding("environment", FINE, ", ".join(texts) or "none of the variables that matter is set")
 
 
 def ffmpeg() -> Iterator[Finding]:
-    """ffmpeg, which reads the audio of videos and of formats that libsndfile does not know."""
+    """Check ffmpeg, which reads the audio of videos and of formats that libsndfile does not know."""
     program = shutil.which("ffmpeg")
     if program is None:
         yield Finding("ffmpeg", WARNING, "not found: videos and M4A cannot be read", "apt install ffmpeg")
         return
     try:
         command = [program, "-version"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True)
-        yield Finding("ffmpeg", FINE, f"{done.stdout.split(' Copyright')[0].splitlines()[0]}, {program}")
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True)
+        yield Finding("ffmpeg", FINE, f"{process.stdout.split(' Copyright')[0].splitlines()[0]}, {program}")
     except (OSError, IndexError, subprocess.SubprocessError) as error:
         yield Finding("ffmpeg", WARNING, f"{program} does not run: {error}", "apt install --reinstall ffmpeg")
 

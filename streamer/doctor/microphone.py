@@ -1,4 +1,4 @@
-"""Microphones. A separate process lists them, because audio libraries can crash the process that loads them."""
+"""Checks the microphones. A separate process lists them, because audio libraries can crash their process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _PATIENCE_S: Final = 20
 
 
 def microphones() -> Iterator[Finding]:
-    """Yield what `streamer mic --devices` lists."""
+    """Report what `streamer mic --devices` lists."""
     command = [sys.executable, "-m", "streamer", "mic", "--devices"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding("microphone", WARNING, f"the audio system does not answer: {error}")
         return
-    listed = done.stdout.splitlines()
-    if done.returncode == 0 and listed:
+    lines = process.stdout.splitlines()
+    if process.returncode == 0 and lines:
         # A star marks the default.
-        default = next((line for line in listed if line.startswith("*")), listed[0])
-        yield Finding("microphone", FINE, f"PortAudio finds {len(listed)}; the default is {default[1:].strip()}")
+        default = next((line for line in lines if line.startswith("*")), lines[0])
+        yield Finding("microphone", FINE, f"PortAudio finds {len(lines)}; the default is {default[1:].strip()}")
         return
-    last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1].removeprefix("streamer: ")
-    said, _, remedy = last.partition(": ")
-    yield Finding("microphone", WARNING, said, remedy)
+    last = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1].removeprefix("streamer: ")
+    reason, _, remedy = last.partition(": ")
+    yield Finding("microphone", WARNING, reason, remedy)

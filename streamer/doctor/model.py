@@ -1,4 +1,4 @@
-"""The files of the model: whether they exist and are complete. Works without torch."""
+"""Checks whether the files of the model exist and are complete. Needs no torch."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ def model_files(repository: Path | None = None) -> Iterator[Finding]:
 
 
 def public_model(folder: Path) -> Iterator[Finding]:
-    """Yield what the folder of a public model says about itself, or what is wrong with it."""
+    """Describe the public model in this folder, or report what is wrong with it."""
     try:
-        found = read_model_folder(folder)
+        model = read_model_folder(folder)
     except ModelFolderError as error:
         yield Finding("model files", WRONG, str(error))
         return
-    size = sum(graph.size for graph in found.graphs) / 1e6
-    layout = found.layout
+    size = sum(graph.size for graph in model.graphs) / 1e6
+    layout = model.layout
     step, ahead = (samples * 10 // FRAME_SHIFT for samples in (layout.step_samples, layout.ahead_samples))
     languages = "" if layout.languages is None else f"{len(layout.languages.numbers)} names of languages, "
-    said = f"{found.family.title}, {len(found.tokens)} tokens, {languages}{size:.1f} MB, complete"
-    yield Finding("model files", FINE, f"{said}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
+    text = f"{model.family.title}, {len(model.tokens)} tokens, {languages}{size:.1f} MB, complete"
+    yield Finding("model files", FINE, f"{text}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
 
 
 def _check(path: Path) -> None:
@@ -116,9 +116,9 @@ def _tensors(path: Path) -> None:
             end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Damaged("its header is incomplete or damaged") from None
-    expected, size = 8 + length + end, path.stat().st_size
-    if size != expected:
-        raise Damaged(f"it has {size} bytes instead of {expected}")
+    expected_size, size = 8 + length + end, path.stat().st_size
+    if size != expected_size:
+        raise Damaged(f"it has {size} bytes instead of {expected_size}")
 
 
 def _object(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The Python packages: which parts of Streamer are installed, and whether torch and Triton work."""
+"""Checks the Python packages: which parts of Streamer are installed, and whether torch and Triton work."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "cou
 """
 
 
-def installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
     """Return the version of a package. None if it is not installed."""
     try:
         return version(name)
@@ -52,116 +52,116 @@ def installed(name: str) -> str | None:
         return None
 
 
-def missing(part: str) -> list[str]:
+def missing_packages(part: str) -> list[str]:
     """Return the packages that this part needs and that are not installed."""
-    return [name for name in PARTS[part] if installed(name) is None]
+    return [name for name in PARTS[part] if installed_version(name) is None]
 
 
 def is_light() -> bool:
-    """Return whether only the client was meant to be installed: neither torch nor Triton is here."""
-    return not any(installed(name) for name in ("torch", *PARTS["embedded"]))
+    """Return whether only the light client is installed: neither torch nor Triton is here."""
+    return not any(installed_version(name) for name in ("torch", *PARTS["embedded"]))
 
 
 def packages() -> Iterator[Finding]:
-    """Yield a line for each part."""
+    """Check the packages of each part."""
     yield Finding("streamer", FINE, f"{__version__}, {PACKAGE}{_commit()}")
     for part, names in PARTS.items():
-        said = ", ".join(f"{name} {number}" for name in names if (number := installed(name)))
-        lacking = missing(part)
-        if not lacking and part == "client" and (broken := _broken(names)):
+        versions = ", ".join(f"{name} {number}" for name in names if (number := installed_version(name)))
+        lacking = missing_packages(part)
+        if not lacking and part == "client" and (broken := _first_broken(names)):
             name, reason = broken
             yield Finding(part, WRONG, f"{name} cannot be imported: {reason}", f"pip install --force-reinstall {name}")
         elif not lacking:
-            yield Finding(part, FINE, said)
+            yield Finding(part, FINE, versions)
         else:
             lacks = f"{', '.join(lacking)} missing"
-            yield Finding(part, _weight(part), f"{lacks}; {said}" if said else lacks, _installing(part))
+            yield Finding(part, _severity(part), f"{lacks}; {versions}" if versions else lacks, _remedy(part))
 
 
 def torch() -> Iterator[Finding]:
-    """Yield whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
-    torch, torchaudio = installed("torch"), installed("torchaudio")
+    """Check whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
+    torch, torchaudio = installed_version("torch"), installed_version("torchaudio")
     if torch is None:
         return
     remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
-    if torchaudio and _pair(torch) != _pair(torchaudio):
-        said = f"torch {torch} and torchaudio {torchaudio} do not fit together: training cannot load both"
-        yield Finding("torch", WARNING, said, remedy)
-    elif _pair(torch) != TORCH:
+    if torchaudio and _major_minor(torch) != _major_minor(torchaudio):
+        message = f"torch {torch} and torchaudio {torchaudio} do not fit together: training cannot load both"
+        yield Finding("torch", WARNING, message, remedy)
+    elif _major_minor(torch) != TORCH:
         yield Finding("torch", WARNING, f"torch {torch}: Streamer is tested with {TORCH}", remedy)
     try:
         command = [sys.executable, "-c", _TORCH]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
-        told: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
-        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
+        info: dict[str, Any] = json.loads(process.stdout) if process.returncode == 0 else {}
+        reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        told, reason = {}, str(error)
-    if not told:
+        info, reason = {}, str(error)
+    if not info:
         yield Finding("torch", WRONG, f"torch {torch} cannot be imported: {reason}", remedy)
         return
-    cuda = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for CPUs only"
+    cuda = f"built for CUDA {info['cuda']}" if info["cuda"] else "built for CPUs only"
     yield Finding("torch", FINE, f"{torch} can be imported, {cuda}")
-    yield from _gpu(told)
+    yield from _gpu(info)
 
 
 def triton() -> Iterator[Finding]:
-    """Yield the program of the server, and the library with which it runs Python. Both are loaded for the check."""
+    """Check the program of the server, and the library with which it runs Python, by loading both."""
     from streamer.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
         return
     try:
-        found = find_tritonserver()
+        program = find_tritonserver()
     except TritonError as error:
-        said, _, remedy = str(error).rpartition(": ")
-        yield Finding("Triton", WRONG, *((said, remedy) if remedy.startswith("pip") else (str(error),)))
+        reason, _, remedy = str(error).rpartition(": ")
+        yield Finding("Triton", WRONG, *((reason, remedy) if remedy.startswith("pip") else (str(error),)))
         return
     with tempfile.TemporaryDirectory(prefix="streamer-doctor-") as folder:
         try:
-            environment = found.environment(Path(folder))
+            environment = program.environment(Path(folder))
         except TritonError as error:
-            said, _, remedy = str(error).partition(". On Debian and Ubuntu: ")
-            yield Finding("libpython", WRONG, said, remedy)
+            reason, _, remedy = str(error).partition(". On Debian and Ubuntu: ")
+            yield Finding("libpython", WRONG, reason, remedy)
             return
         yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 was found")
         try:
-            command = [str(found.binary), "--help"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+            command = [str(program.binary), "--help"]
+            process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.SubprocessError) as error:
-            yield Finding("Triton", WRONG, f"{found.binary} does not start: {error}", REINSTALL)
+            yield Finding("Triton", WRONG, f"{program.binary} does not start: {error}", REINSTALL)
             return
-    if "Usage: tritonserver" in done.stdout + done.stderr:
-        yield Finding("Triton", FINE, f"tritonserver of nvidia-pytriton {installed('nvidia-pytriton')} starts")
+    if "Usage: tritonserver" in process.stdout + process.stderr:
+        yield Finding("Triton", FINE, f"tritonserver of nvidia-pytriton {installed_version('nvidia-pytriton')} starts")
     else:
-        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        yield Finding("Triton", WRONG, f"{found.binary} does not start: {reason}", REINSTALL)
+        reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[0]
+        yield Finding("Triton", WRONG, f"{program.binary} does not start: {reason}", REINSTALL)
 
 
 def _commit() -> str:
-    """Return the commit, in a clone."""
+    """Return the commit of a clone, as words for a list; empty for an installed package."""
     git = shutil.which("git")
     if git is None or not (PACKAGE.parent / ".git").exists():
         return ""
     command = [git, "-C", str(PACKAGE.parent), "describe", "--always", "--dirty", "--tags"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_PATIENCE_S, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_PATIENCE_S, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return f", commit {done.stdout.strip()}" if done.returncode == 0 else ""
+    return f", commit {process.stdout.strip()}" if process.returncode == 0 else ""
 
 
-def _weight(part: str) -> str:
-    """Return how serious it is that a package of this part is missing."""
+def _severity(part: str) -> str:
+    """Return the state of a part of which a package is missing."""
     return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
 
 
-def _installing(part: str) -> str:
+def _remedy(part: str) -> str:
     if CLONE:
         return "make install"
     return install_command({"client": "", "mic": "mic"}.get(part, "embedded"))
 
 
-def _broken(names: Iterable[str]) -> tuple[str, str] | None:
+def _first_broken(names: Iterable[str]) -> tuple[str, str] | None:
     """Return the first of these packages that cannot be imported, and why. A system library may be missing."""
     for name in names:
         try:
@@ -171,17 +171,17 @@ def _broken(names: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
-    if told["there"]:
-        others = f", and {told['count'] - 1} more" if told["count"] > 1 else ""
-        yield Finding("GPU", FINE, f"{told['name']}{others}; driver: {_driver() or 'unknown'}")
+def _gpu(info: dict[str, Any]) -> Iterator[Finding]:
+    if info["there"]:
+        others = f", and {info['count'] - 1} more" if info["count"] > 1 else ""
+        yield Finding("GPU", FINE, f"{info['name']}{others}; driver: {_driver() or 'unknown'}")
         return
     on_cpu = "the recogniser computes on the CPU"
     driver = _driver()
     if driver is None:
         yield Finding("GPU", WARNING, f"none: {on_cpu}")
-    elif told["cuda"]:
-        remedy = f"install a driver for CUDA {told['cuda']}; in a container: docker run --gpus all"
+    elif info["cuda"]:
+        remedy = f"install a driver for CUDA {info['cuda']}; in a container: docker run --gpus all"
         yield Finding("GPU", WARNING, f"{driver} was found, but torch cannot use it: {on_cpu}", remedy)
     else:
         remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
@@ -195,11 +195,11 @@ def _driver() -> str | None:
         return None
     command = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_PATIENCE_S, check=True)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_PATIENCE_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return next(iter(done.stdout.splitlines()), None)
+    return next(iter(process.stdout.splitlines()), None)
 
 
-def _pair(number: str) -> str:
+def _major_minor(number: str) -> str:
     return ".".join(number.split(".")[:2])

@@ -1,4 +1,4 @@
-"""The public models of this machine: whether each of them, and the default, can be used. Works without torch."""
+"""Checks whether each public model of this machine, and the default, can be used. Needs no torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _GIGABYTE: Final = 1e9
 
 
 def public_models(library: ModelLibrary | None = None, room: int | None = None) -> Iterator[Finding]:
-    """Yield a line about each model that cannot be used or has no room, and one about the others and the default.
+    """Report each model that cannot be used or has no room, then the others and the default.
 
     `room`: how many bytes models may hold; by default, what this machine has for them.
     """
     library = library or ModelLibrary()
     here, default = library.models(), library.default
-    yield from _broken(library, default)
+    yield from _unusable(library, default)
     begun = [name for name in library.begun() if name not in here]
     if begun:
         names = ", ".join(begun)
@@ -32,21 +32,21 @@ def public_models(library: ModelLibrary | None = None, room: int | None = None) 
     try:
         library.default_folder()
     except LibraryError as error:
-        said = str(error).partition(". It is the default;")[0]
+        reason = str(error).partition(". It is the default;")[0]
         remedy = f"streamer models default {SHIPPED}, or: streamer models get {default}"
         # The light client cannot load any model, so for it nothing is wrong.
         state = WARNING if packages.is_light() else WRONG
-        yield Finding(_SUBJECT, state, f"the default does not work: {said}", remedy)
+        yield Finding(_SUBJECT, state, f"the default does not work: {reason}", remedy)
         return
     usual = "the shipped model is the default" if default == SHIPPED else f"{default} is the default"
-    listed = f"{len(here)} in {library.folder}: {', '.join(here)}" if here else "none is here"
+    summary = f"{len(here)} in {library.folder}: {', '.join(here)}" if here else "none is here"
     if sys.platform == "linux" and not packages.is_light():  # elsewhere no model is served
         yield from _without_room({name: here[name] for name in here if _is_usable(library, name)}, room)
-    yield Finding(_SUBJECT, FINE, f"{listed}; {usual}")
+    yield Finding(_SUBJECT, FINE, f"{summary}; {usual}")
 
 
-def _broken(library: ModelLibrary, default: str) -> Iterator[Finding]:
-    """Yield a line about each model that cannot be used. There is another one about the default."""
+def _unusable(library: ModelLibrary, default: str) -> Iterator[Finding]:
+    """Report each model that cannot be used, except the default, which has a finding of its own."""
     for name in library.models():
         try:
             library.read(name)
@@ -65,7 +65,7 @@ def _is_usable(library: ModelLibrary, name: str) -> bool:
 
 
 def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Finding]:
-    """Yield a line about each model that needs more memory than all may hold, and one if they do not fit together."""
+    """Report each model that needs more memory than all may hold, and whether they do not fit together."""
     # Imported here, because it is slow, and the light client has only a part of it.
     from streamer.capacity.loaded_models import expected_memory, memory_for_models
 
@@ -74,8 +74,8 @@ def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Findin
     may = f"models may hold {room / _GIGABYTE:.1f} GB here"
     for name, size in sizes.items():
         if size > room:
-            said = f"{name} needs about {size / _GIGABYTE:.1f} GB of memory, and {may}"
-            yield Finding(_SUBJECT, WARNING, said, "streamer serve --slots 16 needs less, or more memory")
+            message = f"{name} needs about {size / _GIGABYTE:.1f} GB of memory, and {may}"
+            yield Finding(_SUBJECT, WARNING, message, "streamer serve --slots 16 needs less, or more memory")
     if max(sizes.values(), default=0) <= room < sum(sizes.values()):
-        said = f"all of them together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
-        yield Finding(_SUBJECT, WARNING, said, "streamer serve --model library --load on-demand")
+        message = f"all of them together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
+        yield Finding(_SUBJECT, WARNING, message, "streamer serve --model library --load on-demand")

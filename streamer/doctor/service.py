@@ -30,12 +30,12 @@ _TRIAL_S: Final = 120.0
 
 
 def port() -> Iterator[Finding]:
-    """Yield what listens on the default port of `serve`."""
+    """Report what listens on the default port of `serve`."""
     address, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
-        told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
-        most = told.get("sessions_limit", "?")
-        sessions = f"{told.get('sessions', '?')} of {most} {noun(most, 'session')}"
+        status = _probe(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
+        most = status.get("sessions_limit", "?")
+        sessions = f"{status.get('sessions', '?')} of {most} {noun(most, 'session')}"
         yield Finding(subject, FINE, f"a Streamer service listens there and is ready ({sessions}): commands use it")
         return
     try:
@@ -43,23 +43,23 @@ def port() -> Iterator[Finding]:
             pass
         yield Finding(subject, FINE, f"{address} is free")
     except OSError as error:
-        told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
-        if told.get("service") == "streamer":
+        status = _probe(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
+        if status.get("service") == "streamer":
             yield Finding(subject, WARNING, "a Streamer service listens there, but is not ready", "read its log")
         else:
-            said = f"{address} cannot be used: {error.strerror}"
-            yield Finding(subject, WARNING, said, "streamer serve --port 8081, or stop the other program")
+            message = f"{address} cannot be used: {error.strerror}"
+            yield Finding(subject, WARNING, message, "streamer serve --port 8081, or stop the other program")
 
 
-def named(url: str) -> Iterator[Finding]:
-    """Yield whether this service opens a session and recognises something."""
+def named_service(url: str) -> Iterator[Finding]:
+    """Check whether the service with this URL opens a session and recognises something."""
     from streamer.client.connection import shown
 
-    yield asyncio.run(_heard("service", url, without_query(url)))
+    yield asyncio.run(_recognise("service", url, shown(url)))
 
 
 def trial(folder: Path | None = None) -> Iterator[Finding]:
-    """Start a service, transcribe a recording and stop it, as `streamer FILE` does. `folder`: of a public model.
+    """Start a service, transcribe a recording and stop it, as `streamer FILE` does. `folder`: that of a public model.
 
     The recording is English, so a public model need not find words in it.
     """
@@ -73,15 +73,15 @@ def trial(folder: Path | None = None) -> Iterator[Finding]:
                 async with ready_service() as url:
                     ready = time.monotonic() - began
                     where = f"a service was started in {ready:.1f} s"
-                    return await _heard("trial", url, where, silent=folder is not None)
+                    return await _recognise("trial", url, where, silent=folder is not None)
 
             yield asyncio.run(work())
     except TritonError as error:
-        said, _, remedy = str(error).partition(": pip install ")
-        yield Finding("trial", WRONG, said, f"pip install {remedy}" if remedy else "")
+        reason, _, remedy = str(error).partition(": pip install ")
+        yield Finding("trial", WRONG, reason, f"pip install {remedy}" if remedy else "")
 
 
-async def _heard(subject: str, url: str, where: str, *, silent: bool = False) -> Finding:
+async def _recognise(subject: str, url: str, where: str, *, silent: bool = False) -> Finding:
     """Let a service recognise the sample. `silent`: it need not find words."""
     from streamer.client import SessionError
 
@@ -105,8 +105,8 @@ async def _heard(subject: str, url: str, where: str, *, silent: bool = False) ->
         # The recording is English. A default model for another language need not find words in it.
         state = WRONG if ModelLibrary().default == SHIPPED else WARNING
         return Finding(subject, state, f"{where}, and recognised nothing of {SAMPLE.name}")
-    said = f"{where}, and recognised {seconds:.1f} s of audio in {took:.1f} s"
-    return Finding(subject, FINE, f"{said}: “{joined(words[:6])} …”" if words else said)
+    text = f"{where}, and recognised {seconds:.1f} s of audio in {took:.1f} s"
+    return Finding(subject, FINE, f"{text}: “{joined(words[:6])} …”" if words else text)
 
 
 async def _words(url: str) -> tuple[list[str], float]:
@@ -128,16 +128,16 @@ def _noise(samples: int) -> Any:
     return np.random.default_rng(0).normal(0, 100, samples).astype(np.int16)
 
 
-def _asked(url: str) -> dict[str, Any]:
-    """Return the answer of a probe; empty if there is none."""
+def _probe(url: str) -> dict[str, Any]:
+    """Return the answer of a service to a probe; empty if there is none."""
     try:
         # An answer with status 503 is read as well.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AnyStatus())
         with opener.open(url, timeout=_PATIENCE_S) as answer:
-            told = json.loads(answer.read(1 << 16))
+            content = json.loads(answer.read(1 << 16))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 class _AnyStatus(urllib.request.HTTPErrorProcessor):

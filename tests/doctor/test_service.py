@@ -45,11 +45,11 @@ def test_a_service_on_the_port(service: Service, monkeypatch: pytest.MonkeyPatch
 
 def test_a_service_that_was_named(service: Service) -> None:
     """A named service must recognise the sample. Its address is shown without a key."""
-    (found,) = checks.named(f"{service.url}?key=secret")
+    (found,) = checks.named_service(f"{service.url}?key=secret")
     assert found.state == FINE
     assert "apostle" in found.said
     assert "secret" not in found.said
-    (found,) = checks.named("ws://127.0.0.1:1/v1/stream")
+    (found,) = checks.named_service("ws://127.0.0.1:1/v1/stream")
     assert (found.state, "the connection was refused" in found.said) == (WRONG, True)
 
 
