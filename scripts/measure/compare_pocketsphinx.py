@@ -17,7 +17,7 @@ from pathlib import Path
 from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
-from streamer.commands.evaluate import heard_by
+from streamer.commands.evaluate import recognise_all
 from streamer.evaluate.manifest import ManifestError, read_manifest, select_utterances
 from streamer.evaluate.measures.error_rates import score_utterance
 from streamer.evaluate.normalise import normalise
@@ -39,8 +39,8 @@ def main() -> int:
         utterances = select_utterances(
             read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half
         )
-        results = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
-        run = heard_by(utterances, hearing_setup(options), options.server)
+        heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
+        run = recognise_all(utterances, hearing_setup(options), options.server)
     except (ManifestError, AudioError, Unavailable, TritonError, SessionError, OSError) as error:
         print(f"compare_pocketsphinx: {error}", file=sys.stderr)
         return 1

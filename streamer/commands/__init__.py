@@ -1,1 +1,1 @@
-"""The commands of the command line, and what several of them need: arguments, a service, and an orderly end."""
+"""The commands of the command line, and the parts that several of them use: arguments and an orderly end."""

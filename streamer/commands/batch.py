@@ -19,7 +19,7 @@ from streamer.audio.recording_check import AudioError, must_be_fetched
 from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import ReadyService
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
-from streamer.commands.arguments.key import said_of
+from streamer.commands.arguments.key import error_text
 from streamer.commands.arguments.recognition import careful_options
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
@@ -27,12 +27,20 @@ from streamer.timing import Timing
 
 # After these errors no other recording can succeed either: they concern the service, or the options of all sessions.
 _HOPELESS: Final = (
-    *("away", "bad_address", "bad_origin", "no_service", "refused", "unauthorized", "untrusted"),
-    *("bad_option", "unknown_model", "unknown_option"),
+    "away",
+    "bad_address",
+    "bad_origin",
+    "no_service",
+    "refused",
+    "unauthorized",
+    "untrusted",
+    "bad_option",
+    "unknown_model",
+    "unknown_option",
 )
 
-# If the service is full because of our own sessions, it is asked again after _AGAIN_S. A session of ours may still take
-# its place for _LEAVING_S after it has ended.
+# If the service is full because of our own sessions, we ask again after _AGAIN_S. For _LEAVING_S after its end, a
+# session of ours may still count in the service.
 _AGAIN_S: Final = 0.2
 _LEAVING_S: Final = 5.0
 
@@ -84,23 +92,23 @@ class Batch:
         self._url = ""
         self._opening = asyncio.Lock()
         self._next = 0  # index of the recording that begins next
-        self._speaking = 0  # how many recordings have a session or ask for one
-        self._ended_at = float("-inf")  # when the last of their sessions ended
+        self._speaking = 0  # the number of recordings that have a session or ask for one
+        self._ended_at = float("-inf")  # the time when the last session ended
         self._changed = asyncio.Event()  # set when a recording has ended
         self._input_ended = threading.Event()
         self._failed = 0
-        self._told: set[str] = set()  # the errors that concern all recordings and were reported
+        self._reported_errors: set[str] = set()  # the errors that concern all recordings and were reported
         self._loading: set[str] = set()  # the models whose loading was reported
         self._hopeless = False
 
     async def run(self) -> int:
-        """Transcribe all. Returns 0 if every recording was transcribed, else 1."""
+        """Transcribe all recordings. Return 0 if every recording was transcribed, else 1."""
         recordings = self._output.recordings
         async with AsyncExitStack() as service:
             workers = [
                 asyncio.create_task(self._work(recordings, service)) for _ in range(min(self._jobs, len(recordings)))
             ]
-            signals = self._ending_input(recordings)
+            signals = self._end_input_on_interrupt(recordings)
             measuring = asyncio.create_task(self._measure(recordings))
             try:
                 await asyncio.gather(*workers)
@@ -118,13 +126,13 @@ class Batch:
         return int(self._failed > 0)
 
     def interrupt(self) -> None:
-        """Ctrl-C or SIGTERM was received: tell the user what the program waits for."""
+        """Tell the user what the program waits for after Ctrl-C or SIGTERM."""
         self._output.tally.interrupted = True
         waits = "saving what was recognised so far, and ending what this command started"
         self._output.say(f"streamer: stopping: {waits}. {AGAIN}")
 
-    def _ending_input(self, recordings: list[ListedRecording]) -> ExitStack:
-        """If there is only standard input, Ctrl-C ends it and the last words still come. A second one does not wait."""
+    def _end_input_on_interrupt(self, recordings: list[ListedRecording]) -> ExitStack:
+        """Make Ctrl-C end standard input, if that is the only recording. A second one does not wait for the words."""
         stack = ExitStack()
         if [recording.name for recording in recordings] == [STDIN]:
 
@@ -153,12 +161,12 @@ class Batch:
     async def _try(self, recording: ListedRecording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
         """Transcribe a recording, or print why that is not possible."""
         try:
-            async with self._opened(recording.name) as audio:
-                # Only now, so that no server has to become ready for a file that turns out not to be audio.
+            async with self._open(recording.name) as audio:
+                # Only now: a file that is not audio needs no service.
                 url = await self._service(service)
                 transcript.begin(audio.duration_ms)
                 while not await self._transcribe(audio, transcript, url):
-                    await self._room()
+                    await self._wait_for_room()
                 if not transcript.words:
                     silent = ": it is silent" if audio.loudest < _SILENT else ""
                     self._output.say(f"streamer: no words were recognised in {recording.name}{silent}.")
@@ -176,10 +184,10 @@ class Batch:
             self._output.say(f"streamer: {error}")
         except SessionError as error:
             self._failed += 1
-            if error.code not in self._told:
-                self._output.say(f"streamer: {recording.name}: {said_of(error.code, str(error))}")
+            if error.code not in self._reported_errors:
+                self._output.say(f"streamer: {recording.name}: {error_text(error.code, str(error))}")
             if error.code in _HOPELESS:
-                self._told.add(error.code)
+                self._reported_errors.add(error.code)
                 self._hopeless = True
             # Standard input cannot be read again. A separate file shows by its name that it is not complete.
             if recording.name == STDIN or not self._output.files.shared:
@@ -191,7 +199,7 @@ class Batch:
         return self._url
 
     async def _transcribe(self, audio: _Audio, transcript: RecordingOutput, url: str) -> bool:
-        """Transcribe in a session. False if our other sessions leave no room for it in the service."""
+        """Transcribe in a session. Return False if our other sessions leave no room for it in the service."""
         options = self._options
         if self._separate:
             options = {**options, "channels": audio.channels, "multichannel": True}
@@ -222,15 +230,15 @@ class Batch:
             self._loading.add(model)
             self._output.say(f"streamer: the model {model} is being loaded …")
 
-    async def _room(self) -> None:
-        """Wait until one of our sessions has ended, and a moment longer, as the service may notice it later."""
+    async def _wait_for_room(self) -> None:
+        """Wait until one of our sessions has ended, and a moment longer, because the service may notice that later."""
         if self._speaking:
             self._changed.clear()
             await self._changed.wait()
         await asyncio.sleep(_AGAIN_S)
 
     async def _measure(self, recordings: list[ListedRecording]) -> None:
-        """Tell the display how long the recordings are that have not begun."""
+        """Tell the display the lengths of the recordings that have not begun."""
         if not self._output.display.shows_all:
             return
         for index, recording in enumerate(recordings):
@@ -240,7 +248,7 @@ class Batch:
                         self._output.display.expect(index, length)
 
     @asynccontextmanager
-    async def _opened(self, name: str) -> AsyncIterator[_Audio]:
+    async def _open(self, name: str) -> AsyncIterator[_Audio]:
         if name == STDIN:
             piped = PipedAudio(sys.stdin.fileno(), end=self._input_ended, **self._piped)
             yield _Audio(piped.chunks(), piped.streams, None)
@@ -248,24 +256,24 @@ class Batch:
             with closing(TemporaryRecording(name)) as fetched:
                 await self._fetch(name, fetched)
                 with AudioFile(fetched.path, separate=self._separate, display_name=name) as recording:
-                    yield self._of_file(recording)
+                    yield self._audio_of(recording)
         else:
             with AudioFile(name, separate=self._separate) as recording:
-                yield self._of_file(recording)
+                yield self._audio_of(recording)
 
-    def _of_file(self, recording: AudioFile) -> _Audio:
+    def _audio_of(self, recording: AudioFile) -> _Audio:
         if recording.may_be_cut:
             self._output.say(f"streamer: {recording.name} has no end mark: its end may be missing.")
         return _Audio(recording.chunks(), recording.channels, _length_ms(recording))
 
     async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
-        """Fetch from an address or a pipe. Uses a thread for which nobody waits after Ctrl-C."""
+        """Fetch from an address or a pipe, in a thread that does not delay the end of the program."""
         loop, stop = asyncio.get_running_loop(), threading.Event()
-        done: asyncio.Future[Exception | None] = loop.create_future()
+        outcome: asyncio.Future[Exception | None] = loop.create_future()
 
         def tell(result: Exception | None) -> None:
-            if not done.done():
-                done.set_result(result)
+            if not outcome.done():
+                outcome.set_result(result)
 
         def work() -> None:
             result = None
@@ -278,10 +286,10 @@ class Batch:
 
         threading.Thread(target=work, daemon=True).start()
         try:
-            await asyncio.wait({done}, timeout=_SOON_S)
-            if not done.done():
+            await asyncio.wait({outcome}, timeout=_SOON_S)
+            if not outcome.done():
                 self._output.say(f"streamer: fetching {name}")
-            if error := await done:
+            if error := await outcome:
                 raise error
         finally:
             stop.set()

@@ -1,7 +1,7 @@
 """The command `streamer completion`, and the answers to the Tab key in bash, zsh and fish.
 
 This uses argcomplete (docs/decisions/command-completion.md). The printed script runs this program at every Tab, and the
-answer comes from the parsers. This module adds what the parsers do not say: which values are files.
+answer comes from the parsers. This module adds which values are files, because the parsers do not know it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Put the line for your shell where the shell reads it at every start:
 It needs no change after an update of Streamer, because the shell asks the program itself."""
 
 SHELLS: Final = ("bash", "zsh", "fish")
-# The words in --help by which values that are files or folders can be known.
+# The words in --help for values that are files or folders.
 _FILES: Final = ("FILE", "PATH", "MANIFEST")
 _FOLDERS: Final = ("FOLDER",)
 
@@ -45,34 +45,36 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class Completed(Protocol):
-    """A command as the command line knows it."""
+class CompletableCommand(Protocol):
+    """A command that the Tab key can complete."""
 
     @property
     def summary(self) -> str:
-        """What it does, in one sentence."""
+        """One sentence about the command."""
 
     def load(self) -> Any:
         """Import its module."""
 
 
-def answer(known: Mapping[str, Completed], parser_of: Callable[[None], argparse.ArgumentParser]) -> None:
-    """Print what the word before the cursor may become, and end the program.
+def answer(
+    all_commands: Mapping[str, CompletableCommand], parser_of: Callable[[None], argparse.ArgumentParser]
+) -> None:
+    """Print the completions of the word before the cursor, and end the program.
 
-    `parser_of` makes the parser of a command; the parser of `streamer FILE…` is that of None.
+    `parser_of(None)` makes the parser of `streamer FILE…`.
     """
     _, _, _, words, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
     before = words[1:]
-    if before and before[0] in known:
+    if before and before[0] in all_commands:
         parser = argparse.ArgumentParser(allow_abbrev=False)
-        known[before[0]].load().add_arguments(parser.add_subparsers().add_parser(before[0], allow_abbrev=False))
+        all_commands[before[0]].load().add_arguments(parser.add_subparsers().add_parser(before[0], allow_abbrev=False))
     elif "--" in before:
         # Everything after it is a file, even if it begins with a dash.
         parser = argparse.ArgumentParser(prefix_chars="\0", add_help=False)
         parser.add_argument("files", nargs="*", metavar="FILE")
     else:
         parser = parser_of(None)
-    commands = {} if before else {name: command.summary for name, command in known.items()}
+    commands = {} if before else {name: command.summary for name, command in all_commands.items()}
     autocomplete(parser, always_complete_options=False, default_completer=_Values(commands))
 
 
@@ -80,7 +82,7 @@ class _Values(BaseCompleter):
     """The values of arguments without choices: files, folders, or nothing."""
 
     def __init__(self, commands: Mapping[str, str]) -> None:
-        """`commands`: the names that may stand where the first file does, and what each of them does."""
+        """`commands`: their names, which may stand in place of the first file, and their summaries."""
         self._commands = commands
 
     def __call__(self, *, prefix: str, action: argparse.Action, **about: Any) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""One live session: audio from a microphone goes to a service and its words to a transcript, until a signal ends it."""
+"""Runs a live session: sends audio from a microphone to a service, and its words to a transcript, until a signal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from streamer.audio.microphone import Microphone, MicrophoneError
 from streamer.audio.sample_converter import Int16Samples
 from streamer.chosen_service import ReadyService
 from streamer.client import Session, SessionError, connect
-from streamer.client.sending import describe_audio, send_all
-from streamer.commands.arguments.key import said_of
+from streamer.client.sending import declared, send_all
+from streamer.commands.arguments.key import error_text
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.keyboard import keys
 from streamer.terminal.live_transcript import NAME, LiveTranscript
@@ -31,7 +31,7 @@ _MUTE_S: Final = 5.0
 
 
 class Dictation:
-    """Transcribes what is said from now on. Ctrl-C or SIGTERM ends it after the last words."""
+    """Transcribes the audio of a microphone from now on. Ctrl-C or SIGTERM ends it after the last words."""
 
     def __init__(
         self, make_microphone: Callable[[], Microphone], transcript: LiveTranscript, options: Mapping[str, Any]
@@ -41,13 +41,13 @@ class Dictation:
         self._transcript = transcript
         self._options = options
         self._state = "starting"
-        self._told_losses: tuple[int, float] = (0, 0.0)
-        self._told_at = -_COMPLAIN_S
+        self._reported_losses: tuple[int, float] = (0, 0.0)
+        self._reported_at = -_COMPLAIN_S
         self._quiet_since: float | None = None
-        self._told_quiet = False
+        self._reported_silence = False
 
     async def run(self, ready_service: ReadyService) -> int:
-        """Return 0 if the service has recognised everything that was said, else 1."""
+        """Run the session. Return 0 if the service has recognised all audio, else 1."""
         try:
             microphone = self._make_microphone()
             # The microphone is opened before the service is ready, so nothing is lost if somebody speaks at once.
@@ -63,7 +63,7 @@ class Dictation:
             self._transcript.say(f"streamer: {error}")
             return 1
         except SessionError as error:
-            self._transcript.say(f"streamer: {NAME}: {said_of(error.code, str(error))}")
+            self._transcript.say(f"streamer: {NAME}: {error_text(error.code, str(error))}")
             return 1
         except OutputError as error:
             self._transcript.say(f"streamer: {error}")
@@ -71,24 +71,24 @@ class Dictation:
         return 0
 
     def stop(self) -> None:
-        """Ctrl-C or SIGTERM came before there was a session: tell the user what the program waits for."""
+        """Tell the user what the program waits for, if Ctrl-C or SIGTERM comes before there is a session."""
         self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
         options = {"partials": self._transcript.wants_partials, **self._options}
         async with connect(url, options, on_starting=self._loading) as session:
             with ExitStack() as stack:
-                can_pause = stack.enter_context(keys(lambda key: self._pressed(microphone, key)))
-                on_signal(signal.SIGINT, partial(self._interrupted, microphone))
+                can_pause = stack.enter_context(keys(lambda key: self._on_key(microphone, key)))
+                on_signal(signal.SIGINT, partial(self._on_interrupt, microphone))
                 on_signal(signal.SIGTERM, partial(self._finish, microphone))
                 if sys.platform != "win32":
-                    on_signal(signal.SIGHUP, partial(self._hung_up, microphone))
+                    on_signal(signal.SIGHUP, partial(self._on_hangup, microphone))
                     stack.callback(off_signal, signal.SIGHUP)
                 self._transcript.begin()
                 self._transcript.take(session.ready)
-                keys_told = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
+                keys_help = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
                 device = microphone.device
-                self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_told}")
+                self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_help}")
                 sound = self._sound(microphone, session)
                 sending = asyncio.create_task(send_all(session, sound, describe_audio(self._options), paced=False))
                 self._state = "listening"
@@ -100,7 +100,7 @@ class Dictation:
                     sending.cancel()
                     await session.close()
                     await asyncio.gather(sending, return_exceptions=True)
-                    self._complain(microphone, at_once=True)
+                    self._report_losses(microphone, at_once=True)
                     # The words so far are saved, even if the connection was lost after an hour.
                     self._transcript.end()
 
@@ -113,7 +113,7 @@ class Dictation:
             async for block in blocks:
                 yield block
                 if microphone.resting and not resting:
-                    await session.flush()  # what was said before the pause becomes final
+                    await session.flush()  # the words before the pause become final
                 resting = microphone.resting
 
     async def _draw(self, microphone: Microphone) -> None:
@@ -121,7 +121,7 @@ class Dictation:
             state = "paused" if microphone.paused and self._state == "listening" else self._state
             peak = microphone.peak()
             self._transcript.draw(state, peak, microphone.lost_s)
-            self._complain(microphone)
+            self._report_losses(microphone)
             self._notice_silence(microphone, peak)
             await asyncio.sleep(REDRAW_S)
 
@@ -132,31 +132,31 @@ class Dictation:
             self._quiet_since = None
         elif self._quiet_since is None:
             self._quiet_since = now
-        elif now - self._quiet_since >= _MUTE_S and not self._told_quiet:
-            self._told_quiet = True
+        elif now - self._quiet_since >= _MUTE_S and not self._reported_silence:
+            self._reported_silence = True
             name = microphone.device.name
             self._transcript.say(f"streamer: {name} gives only silence: is it muted? --devices lists others.")
 
-    def _complain(self, microphone: Microphone, *, at_once: bool = False) -> None:
+    def _report_losses(self, microphone: Microphone, *, at_once: bool = False) -> None:
         losses = (microphone.overflows, microphone.lost_s)
         now = asyncio.get_running_loop().time()
-        if losses == self._told_losses or (now - self._told_at < _COMPLAIN_S and not at_once):
+        if losses == self._reported_losses or (now - self._reported_at < _COMPLAIN_S and not at_once):
             return
-        self._told_losses, self._told_at = losses, now
-        said = []
+        self._reported_losses, self._reported_at = losses, now
+        parts = []
         if microphone.overflows:
             times = "once" if microphone.overflows == 1 else f"{microphone.overflows} times"
-            said.append(f"{microphone.device.name} dropped audio {times} because this machine was too busy")
+            parts.append(f"{microphone.device.name} dropped audio {times} because this machine was too busy")
         if microphone.lost_s:
-            said.append(f"{microphone.lost_s:.1f} s of audio were lost because the service was too slow")
-        self._transcript.say(f"streamer: overflow: {'; '.join(said)}.")
+            parts.append(f"{microphone.lost_s:.1f} s of audio were lost because the service was too slow")
+        self._transcript.say(f"streamer: overflow: {'; '.join(parts)}.")
 
-    def _pressed(self, microphone: Microphone, key: str) -> None:
+    def _on_key(self, microphone: Microphone, key: str) -> None:
         if key in PAUSE_KEYS:
             microphone.paused = not microphone.paused
 
-    def _interrupted(self, microphone: Microphone) -> None:
-        """The first Ctrl-C. A second one does not wait for the last words."""
+    def _on_interrupt(self, microphone: Microphone) -> None:
+        """End the recording at the first Ctrl-C. A second one does not wait for the last words."""
         off_signal(signal.SIGINT)
         self._finish(microphone)
         self._transcript.say(f"streamer: stopping: waiting for the last words. {AGAIN}")
@@ -165,6 +165,6 @@ class Dictation:
         self._state = "ending"
         microphone.finish()
 
-    def _hung_up(self, microphone: Microphone) -> None:
+    def _on_hangup(self, microphone: Microphone) -> None:
         self._transcript.hide()
         self._finish(microphone)

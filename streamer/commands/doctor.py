@@ -45,21 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check everything. Returns 1 if there is a problem, else 0."""
+    """Run all checks. Return 1 if there is a problem, else 0."""
     from streamer.doctor.examination import Examination, usable  # --help does not need it
 
     colour = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     examination = Examination(options.server, options.model, quick=options.quick)
-    found = []
+    findings = []
     for finding in examination.findings():
-        found.append(finding)
+        findings.append(finding)
         if not options.json:
             print(finding.line(colour=colour, plain=plain), flush=True)
     if options.json:
-        findings = [finding.content() for finding in found]
-        content = {"streamer": __version__, "usable": usable(found), "findings": findings}
+        contents = [finding.content() for finding in findings]
+        content = {"streamer": __version__, "usable": usable(findings), "findings": contents}
         print(json.dumps(content, ensure_ascii=False, indent=1))
     else:
-        print(examination.conclusion(found))
-    return int(not usable(found))
+        print(examination.conclusion(findings))
+    return int(not usable(findings))

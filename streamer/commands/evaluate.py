@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamer.chosen_service import EMBEDDED, choose_service, chosen_service
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
-from streamer.commands.arguments.key import said_of
-from streamer.commands.arguments.model import asked_model
+from streamer.commands.arguments.key import error_text
+from streamer.commands.arguments.model import model_choice
 from streamer.commands.arguments.parser import Parser, number
 from streamer.distribution import install_command
 from streamer.terminal.status_lines import StatusLines, is_terminal
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluate. Returns 0 only if every utterance was recognised to its end."""
+    """Evaluate the manifest. Return 0 only if every utterance was recognised to its end."""
     try:
         from streamer.client import SessionError
         from streamer.evaluate.manifest import ManifestError
@@ -76,20 +76,20 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         return _fail(f"evaluate needs {error.name}: {install_command('evaluate')}.")
     try:
-        compared = setting_combinations(options.compare)
-        _check(options, compared)
+        settings = setting_combinations(options.compare)
+        _check(options, settings)
     except ValueError as error:
         return _fail(f"{error}.", 2)
-    varied = [_with(options, setting) for setting in compared]
+    variants = [_changed_options(options, setting) for setting in settings]
     try:
-        return _report(options, list(zip(compared, _evaluations(options, varied), strict=True)))
+        return _report(options, list(zip(settings, _evaluations(options, variants), strict=True)))
     except SessionError as error:
-        return _fail(said_of(error.code, str(error)))
+        return _fail(error_text(error.code, str(error)))
     except (ManifestError, Unavailable, TritonError) as error:
         return _fail(str(error))
 
 
-def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
+def recognise_all(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
     """Recognise the utterances, with progress on a terminal. A signal ends the program in order."""
     from streamer.evaluate.evaluation import hear_through_engine, hear_through_service
 
@@ -116,29 +116,29 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
         progress.clear()
 
 
-def _check(options: argparse.Namespace, compared: Sequence[Setting]) -> None:
-    """ValueError if arguments contradict each other."""
+def _check(options: argparse.Namespace, settings: Sequence[Setting]) -> None:
+    """Raise ValueError if arguments contradict each other."""
     if not options.engine and (options.bundle or options.precision):
         raise ValueError("--bundle and --precision are only for the bare engine: add --engine")
-    if options.engine and asked_model(options).name:
+    if options.engine and model_choice(options).name:
         raise ValueError(f"there is no model {options.model.name} on this machine, and --engine uses no service")
     if options.engine and options.paced:
         raise ValueError("--paced is only for a service: the bare engine is always as fast as it can be")
     for path in (options.json, options.hypotheses):
         if path and not Path(path).parent.is_dir():
             raise ValueError(f"{path}: the folder {Path(path).parent} does not exist")
-    if compared[0] and options.hypotheses:
+    if settings[0] and options.hypotheses:
         raise ValueError("--hypotheses needs a single setting: leave out --compare")
 
 
-def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
-    """Return the same options with some of them changed. Ends the program if these are wrong."""
+def _changed_options(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
+    """Return the options with those of a setting in their place. End the program if that setting is wrong."""
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
     return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))
 
 
-def _evaluations(options: argparse.Namespace, varied: Sequence[argparse.Namespace]) -> list[Evaluation]:
+def _evaluations(options: argparse.Namespace, variants: Sequence[argparse.Namespace]) -> list[Evaluation]:
     from streamer.evaluate.evaluation import evaluation
     from streamer.evaluate.manifest import read_manifest, select_utterances
     from streamer.evaluate.measures.reference_alignment import read_alignment
@@ -146,22 +146,22 @@ def _evaluations(options: argparse.Namespace, varied: Sequence[argparse.Namespac
     manifest = read_manifest(Path(options.manifest))
     utterances = select_utterances(manifest, options.corpus, options.limit, options.half)
     alignments = read_alignment(Path(options.alignment), utterances) if options.alignment else None
-    found = []
-    for each in varied:
+    evaluations = []
+    for each in variants:
         setup = hearing_setup(each, paced=options.paced)
-        heard = heard_by(utterances, setup, each.server)
-        found.append(evaluation(options.manifest, setup, heard, alignments, each.half))
-    return found
+        run = recognise_all(utterances, setup, each.server)
+        evaluations.append(evaluation(options.manifest, setup, run, alignments, each.half))
+    return evaluations
 
 
-def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluation]]) -> int:
+def _report(options: argparse.Namespace, evaluations: Sequence[tuple[Setting, Evaluation]]) -> int:
     from streamer.evaluate.reports.comparison import comparison_text
     from streamer.evaluate.reports.report import hypothesis_line, report_json, report_text
 
-    [*_, (setting, evaluation)] = found
+    [*_, (setting, evaluation)] = evaluations
     if setting:
-        sys.stdout.write(f"{comparison_text(found)}\n")
-        report: dict[str, Any] = {"settings": [report_json(each, options.worst) for _, each in found]}
+        sys.stdout.write(f"{comparison_text(evaluations)}\n")
+        report: dict[str, Any] = {"settings": [report_json(each, options.worst) for _, each in evaluations]}
     else:
         sys.stdout.write(report_text(evaluation, options.worst))
         report = report_json(evaluation, options.worst)
@@ -176,8 +176,8 @@ def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluati
             _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
     except OSError as error:
         return _fail(f"{error.filename} cannot be written: {error.strerror}.")
-    failed = max(len(each.failed) for _, each in found)
-    broken = sum(result.partials.broken for _, each in found for result in each.run.results)
+    failed = max(len(each.failed) for _, each in evaluations)
+    broken = sum(result.partials.broken for _, each in evaluations for result in each.run.results)
     if failed:
         return _fail(f"{part_of(failed, len(evaluation.scored), 'utterance')} failed; the report names them.")
     if broken:
@@ -187,22 +187,22 @@ def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluati
 
 
 class _Progress:
-    """Shows on a terminal how many utterances are done."""
+    """Shows on a terminal how many utterances were recognised."""
 
     def __init__(self, utterances: Sequence[Utterance]) -> None:
         self._line = StatusLines(sys.stderr) if is_terminal(sys.stderr) else None
-        self._all = len(utterances)
-        self._done = 0
+        self._total = len(utterances)
+        self._count = 0
         self._seconds = 0.0
 
     def __call__(self, utterance: Utterance, seconds: float) -> None:
-        self._done += 1
+        self._count += 1
         self._seconds += seconds
         if self._line:
-            self._line.show([f"{part_of(self._done, self._all, 'utterance')}, {self._seconds / 60:.1f} min"])
+            self._line.show([f"{part_of(self._count, self._total, 'utterance')}, {self._seconds / 60:.1f} min"])
 
     def stop(self) -> None:
-        """Ctrl-C or SIGTERM came: tell the user what the program waits for."""
+        """Tell the user what the program waits for after Ctrl-C or SIGTERM."""
         from streamer.commands.interrupt import AGAIN
 
         self.clear()

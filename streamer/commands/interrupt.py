@@ -1,4 +1,4 @@
-"""Runs the work of a command until it is done or a signal comes. Both ways it ends in order."""
+"""Runs the work of a command until it is done or a signal comes, and ends it in order."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ def run_until_signal(
     refresh: Callable[[], None] | None = None,
     tell: Callable[[], None] | None = None,
 ) -> int:
-    """Return the exit status of the work; 130 after Ctrl-C and 143 after SIGTERM, which cancel it.
+    """Run the work, and return its exit status: 130 after Ctrl-C and 143 after SIGTERM, which cancel it.
 
-    `tell` is called at the first signal, to tell the user what the program waits for. A second Ctrl-C ends it at once.
-    With `hurry`, a second signal of any kind only calls that; the work then ends soon and in order. A Ctrl-C after that
-    ends it at once.
+    The first signal calls `tell`, which says what the program waits for. A second Ctrl-C ends the work at once.
+    With `hurry`, a second signal of any kind calls that instead; the work then ends soon and in order. A Ctrl-C after
+    that ends it at once.
 
-    With `refresh`, SIGHUP calls that and ends nothing. But if it comes because the terminal was closed, it cancels the
-    work (129), unless the command was started with nohup.
+    With `refresh`, SIGHUP calls that and does not end the work. But if it comes because the terminal was closed, it
+    cancels the work (129), unless the command was started with nohup.
     """
-    return asyncio.run(_watched(work, hurry, refresh, tell))
+    return asyncio.run(_run_until_signal(work, hurry, refresh, tell))
 
 
-async def _watched(
+async def _run_until_signal(
     work: Coroutine[Any, Any, int],
     hurry: Callable[[], None] | None,
     refresh: Callable[[], None] | None,
     tell: Callable[[], None] | None,
 ) -> int:
     task = asyncio.ensure_future(work)
-    received: list[signal.Signals] = []
+    signals: list[signal.Signals] = []
 
     def cancel(number: signal.Signals) -> None:
-        received.append(number)
-        if len(received) == 1:  # a second cancellation would interrupt the clean-up after the first
+        signals.append(number)
+        if len(signals) == 1:  # a second cancellation would interrupt the clean-up after the first
             task.cancel()
             if tell is not None:
                 tell()
-        elif len(received) == 2 and hurry is not None:
+        elif len(signals) == 2 and hurry is not None:
             hurry()
-        if hurry is None or len(received) > 1:
+        if hurry is None or len(signals) > 1:
             off_signal(signal.SIGINT)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         on_signal(number, partial(cancel, number))
-    let_go = _on_hangup(refresh, lambda: cancel(signal.SIGHUP) if not received else None) if refresh else None
+    stop_handling = _on_hangup(refresh, lambda: cancel(signal.SIGHUP) if not signals else None) if refresh else None
     try:
         return await task
     except asyncio.CancelledError:
-        if not received:
+        if not signals:
             raise
-        return 128 + received[0]
+        return 128 + signals[0]
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             off_signal(number)
-        if let_go is not None:
-            let_go()
+        if stop_handling is not None:
+            stop_handling()
 
 
 def _on_hangup(refresh: Callable[[], None], end: Callable[[], None]) -> Callable[[], None]:
-    """Handle SIGHUP. Returns a function that stops this."""
+    """Handle SIGHUP. Return a function that stops this."""
     before = signal.getsignal(signal.SIGHUP)
     ends_with_terminal = before is not signal.SIG_IGN and _has_terminal()
 
@@ -77,16 +77,16 @@ def _on_hangup(refresh: Callable[[], None], end: Callable[[], None]) -> Callable
         else:
             end()  # shells send it twice, which must not count as a second signal
 
-    def let_go() -> None:
+    def stop_handling() -> None:
         off_signal(signal.SIGHUP)
         signal.signal(signal.SIGHUP, before)
 
     on_signal(signal.SIGHUP, hang_up)
-    return let_go
+    return stop_handling
 
 
 def on_signal(number: signal.Signals, react: Callable[[], None]) -> None:
-    """Call this in the running loop whenever the signal comes."""
+    """Call `react` in the running loop whenever the signal comes."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(number, react)
@@ -95,7 +95,7 @@ def on_signal(number: signal.Signals, react: Callable[[], None]) -> None:
 
 
 def off_signal(number: signal.Signals) -> None:
-    """Restore what the signal does by default."""
+    """Restore the default reaction to the signal."""
     loop = asyncio.get_running_loop()
     try:
         loop.remove_signal_handler(number)

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Transcribe until a signal ends it. Returns the exit status."""
+    """Transcribe until a signal ends it. Return the exit status."""
     if options.dictation and not options.written:
         print("streamer: --dictation cannot be used with --spoken; see streamer mic --help.", file=sys.stderr)
         return USAGE
@@ -83,10 +83,10 @@ def run(options: argparse.Namespace) -> int:
 
     with quiet_libraries():
         try:
-            found = input_devices()
+            devices = input_devices()
             if options.devices:
-                return _list(found)
-            device = choose_device(found, options.device)
+                return _list(devices)
+            device = choose_device(devices, options.device)
             from streamer.terminal.live_transcript import LiveTranscript
 
             transcript = LiveTranscript(options.format, options.output, existing=options.existing)
@@ -120,12 +120,12 @@ def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTr
         return run_until_signal(dictation.run(ready_service), tell=dictation.stop)
 
 
-def _list(found: Sequence[InputDevice]) -> int:
+def _list(devices: Sequence[InputDevice]) -> int:
     from streamer.audio.microphone import NO_DEVICE, MicrophoneError
 
-    if not found:
+    if not devices:
         raise MicrophoneError(NO_DEVICE)
-    for device in found:
+    for device in devices:
         mark = "*" if device.default else " "
         channels = counted(device.channels, "channel")
         print(f"{mark} {device.number:2}  {device.name}  ({channels}, {device.sample_rate} Hz)")

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the recommendation. Returns the exit status."""
+    """Print the recommendation. Return the exit status."""
     from streamer.bridge.telemetry import logs
 
     logs.configure("text", "error")  # the measurement of sessions reports what it does
@@ -94,18 +94,18 @@ def run(options: argparse.Namespace) -> int:
         print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return USAGE
     try:
-        made, subject = _planned(model, options)
+        result, subject = _make_plan(model, options)
     except ImportError as error:
         from streamer.distribution import install_command
 
         return _fail(f"a plan needs the package {error.name}: {install_command('embedded')}")
     except TritonError as error:
         return _fail(error)
-    if made is None or subject is None:
+    if result is None or subject is None:
         return 1
     from streamer.capacity.plan_text import content, text
 
-    print(json.dumps(content(made, subject), ensure_ascii=False, indent=1) if options.json else text(made, subject))
+    print(json.dumps(content(result, subject), ensure_ascii=False, indent=1) if options.json else text(result, subject))
     return 0
 
 
@@ -119,29 +119,29 @@ class _Model:
     serve: Sequence[str]  # the arguments of `serve` that choose it
 
 
-def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Model:
-    """Find the model. TritonError or ValueError says why there is none."""
+def _model(choices: Sequence[ServedModel] | None, repository: Path | None) -> _Model:
+    """Find the model. TritonError or ValueError if there is none."""
     folder = repository or asr_repository()
-    if given is not None and len(given) > 1:
+    if choices is not None and len(choices) > 1:
         raise ValueError("--model must be one model: make a plan for each, and add up the memory")
     serve = ["--repository", str(repository)] if repository else []
-    if given is not None and given[0].folder is not None:
-        if wrong := first_folder_error(given):
-            raise ValueError(f"--model {wrong}")
-        path = given[0].folder.resolve()
-        return _Model(given[0].model, path, folder, [*serve, "--model", str(path)])
+    if choices is not None and choices[0].folder is not None:
+        if error := first_folder_error(choices):
+            raise ValueError(f"--model {error}")
+        path = choices[0].folder.resolve()
+        return _Model(choices[0].model, path, folder, [*serve, "--model", str(path)])
     names = models_in(folder)
-    name = given[0].model if given else MODEL if MODEL in names else names[0]
-    if given is None and name != MODEL and len(names) > 1:
+    name = choices[0].model if choices else MODEL if MODEL in names else names[0]
+    if choices is None and name != MODEL and len(names) > 1:
         raise ValueError(f"{folder} has several models: choose one with --model ({', '.join(names)})")
-    if name not in names and (kept := ModelLibrary().find(name)):
-        return _Model(name, kept, folder, [*serve, "--model", name])
+    if name not in names and (library_folder := ModelLibrary().find(name)):
+        return _Model(name, library_folder, folder, [*serve, "--model", name])
     if name not in names:
         raise ValueError(f"there is no model {name} in {folder}, only {', '.join(names)}")
     return _Model(name, folder / name, folder, [*serve, *(["--model", name] if name != MODEL else [])])
 
 
-def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
+def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
     from streamer.capacity.model_memory import MeasuringError, model_memory, server_parts, version_folder
     from streamer.capacity.plan_text import InstanceConfig, Subject
     from streamer.capacity.step_memory import steps_memory, steps_of
@@ -154,46 +154,46 @@ def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject]
     print("streamer: measuring how much memory the model takes", file=sys.stderr)
     try:
         if steps:
-            measured = steps_memory(steps)
+            measurement = steps_memory(steps)
         else:
             kind = instance_kind(config)
             configs = [InstanceConfig(model.name, kind)]
-            measured = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
-        parts = [*server_parts(model.repository, len(configs)), *measured.parts]
+            measurement = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
+        parts = [*server_parts(model.repository, len(configs)), *measurement.parts]
     except (MeasuringError, OSError) as error:
-        return _nothing(error)
-    here = Memory(machine_memory().size, measured.gpu_memory)
-    memory, source = _memory(options.memory, measured)
+        return _no_plan(error)
+    here = Memory(machine_memory().size, measurement.gpu_memory)
+    memory, source = _memory(options.memory, measurement)
     instances = options.instances
-    told = "as --instances says"
+    reason = "as --instances says"
     try:
-        if instances is None and measured.gpu is not None:
+        if instances is None and measurement.gpu is not None:
             first = steps[0].config if steps else config
             instances = first.instance_group[0].count if first.instance_group else 1
-            told = "as in config.pbtxt; one process keeps a GPU busy"
+            reason = "as in config.pbtxt; one process keeps a GPU busy"
         elif instances is None:
             number = processors()
             instances = fewer_instances(parts, memory, number)
-            told = f"each computes on one processor, and there {'is one' if number == 1 else f'are {number}'} here"
+            reason = f"each computes on one processor, and there {'is one' if number == 1 else f'are {number}'} here"
             if instances < number:
-                told += ", but the memory has no room for more"
+                reason += ", but the memory has no room for more"
         largest(parts, memory, instances)
         carried = _carried(model, parts, here, instances, measure=not options.no_measure)
-        made = plan(parts, memory, instances, carried)
+        result = plan(parts, memory, instances, carried)
     except TooSmall as small:
-        return _nothing(_too_small(small, memory, instances or 1))
-    subject = Subject(model.name, measured.name, measured.gpu, configs, source, model.serve, told)
-    return made, subject
+        return _no_plan(_too_small(small, memory, instances or 1))
+    subject = Subject(model.name, measurement.name, measurement.gpu, configs, source, model.serve, reason)
+    return result, subject
 
 
-def _memory(given: float | None, measured: ModelMemory) -> tuple[Memory, str]:
+def _memory(gigabytes: float | None, measurement: ModelMemory) -> tuple[Memory, str]:
     """Return the memory for the plan, and where its size comes from."""
     machine = machine_memory()
     of_machine = "what this container may use" if machine.limited else "all of this machine"
-    if given is None:
-        return Memory(machine.size, measured.gpu_memory), of_machine
-    size = round(given * GIGABYTE)
-    if measured.gpu is None:
+    if gigabytes is None:
+        return Memory(machine.size, measurement.gpu_memory), of_machine
+    size = round(gigabytes * GIGABYTE)
+    if measurement.gpu is None:
         return Memory(size), "--memory"
     return Memory(machine.size, size), f"--memory for the GPU, otherwise {of_machine}"
 
@@ -204,12 +204,12 @@ def _carried(model: _Model, parts: Sequence[Part], here: Memory, instances: int,
         slots = min(SLOTS, largest(parts, here, instances).slots)
     except TooSmall:
         return None
-    known = circumstances(model.folder, instances, slots, parts_of(model.folder, model.repository))
-    found = Capacities().get(known)
-    return _measured(model, instances, slots, Finding(known)) if found is None and measure else found
+    conditions = circumstances(model.folder, instances, slots, parts_of(model.folder, model.repository))
+    sessions = Capacities().get(conditions)
+    return _measure_sessions(model, instances, slots, Finding(conditions)) if sessions is None and measure else sessions
 
 
-def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> int | None:
+def _measure_sessions(model: _Model, instances: int, slots: int, finding: Finding) -> int | None:
     from streamer.bridge.upstreams.models import Models
     from streamer.bridge.upstreams.tritons import Tritons
     from streamer.commands.interrupt import run_until_signal
@@ -217,7 +217,7 @@ def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> in
     from streamer.triton.link import LinkError
     from streamer.triton.server import TritonServer
 
-    found: list[int | None] = []
+    results: list[int | None] = []
     folders = {} if model.folder == model.repository / model.name else {model.name: model.folder}
     server = TritonServer(
         model.repository, models=[model.name], folders=folders, instances=instances, slots=slots, private=True
@@ -227,7 +227,7 @@ def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> in
         models = Models(Tritons([server]), {DEFAULT_MODEL: model.name})
         try:
             await models.open()
-            found.append(await finding(models.default))
+            results.append(await finding(models.default))
         except LinkError as error:
             raise TritonError(f"the sessions cannot be measured: {error}") from error
         finally:
@@ -240,7 +240,7 @@ def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> in
             raise SystemExit(status)
     finally:
         server.stop()
-    return found[0]
+    return results[0]
 
 
 def _too_small(small: TooSmall, memory: Memory, instances: int) -> str:
@@ -249,13 +249,13 @@ def _too_small(small: TooSmall, memory: Memory, instances: int) -> str:
     streams = f"{many} one stream needs" if instances == 1 else f"{many} a stream each need"
     needs = f"with {round(100 * KEPT_FREE)} % kept free, {streams}"
     if memory.holds(Memory(small.needed.main)):
-        given, needed, of_gpu = memory.gpu or 0, small.needed.gpu or 0, " of the GPU's memory"
+        available, required, of_gpu = memory.gpu or 0, small.needed.gpu or 0, " of the GPU's memory"
     else:
-        given, needed, of_gpu = memory.main, small.needed.main, ""
-    return f"{given / GIGABYTE:.2f} GB{of_gpu} is too little: {needs} {needed / GIGABYTE:.2f} GB"
+        available, required, of_gpu = memory.main, small.needed.main, ""
+    return f"{available / GIGABYTE:.2f} GB{of_gpu} is too little: {needs} {required / GIGABYTE:.2f} GB"
 
 
-def _nothing(reason: object) -> tuple[None, None]:
+def _no_plan(reason: object) -> tuple[None, None]:
     _fail(reason)
     return None, None
 

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask the service for the change, and print its reports. Returns the exit status."""
+    """Ask the service to replace the model, and print its reports. Return the exit status."""
     from streamer.bridge.control import default_path
 
     path = options.control or default_path(options.port)
@@ -68,12 +68,12 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return USAGE
-    with socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(SILENCE_S + (options.limit or 0))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(SILENCE_S + (options.limit or 0))
         try:
-            asking.connect(str(path))
-            asking.sendall(json.dumps(request).encode() + b"\n")
-            for line in asking.makefile(encoding="utf-8"):
+            connection.connect(str(path))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            for line in connection.makefile(encoding="utf-8"):
                 answer = json.loads(line)
                 kind, sentence = next(iter(answer.items()))
                 print(f"streamer: {sentence}", file=sys.stderr, flush=True)

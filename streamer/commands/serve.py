@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamer.bridge.telemetry import logs
 from streamer.commands.arguments.parser import USAGE
-from streamer.commands.arguments.serve import add_setting_arguments, given_flags
+from streamer.commands.arguments.serve import add_setting_arguments, flag_values
 from streamer.distribution import install_command
 from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL, InstanceBounds
@@ -59,23 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the service. Returns the exit status, which is 0 after a single SIGTERM."""
+    """Run the service. Return the exit status, which is 0 after a single SIGTERM."""
     # Here and below, modules that only a service needs are imported when one runs, so --help and the Tab key are quick.
     from streamer.commands.arguments.access import PortPolicyError, is_local, port_policy, triton_dial
 
     try:
-        configuration = configure(given_flags(options), os.environ, options.config)
+        configuration = configure(flag_values(options), os.environ, options.config)
         if options.print_config:
             print(as_toml(configuration), end="")
             return 0
         policy, dial = port_policy(configuration), triton_dial(configuration)
         settings = configuration.settings
         if settings.repository and settings.triton:
-            named = configuration.label("repository")
-            raise PortPolicyError(f"{named} is only for the embedded Triton: it cannot be combined with --triton.")
+            label = configuration.label("repository")
+            raise PortPolicyError(f"{label} is only for the embedded Triton: it cannot be combined with --triton.")
         if isinstance(settings.instances, InstanceBounds) and settings.triton:
-            named = configuration.label("instances")
-            raise PortPolicyError(f"{named} can be a range only for the embedded Triton, not with --triton.")
+            label = configuration.label("instances")
+            raise PortPolicyError(f"{label} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
         _check_load(configuration)
     except (SettingsError, PortPolicyError, TritonError) as error:
@@ -100,7 +100,7 @@ def _serve(
     *,
     exposed: bool,
 ) -> int:
-    """`exposed`: whether others on the network can listen in."""
+    """Run the service until a signal. `exposed`: whether others on the network can read the traffic."""
     import asyncio
 
     from streamer.capacity.session_limit import Finding, circumstances
@@ -147,13 +147,13 @@ def _serve(
 
         sessions: int | Finding | None
         if isinstance(settings.sessions, str):
-            measured = models[DEFAULT_MODEL]
+            default = models[DEFAULT_MODEL]
             if triton is not None:
-                own = measured.folder or folder / measured.model
-                known = circumstances(own, instances, slots, parts_of(own, folder))
+                own = default.folder or folder / default.model
+                conditions = circumstances(own, instances, slots, parts_of(own, folder))
             else:
-                known = None
-            sessions = Finding(known)
+                conditions = None
+            sessions = Finding(conditions)
         else:
             sessions = settings.sessions
         limits = Limits(start_s=settings.start_limit, idle_s=settings.idle_limit, resume_s=settings.resume_limit)
@@ -181,20 +181,20 @@ def _serve(
 
         async def stay(supervisor: SupervisorMessages) -> None:
             async with service, _controlled(service, settings.control):
-                if exposed:  # only now: it is of no use to somebody whose address or port is refused
+                if exposed:  # only after the port was opened: before, another error may make the warning useless
                     remedy = "give --tls-cert, or put a proxy with TLS in front"
                     logs.say(f"without TLS, others on the network can listen in: {remedy}.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                 supervisor.ready()
                 try:
-                    await asyncio.Event().wait()  # until a signal comes: a recogniser that was lost comes back
+                    await asyncio.Event().wait()  # until a signal: the loss of a recogniser does not end the service
                 finally:
                     supervisor.stopping()
 
         async def work() -> int:
             try:
-                # The first one, so that the supervisor sees the event loop turn during the start and the drain, too.
+                # Entered first, so that the supervisor also sees during start and drain that the event loop runs.
                 async with SupervisorMessages(os.environ) as supervisor:
                     await stay(supervisor)
             except (PortError, LinkError, ControlError) as error:
@@ -219,7 +219,7 @@ def _serve(
 
 
 def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
-    """Return the models by public name. SettingsError if the service cannot have them."""
+    """Return the models by public name. SettingsError if the service cannot serve them."""
     settings = configuration.settings
     if settings.repository is not None and not settings.repository.is_dir():
         raise SettingsError(f"{configuration.label('repository')} names {settings.repository}, which is not a folder.")
@@ -227,33 +227,33 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
         served = settings.model
         models = by_public_name(served)
         if not settings.triton:
-            chosen = "model" in configuration.entries or settings.repository is not None
-            served = locate(served, settings.repository or asr_repository(), ModelLibrary(), chosen=chosen)
+            is_named = "model" in configuration.entries or settings.repository is not None
+            served = locate(served, settings.repository or asr_repository(), ModelLibrary(), chosen=is_named)
             models = by_public_name(served)
     except ModelsError as error:
         raise SettingsError(as_sentence(f"{configuration.label('model')} {error}")) from error
-    wrong = first_folder_error(served)
+    reason = first_folder_error(served)
     if settings.triton and any(model.folder for model in served):
-        wrong = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"
-    if wrong:
-        raise SettingsError(f"{configuration.label('model')} {wrong}.")
+        reason = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"
+    if reason:
+        raise SettingsError(f"{configuration.label('model')} {reason}.")
     return models
 
 
 def _check_load(configuration: Configuration) -> None:
     """Raise SettingsError if models cannot be loaded on demand in this service."""
     settings = configuration.settings
-    named = configuration.label("load")
+    label = configuration.label("load")
     if settings.load != ON_DEMAND:
         if settings.models_memory is not None:
             raise SettingsError(f"{configuration.label('models_memory')} is only for --load {ON_DEMAND}.")
         return
     if settings.triton:
         raise SettingsError(
-            f"{named} {ON_DEMAND} is only for the embedded Triton: it cannot be combined with --triton."
+            f"{label} {ON_DEMAND} is only for the embedded Triton: it cannot be combined with --triton."
         )
     if isinstance(settings.instances, InstanceBounds):
-        raise SettingsError(f"{named} {ON_DEMAND} cannot be combined with a range of --instances.")
+        raise SettingsError(f"{label} {ON_DEMAND} cannot be combined with a range of --instances.")
 
 
 def _memory_bound(
@@ -274,17 +274,17 @@ def _memory_bound(
 
 
 @asynccontextmanager
-async def _controlled(service: Service, given: Path | None) -> AsyncIterator[None]:
-    """Listen for `streamer roll`. ControlError if that is not possible at the given path."""
+async def _controlled(service: Service, path_setting: Path | None) -> AsyncIterator[None]:
+    """Listen for `streamer roll`. ControlError if that is not possible at the path of the setting."""
     from streamer.bridge.control import Control, ControlError, default_path
     from streamer.bridge.telemetry.metrics import CONTROL
 
     async with AsyncExitStack() as stack:
         try:
-            path, failures = given or default_path(service.port), service.metrics.failures(CONTROL)
+            path, failures = path_setting or default_path(service.port), service.metrics.failures(CONTROL)
             await stack.enter_async_context(Control(service.models, path, failures))
         except ControlError as error:
-            if given:
+            if path_setting:
                 raise
             logs.say(as_sentence(f"`streamer roll` will not reach this service: {error}"), logging.WARNING)
         yield
@@ -304,17 +304,17 @@ def _slots(settings: ServeSettings) -> int | None:
 
 def _instances(settings: ServeSettings) -> tuple[InstanceBounds | None, int | None]:
     """Return the bounds of a number of instances that follows the load, and the number to start with."""
-    given = settings.instances
-    if not isinstance(given, InstanceBounds):
-        return None, given
-    # How many sessions the processors carry is measured with all instances.
-    return given, given.most if isinstance(settings.sessions, str) else given.fewest
+    instances = settings.instances
+    if not isinstance(instances, InstanceBounds):
+        return None, instances
+    # `--sessions auto` measures with all instances.
+    return instances, instances.most if isinstance(settings.sessions, str) else instances.fewest
 
 
 def _check_memory(
     models: Sequence[Path], repository: Path, bounds: InstanceBounds, slots: int | None, sessions: int | str | None
 ) -> None:
-    """Raise TritonError if the most instances of a model do not fit in the memory, or their number cannot change."""
+    """Raise TritonError if the largest number of instances does not fit in the memory, or the number cannot change."""
     from streamer.capacity.instance_limit import check_instances
     from streamer.triton.model_config import CONFIG, model_config, set_apart
 

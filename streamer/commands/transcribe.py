@@ -94,27 +94,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Transcribe all recordings that were named. Returns the exit status."""
+    """Transcribe all recordings that were named. Return the exit status."""
     timing = Timing()
     timing.mark("command line read")
     if complaint := _contradiction(options):
         print(f"streamer: {complaint}; see streamer --help.", file=sys.stderr)
         return USAGE
-    recordings, wrong = _found(options.files)
+    recordings, errors = _find_recordings(options.files)
     try:
         output = TranscriptOutput(
-            options.format, options.output, recordings, existing=options.existing, unreadable=len(wrong)
+            options.format, options.output, recordings, existing=options.existing, unreadable=len(errors)
         )
     except OutputError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
-    for trouble in wrong:
-        output.say(f"streamer: {trouble}")
+    for unreadable in errors:
+        output.say(f"streamer: {unreadable}")
     status = 1
     try:
         with closing(output):
             try:
-                status = _transcribed(output, options, timing) if output.recordings else int(not recordings)
+                status = _transcribe(output, options, timing) if output.recordings else int(not recordings)
             except KeyboardInterrupt:
                 output.tally.interrupted = True
                 raise
@@ -124,11 +124,11 @@ def run(options: argparse.Namespace) -> int:
     if options.timing and output.recordings:
         timing.mark("everything stopped")
         output.say(timing.report())
-    return status or int(bool(wrong))
+    return status or int(bool(errors))
 
 
 def _contradiction(options: argparse.Namespace) -> str | None:
-    """Say which arguments contradict each other, if some do."""
+    """Describe a contradiction of the arguments. None if there is none."""
     if not options.files:
         return "name a recording"
     if options.files.count(STDIN) > 1:
@@ -138,20 +138,20 @@ def _contradiction(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _found(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:
+def _find_recordings(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:
     """Return the recordings that can be read, in the order of the command line, and the errors of the others."""
     recordings: list[ListedRecording] = []
-    wrong: list[AudioError] = []
+    errors: list[AudioError] = []
     for name in names:
-        found, unread = list_recordings(name)
-        wrong += unread
-        for recording in found:
+        listing, unread = list_recordings(name)
+        errors += unread
+        for recording in listing:
             try:
                 _check(recording.name)
                 recordings.append(recording)
             except AudioError as error:
-                wrong.append(error)
-    return recordings, wrong
+                errors.append(error)
+    return recordings, errors
 
 
 def _check(name: str) -> None:
@@ -161,7 +161,7 @@ def _check(name: str) -> None:
         raise AudioError("standard input is a terminal: pipe a recording or raw PCM into it, or name a file.")
 
 
-def _transcribed(output: TranscriptOutput, options: argparse.Namespace, timing: Timing) -> int:
+def _transcribe(output: TranscriptOutput, options: argparse.Namespace, timing: Timing) -> int:
     with chosen_service(options.server, timing, model_folder(options)) as ready_service:
         from streamer.commands.batch import Batch
         from streamer.commands.interrupt import run_until_signal

@@ -15,14 +15,14 @@ class LibraryError(Exception):
 
 
 class NoSpaceError(LibraryError):
-    """The disk is full. What was fetched is kept, because the same command may succeed later."""
+    """The disk is full. The fetched bytes are kept, because the same command may succeed later."""
 
 
 class Observer(Protocol):
-    """Is told how far the making of a model has come."""
+    """Receives the progress of fetching and unpacking, and messages about it."""
 
     def progress(self, what: str, done: int, whole: int | None) -> None:
-        """So many bytes are done. `whole`: of how many, if that is known."""
+        """Show that `done` of `whole` bytes are done; `whole` is None if it is not known."""
 
     def say(self, sentence: str) -> None:
-        """Something happened that the user should know."""
+        """Print a sentence for the user."""

@@ -22,7 +22,7 @@ MOST_BYTES: Final = 8 << 30
 MOST_ENTRIES: Final = 2000
 _BLOCK: Final = 1 << 16
 _GRAPH: Final = "*.onnx"
-# A file that is cut off or damaged; the last three are what Python's reader may stumble over in a malicious one.
+# The errors for a file that is cut off or damaged. Python's reader raises the last three for malicious files.
 _BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError, RecursionError)
 
 
@@ -32,8 +32,8 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
     try:
         with archive.open("rb") as raw, _uncompressed(raw) as content:
             limit = min(MOST_BYTES, shutil.disk_usage(folder).free)
-            counted = _Counted(content, limit)
-            with tarfile.open(fileobj=counted, mode="r:") as tar:  # type: ignore[call-overload]
+            reader = _CountingReader(content, limit)
+            with tarfile.open(fileobj=reader, mode="r:") as tar:  # type: ignore[call-overload]
                 size, entries = archive.stat().st_size, 0
                 for entry in tar:
                     entries += 1
@@ -51,27 +51,27 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
         if error.errno in FULL:
             raise NoSpaceError(f"no space is left in {folder.parent}: free some and try again") from error
         # Damaged data of bzip2 and gzip is reported without a number.
-        said = "is damaged" if error.errno is None else f"cannot be unpacked: {error.strerror}"
-        raise LibraryError(f"{archive} {said}") from error
+        reason = "is damaged" if error.errno is None else f"cannot be unpacked: {error.strerror}"
+        raise LibraryError(f"{archive} {reason}") from error
 
 
 def model_in(folder: Path) -> Path:
-    """Return the one folder with graphs in what was unpacked. LibraryError if there is none, or several."""
-    found = sorted({path.parent for path in folder.rglob(_GRAPH)})
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    """Return the only folder with graphs in an unpacked archive. LibraryError if there is none, or several."""
+    folders = sorted({path.parent for path in folder.rglob(_GRAPH)})
+    if len(folders) == 1:
+        return folders[0]
+    if not folders:
         raise LibraryError(f"there is no model in it (no file {_GRAPH})")
-    listed = ", ".join(str(path.relative_to(folder)) for path in found)
-    raise LibraryError(f"there are several models in it ({listed}): import the folder of one")
+    names = ", ".join(str(path.relative_to(folder)) for path in folders)
+    raise LibraryError(f"there are several models in it ({names}): import the folder of one")
 
 
 class _Excess(Exception):
-    """More came out than may. The argument is the limit in bytes."""
+    """The content is larger than the limit, which is the argument, in bytes."""
 
 
-class _Counted:
-    """What comes out of the compression, forwards only and in small pieces.
+class _CountingReader:
+    """Reads and counts uncompressed content, forwards only and in small pieces.
 
     A malicious header may claim to be gigabytes long, or to begin before the present place.
     """
@@ -82,7 +82,7 @@ class _Counted:
         self._at = 0
 
     def read(self, size: int) -> bytes:
-        """Read as much."""
+        """Return the next `size` bytes, fewer at the end."""
         if not 0 <= size <= _BLOCK:
             raise tarfile.ReadError("a header is too long")
         data = self._content.read(size)
@@ -92,14 +92,14 @@ class _Counted:
         return data
 
     def seek(self, place: int) -> None:
-        """Go forwards to a place."""
+        """Go forwards to a position."""
         if place < self._at:
             raise tarfile.ReadError("an entry begins before the end of another one")
         while self._at < place and self.read(min(_BLOCK, place - self._at)):
             pass
 
     def tell(self) -> int:
-        """Return the present place."""
+        """Return the present position."""
         return self._at
 
 
@@ -127,7 +127,7 @@ def _make(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, limit: int
         return  # a link to another file of the archive is left out: models do without
     if not (entry.isreg() or entry.isdir()):
         raise LibraryError(f"the archive is unsafe: {entry.name[:80]!r} is neither a file nor a folder")
-    # Python's own filter, where this Python has it, knows of more ways.
+    # Python's own filter, if this Python has it, detects more attacks.
     if hasattr(tarfile, "data_filter"):
         try:
             tarfile.data_filter(entry, str(folder))
@@ -143,7 +143,7 @@ def _make(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, limit: int
     content = tar.extractfile(entry)
     if content is None:
         raise tarfile.ReadError
-    # Exclusively: a second file of the same name is a trick, or a damaged archive.
+    # Exclusively: a second file of the same name is an attack, or a sign of a damaged archive.
     with content, path.open("xb") as file:
         while data := content.read(_BLOCK):
             file.write(data)

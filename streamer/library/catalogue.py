@@ -1,6 +1,6 @@
-"""The public models that are known: what `catalogue.json` says about each, and where it comes from.
+"""The catalogue of public models: `catalogue.json` has the facts about each, and where they come from.
 
-Facts that nobody has published are left out there, and are None or empty here.
+Unpublished facts are not in the file, and are None or empty here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDINGS: Final = (".tar.bz2", ".tar.gz", ".tgz", ".tar.xz", ".tar")
 
 @dataclass(frozen=True)
 class PublishedErrors:
-    """The word errors in a corpus, as the makers of the model measured them; of characters in Chinese."""
+    """The word errors in a corpus, as the makers of the model measured them. For Chinese: the character errors."""
 
     corpus: str
     percent: float
@@ -47,8 +47,8 @@ class KnownModel:
 def known_models(path: Path | None = None) -> dict[str, KnownModel]:
     """Return the models of the catalogue by name, in its order."""
     content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
-    found = (_known(entry, content["release"]) for entry in content["models"])
-    return {model.name: model for model in found}
+    models = (_model(entry, content["release"]) for entry in content["models"])
+    return {model.name: model for model in models}
 
 
 def language_code(text: str, path: Path | None = None) -> str:
@@ -59,12 +59,12 @@ def language_code(text: str, path: Path | None = None) -> str:
     content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
     codes = {code for entry in content["models"] for code in entry["languages"]}
     names = {code: name for code, name in content["languages"].items() if code in codes}
-    given = text.strip().lower()
-    named = [code for code, name in names.items() if name.lower() == given]
-    code = named[0] if named else given.replace("_", "-").partition("-")[0]
+    lowered = text.strip().lower()
+    matches = [code for code, name in names.items() if name.lower() == lowered]
+    code = matches[0] if matches else lowered.replace("_", "-").partition("-")[0]
     if code not in codes:
-        listed = ", ".join(sorted(f"{name} ({code})" for code, name in names.items()))
-        raise LibraryError(f"no model for the language {text!r} is known; there are models for {listed}")
+        languages = ", ".join(sorted(f"{name} ({code})" for code, name in names.items()))
+        raise LibraryError(f"no model for the language {text!r} is known; there are models for {languages}")
     return code
 
 
@@ -83,17 +83,17 @@ def name_of(file: str) -> str:
 
 
 def valid_name(text: str) -> str:
-    """This name for a model. LibraryError if it is not valid."""
-    taken = {SHIPPED: "the model that comes with Streamer", LIBRARY: "all models of this machine"}
-    if text in taken:
-        raise LibraryError(f"{text} stands for {taken[text]}: choose another name with --name")
+    """Return the name if it is valid for a model. LibraryError if not."""
+    reserved = {SHIPPED: "the model that comes with Streamer", LIBRARY: "all models of this machine"}
+    if text in reserved:
+        raise LibraryError(f"{text} stands for {reserved[text]}: choose another name with --name")
     try:
         return check_name(text)
     except ValueError as error:
         raise LibraryError(str(error)) from None
 
 
-def _known(entry: dict[str, Any], release: str) -> KnownModel:
+def _model(entry: dict[str, Any], release: str) -> KnownModel:
     about = {key: value for key, value in entry.items() if key not in ("languages", "errors")}
     about.setdefault("address", f"{release}{entry['name']}{ENDINGS[0]}")
     errors = tuple(PublishedErrors(**each) for each in entry.get("errors", ()))

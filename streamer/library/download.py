@@ -1,7 +1,7 @@
 """Fetches an archive into a part-file. An interrupted download goes on where it ended, unless the archive has changed.
 
-Beside the part-file, a small file says what it is a part of: the address, the length, and the mark (ETag or date) by
-which the server recognises this version of the archive.
+Beside the part-file, a small file describes the archive: its address, its length, and the mark (ETag or date) by which
+the server recognises this version of it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from streamer.fetching.web_address import STALL_S, open_address, reason_of
 from streamer.library import FULL, LibraryError, NoSpaceError, Observer
 
 MOST_BYTES: Final = 4 << 30
-# What a model takes beside its archive while it is unpacked, in relation to the archive: weights hardly shrink.
+# The size of an unpacked model, in relation to its archive. Compression hardly shrinks weights.
 UNPACKED: Final = 1.5
 _BYTES: Final = 1 << 16
-_ENOUGH: Final = 1 << 20  # an attempt that brought so much was not in vain
-_AGAIN: Final = (408, 425, 429)  # answers after which another attempt may succeed, beside those from 500 on
+_ENOUGH: Final = 1 << 20  # bytes; after an attempt that brought this much, the count of attempts begins again
+_AGAIN: Final = (408, 425, 429)  # statuses below 500 after which another attempt may succeed
 _RANGE_WRONG: Final = 416
 _PARTIAL: Final = 206
 _LONGEST_WAIT_S: Final = 60.0
@@ -41,7 +41,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class _Part:
-    """What the part-file is a part of."""
+    """The archive to which a part-file belongs."""
 
     address: str
     mark: str
@@ -53,39 +53,41 @@ class _Interrupted(Exception):
 
 
 def fetch(address: str, part: Path, observer: Observer, patience: Patience | None = None) -> None:
-    """Bring the whole archive into `part`. LibraryError if that is not possible; what came is then kept."""
+    """Download the archive into `part`. LibraryError if that fails; the bytes so far are kept."""
     patience = patience or Patience()
-    left, wait = patience.attempts, patience.wait_s
+    attempts, wait = patience.attempts, patience.wait_s
     while True:
         before = _size(part)
         try:
             _attempt(address, part, observer, patience.stall_s)
             return
         except _Interrupted as error:
-            left, wait = (patience.attempts, patience.wait_s) if _size(part) >= before + _ENOUGH else (left, wait)
-            left -= 1
-            if not left:
-                kept = "; what came is kept, and the same command goes on from there" if _size(part) else ""
-                raise LibraryError(f"{address} could not be fetched: {error}{kept}") from error
+            attempts, wait = (
+                (patience.attempts, patience.wait_s) if _size(part) >= before + _ENOUGH else (attempts, wait)
+            )
+            attempts -= 1
+            if not attempts:
+                hint = "; what came is kept, and the same command goes on from there" if _size(part) else ""
+                raise LibraryError(f"{address} could not be fetched: {error}{hint}") from error
             observer.say(f"{error}; trying again")
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
 
 def _attempt(address: str, part: Path, observer: Observer, stall_s: float) -> None:
-    known = _read_part(part)
-    have = _size(part) if known is not None and known.address == address and known.mark else 0
-    if known is not None and have and have == known.whole:
+    former = _read_part(part)
+    offset = _size(part) if former is not None and former.address == address and former.mark else 0
+    if former is not None and offset and offset == former.whole:
         return
     headers = {"Accept-Encoding": "identity"}
-    if have and known:
-        headers |= {"Range": f"bytes={have}-", "If-Range": known.mark}
+    if offset and former:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": former.mark}
     try:
         with open_address(address, headers, stall_s) as answer:
-            _receive(answer, address, part, have, observer)
+            _receive(answer, address, part, offset, observer)
     except HTTPError as error:
         error.close()
-        if error.code == _RANGE_WRONG and have:
+        if error.code == _RANGE_WRONG and offset:
             part.unlink()
             raise _Interrupted("the part that was here does not fit the archive any more") from error
         if error.code in _AGAIN or error.code >= 500:
@@ -102,57 +104,57 @@ def _attempt(address: str, part: Path, observer: Observer, stall_s: float) -> No
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether another attempt may succeed: not where a name or a certificate is wrong."""
+    """Return whether another attempt may succeed. If a name or a certificate is wrong, it cannot."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, ssl.SSLError):
         return not isinstance(cause, ssl.SSLCertVerificationError)
     return isinstance(cause, (TimeoutError, ConnectionError, HTTPException))
 
 
-def _receive(answer: HTTPResponse, address: str, part: Path, have: int, observer: Observer) -> None:
-    """Write what comes. `have`: how much was asked to be left out; a server may send everything all the same."""
-    if have and (answer.status != _PARTIAL or not _begins_at(answer, have)):
-        have = 0
+def _receive(answer: HTTPResponse, address: str, part: Path, offset: int, observer: Observer) -> None:
+    """Write the answer to `part`. `offset`: how many bytes the request left out; a server may send all the same."""
+    if offset and (answer.status != _PARTIAL or not _begins_at(answer, offset)):
+        offset = 0
     length = answer.headers.get("Content-Length", "")
-    whole = have + int(length) if length.isdecimal() else None
+    whole = offset + int(length) if length.isdecimal() else None
     if whole is not None:
-        _check_room(address, part, have, whole)
+        _check_room(address, part, offset, whole)
     first = answer.read1(_BYTES)
-    if not have and _is_page(answer, first):
+    if not offset and _is_page(answer, first):
         raise LibraryError(
             f"{address} gave a web page in place of an archive: perhaps a proxy or a login stands in between"
         )
     part.with_suffix(".json").write_text(json.dumps(asdict(_Part(address, _mark(answer), whole))), encoding="utf-8")
-    with part.open("ab" if have else "wb") as file:
+    with part.open("ab" if offset else "wb") as file:
         data = first
         while data:
             file.write(data)
-            have += len(data)
-            if have > MOST_BYTES:
+            offset += len(data)
+            if offset > MOST_BYTES:
                 raise LibraryError(f"{address} is too large: the limit is {MOST_BYTES >> 30} GiB")
-            observer.progress("fetched", have, whole)
+            observer.progress("fetched", offset, whole)
             data = answer.read1(_BYTES)
-    if whole is not None and have < whole:
-        raise _Interrupted(f"the connection ended after {have} of {whole} bytes")
+    if whole is not None and offset < whole:
+        raise _Interrupted(f"the connection ended after {offset} of {whole} bytes")
 
 
-def _check_room(address: str, part: Path, have: int, whole: int) -> None:
+def _check_room(address: str, part: Path, offset: int, whole: int) -> None:
     if whole > MOST_BYTES:
         raise LibraryError(f"{address} is too large: {whole / 1e9:.1f} GB, and the limit is {MOST_BYTES >> 30} GiB")
-    needed, free = whole - have + int(UNPACKED * whole), shutil.disk_usage(part.parent).free
-    if needed > free:
+    required, free = whole - offset + int(UNPACKED * whole), shutil.disk_usage(part.parent).free
+    if required > free:
         raise NoSpaceError(
-            f"there is not enough space in {part.parent}: about {needed / 1e6:.0f} MB are needed for the archive and "
+            f"there is not enough space in {part.parent}: about {required / 1e6:.0f} MB are needed for the archive and "
             f"the model, and {free / 1e6:.0f} MB are free"
         )
 
 
-def _begins_at(answer: HTTPResponse, have: int) -> bool:
-    return str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+def _begins_at(answer: HTTPResponse, offset: int) -> bool:
+    return str(answer.headers.get("Content-Range", "")).startswith(f"bytes {offset}-")
 
 
 def _mark(answer: HTTPResponse) -> str:
-    """By what the server recognises this version; empty if it gives nothing that is exact."""
+    """Return the mark by which the server recognises this version; empty if it gives no exact one."""
     tag = str(answer.headers.get("ETag", ""))
     if tag and not tag.startswith("W/"):
         return tag

@@ -21,7 +21,7 @@ _BYTES: Final = 1 << 20
 
 
 def fetch_model(library: ModelLibrary, model: KnownModel, observer: Observer, patience: Patience | None = None) -> Path:
-    """Fetch a model. Returns its folder. LibraryError if it is not what it should be, or cannot be used."""
+    """Fetch a model, and return its folder. LibraryError if its checksum is wrong, or it cannot be used."""
     with library.locked(model.name):
         work = library.work_folder(model.name)
         part = part_file(work)
@@ -29,8 +29,8 @@ def fetch_model(library: ModelLibrary, model: KnownModel, observer: Observer, pa
             fetch(model.address, part, observer, patience)
         finally:
             if not (part.is_file() and part.stat().st_size):
-                shutil.rmtree(work, ignore_errors=True)  # nothing came, so there is nothing to go on from
-        found = _checked(library, model, part)
+                shutil.rmtree(work, ignore_errors=True)  # not one byte came, so nothing can be continued
+        checksum = _checksum_of(library, model, part)
         try:
             folder = _from_archive(library, model.name, part, observer)
         except NoSpaceError:
@@ -38,21 +38,21 @@ def fetch_model(library: ModelLibrary, model: KnownModel, observer: Observer, pa
         except LibraryError:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        library.set_pin(model.name, model.address, found)
+        library.set_pin(model.name, model.address, checksum)
         if not model.sha256:
-            observer.say(f"nobody has published a checksum; sha256 {found} is expected from now on")
+            observer.say(f"nobody has published a checksum; sha256 {checksum} is expected from now on")
         return folder
 
 
 def import_model(library: ModelLibrary, name: str, path: Path, observer: Observer) -> Path:
-    """Make a model from an archive or a folder on this machine, which is not changed. Returns its new folder."""
+    """Make a model from an archive or a folder on this machine, which is not changed. Return its new folder."""
     with library.locked(name):
         if library.find(name) is not None:
             raise LibraryError(f"there is a model {name} already: remove it first, or give another name with --name")
         if not path.is_dir():
             if not path.is_file():
-                said = "is neither an archive nor a folder" if path.exists() else "does not exist"
-                raise LibraryError(f"{path} {said}")
+                reason = "is neither an archive nor a folder" if path.exists() else "does not exist"
+                raise LibraryError(f"{path} {reason}")
             return _from_archive(library, name, path, observer)
         if not holds_graphs(path):
             raise LibraryError(f"{path} is not the folder of a public model: it has no file *.onnx")
@@ -62,23 +62,25 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
             # Without subfolders: they hold recordings for tests.
             for file in sorted(each for each in path.iterdir() if each.is_file()):
                 shutil.copyfile(file, new / file.name)
-            return _settled(library, name, new)
+            return _put_in_place(library, name, new)
 
 
-def _checked(library: ModelLibrary, model: KnownModel, part: Path) -> str:
-    """Return the checksum of the archive. LibraryError, and no part is left, if another one is expected."""
-    found = _sha256(part)
+def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
+    """Return the checksum of the archive. If another one is expected, delete the part and raise LibraryError."""
+    checksum = _sha256(part)
     pin = library.pin(model.name)
-    pinned = str(pin.get("sha256", "")) if pin.get("address") == model.address else ""
-    if found in (model.sha256.lower(), pinned) or not (model.sha256 or pinned):
-        return found
+    pinned_checksum = str(pin.get("sha256", "")) if pin.get("address") == model.address else ""
+    if checksum in (model.sha256.lower(), pinned_checksum) or not (model.sha256 or pinned_checksum):
+        return checksum
     if not model.sha256:
-        remedy = f"if it was replaced on purpose, give --checksum {found}"
-        said = f"{model.address} is not what it was when it was fetched first (its sha256 was {pinned}): {remedy}"
+        remedy = f"if it was replaced on purpose, give --checksum {checksum}"
+        message = (
+            f"{model.address} is not what it was when it was fetched first (its sha256 was {pinned_checksum}): {remedy}"
+        )
     else:
-        said = f"{model.address} has another checksum than expected: sha256 {found}, not {model.sha256.lower()}"
+        message = f"{model.address} has another checksum than expected: sha256 {checksum}, not {model.sha256.lower()}"
     shutil.rmtree(part.parent)
-    raise LibraryError(f"{said}. What came was deleted")
+    raise LibraryError(f"{message}. What came was deleted")
 
 
 def _from_archive(library: ModelLibrary, name: str, archive: Path, observer: Observer) -> Path:
@@ -88,12 +90,12 @@ def _from_archive(library: ModelLibrary, name: str, archive: Path, observer: Obs
             folder = model_in(new)
         except LibraryError as error:
             raise LibraryError(f"{archive} cannot be used: {error}") from error
-        return _settled(library, name, folder)
+        return _put_in_place(library, name, folder)
 
 
 @contextmanager
 def _new_folder(library: ModelLibrary, name: str) -> Iterator[Path]:
-    """A place for a folder in the making, which is empty again afterwards."""
+    """Provide the path for a new folder in which a model is made. At the end it is deleted, if it is still there."""
     new = library.work_folder(name) / "new"
     shutil.rmtree(new, ignore_errors=True)
     try:
@@ -106,7 +108,7 @@ def _new_folder(library: ModelLibrary, name: str) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _settled(library: ModelLibrary, name: str, folder: Path) -> Path:
+def _put_in_place(library: ModelLibrary, name: str, folder: Path) -> Path:
     """Check a complete folder and make it visible."""
     _check(folder, Path())
     for path in folder.rglob("*"):
@@ -117,18 +119,22 @@ def _settled(library: ModelLibrary, name: str, folder: Path) -> Path:
     return library.put(name, folder)
 
 
-def _check(folder: Path, shown: Path) -> None:
-    """LibraryError if the model cannot be used. `shown`: what the message calls the folder."""
+def _check(folder: Path, display_path: Path) -> None:
+    """Raise LibraryError if the model cannot be used. `display_path`: the folder's name in the message."""
     try:
         read_model_folder(folder)
     except ModelFolderError as error:
-        said = str(error) if shown == folder else str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), "it")
-        raise LibraryError(f"this model cannot be used: {said}") from error
+        message = (
+            str(error)
+            if display_path == folder
+            else str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), "it")
+        )
+        raise LibraryError(f"this model cannot be used: {message}") from error
 
 
 def _sha256(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while data := file.read(_BYTES):
-            found.update(data)
-    return found.hexdigest()
+            digest.update(data)
+    return digest.hexdigest()

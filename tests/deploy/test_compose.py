@@ -9,7 +9,7 @@ import yaml
 
 from streamer import __version__
 from streamer.cli import parser_of
-from streamer.commands.arguments.serve import given_flags
+from streamer.commands.arguments.serve import flag_values
 from streamer.settings.configuration import configure
 from tests.project import ROOT
 
@@ -24,7 +24,7 @@ def test_the_bridge_finds_the_recognisers() -> None:
     """Its arguments are settings; it looks up the name that all recognisers have, and its drain fits."""
     bridge = SERVICES["bridge"]
     command, *arguments = bridge["command"]
-    settings = configure(given_flags(parser_of(command).parse_args(arguments)), {}).settings
+    settings = configure(flag_values(parser_of(command).parse_args(arguments)), {}).settings
     assert settings.triton == (f"{ALIAS}:8001",)
     assert float(bridge["stop_grace_period"].removesuffix("s")) >= settings.drain_limit + AFTER_DRAIN_S
     for name in ("triton", "triton-gpu"):

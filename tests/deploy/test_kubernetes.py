@@ -14,7 +14,7 @@ import yaml
 from streamer import __version__
 from streamer.bridge.upstreams.tritons import RESOLVE_LIMIT_S
 from streamer.cli import parser_of
-from streamer.commands.arguments.serve import given_flags
+from streamer.commands.arguments.serve import flag_values
 from streamer.limits import RETIRE_LIMIT_S
 from streamer.settings.configuration import Configuration, configure
 from tests.deploy.known_metrics import samples, selectors
@@ -71,7 +71,7 @@ def configuration(manifests: list[Manifest]) -> Configuration:
     command, *arguments = container["args"]
     options = parser_of(command).parse_args(arguments)
     variables = one(manifests, "ConfigMap", container["envFrom"][0]["configMapRef"]["name"])["data"]
-    return configure(given_flags(options), variables)
+    return configure(flag_values(options), variables)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

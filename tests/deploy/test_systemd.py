@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from streamer.cli import parser_of
-from streamer.commands.arguments.serve import given_flags
+from streamer.commands.arguments.serve import flag_values
 from streamer.settings.configuration import Configuration, configure
 from streamer.settings.setting import PREFIX
 from tests.project import ROOT
@@ -32,7 +32,7 @@ def configuration(folder: Path) -> Configuration:
     assert str(options.config) == "/etc/streamer/streamer.toml"
     variables = dict(value.split("=", 1) for line in told("Environment") for value in line.split())
     streamers = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
-    return configure(given_flags(options), streamers, folder / "streamer.toml")
+    return configure(flag_values(options), streamers, folder / "streamer.toml")
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Arguments that several commands share, and the objects that are made from them."""
+"""Arguments that several commands share, and the objects that commands make from them."""

@@ -1,4 +1,4 @@
-"""What the settings of `serve` say about access: who may use the port, and how Tritons elsewhere are reached."""
+"""Makes the objects for access from the settings of `serve`: who may use the port, and how to reach Tritons."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class PortPolicyError(Exception):
-    """The service must not be opened with these settings. The message says why and what to do."""
+    """The service must not start with these settings. The message says why, and what to do."""
 
 
 def triton_dial(configuration: Configuration) -> Dialer | None:
     """Return how to connect to other Tritons; None for no TLS. PortPolicyError if settings contradict each other."""
-    settings, named = configuration.settings, configuration.label
+    settings, label = configuration.settings, configuration.label
     names = ("triton_tls", "triton_ca", "triton_cert", "triton_key", "triton_metadata")
-    given = [name for name in names if getattr(settings, name)]
-    if given and not settings.triton:
-        raise PortPolicyError(f"{named(given[0])} is only for Tritons that run elsewhere: give --triton too.")
-    if given and not settings.triton_tls:
-        raise PortPolicyError(f"{named(given[0])} needs TLS: give --triton-tls too.")
+    names_set = [name for name in names if getattr(settings, name)]
+    if names_set and not settings.triton:
+        raise PortPolicyError(f"{label(names_set[0])} is only for Tritons that run elsewhere: give --triton too.")
+    if names_set and not settings.triton_tls:
+        raise PortPolicyError(f"{label(names_set[0])} needs TLS: give --triton-tls too.")
     if bool(settings.triton_cert) != bool(settings.triton_key):
         raise PortPolicyError("--triton-cert and --triton-key belong together: give both.")
-    if not given:
+    if not names_set:
         return None
     try:
         # Imported only here: gRPC takes longer to import than everything else together.
@@ -47,12 +47,12 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
 
 
 def port_policy(configuration: Configuration) -> PortPolicy:
-    """Who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
-    settings, named = configuration.settings, configuration.label
+    """Return who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
+    settings, label = configuration.settings, configuration.label
     if settings.keys is None:
         for name in ("per_key", "audio_per_key"):
             if getattr(settings, name) is not None:
-                raise PortPolicyError(f"{named(name)} is a limit for each key: give --keys too.")
+                raise PortPolicyError(f"{label(name)} is a limit for each key: give --keys too.")
         if not settings.open and not is_local(settings.host):
             raise PortPolicyError(
                 f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
@@ -60,14 +60,14 @@ def port_policy(configuration: Configuration) -> PortPolicy:
             )
     if settings.behind_proxy and settings.trust_proxy:
         raise PortPolicyError(
-            f"{named('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
+            f"{label('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
         )
     if settings.proxy_protocol and not settings.trust_proxy:
         raise PortPolicyError(
-            f"{named('proxy_protocol')} is believed only from known proxies: give their addresses with --trust-proxy."
+            f"{label('proxy_protocol')} is believed only from known proxies: give their addresses with --trust-proxy."
         )
     if settings.tls_key and not settings.tls_cert:
-        raise PortPolicyError(f"{named('tls_key')} belongs to a certificate: give --tls-cert too.")
+        raise PortPolicyError(f"{label('tls_key')} belongs to a certificate: give --tls-cert too.")
     proxies = Proxies(settings.trust_proxy, number=settings.behind_proxy)
     try:
         access = AccessRules(
@@ -94,7 +94,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
 def is_local(host: str) -> bool:
     """Return whether only this machine can reach a server at this address."""
     try:
-        found = socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in found)
+    return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in addresses)

@@ -1,4 +1,4 @@
-"""The arguments about recognising the recordings of a manifest: which of them, and with what."""
+"""The arguments of commands that recognise a manifest: which recordings, and with which service or engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HALVES: Final = ("first", "second")
 
 
 def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add these arguments. `evaluate` takes them, and so do scripts that do more with the results."""
+    """Add the arguments. `evaluate` has them, and so have scripts that do more with the results."""
     add = parser.add_argument
     add("manifest", metavar="MANIFEST", help="a table of recordings and what is said in them")
     way = parser.add_mutually_exclusive_group()
@@ -44,7 +44,7 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
-    """Return what these arguments ask for."""
+    """Return the setup that the arguments describe."""
     from streamer.evaluate.evaluation import Setup
 
     folder = options.bundle or model_folder(options)

@@ -22,8 +22,8 @@ def add_key_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def said_of(code: str, message: str) -> str:
-    """Return the error of a service, with advice about keys where that helps."""
+def error_text(code: str, message: str) -> str:
+    """Return the message about an error of a service, with advice if the key is the problem."""
     if code != _UNAUTHORIZED:
         return message
     if not os.environ.get(KEY_VARIABLE):

@@ -21,7 +21,7 @@ from streamer.triton.repository import asr_repository, models_to_serve
 
 
 @dataclass(frozen=True)
-class AskedModel:
+class ModelChoice:
     """A model of a service by its public name, or the folder of one that an embedded service loads."""
 
     name: str = ""
@@ -32,57 +32,57 @@ def add_model_argument(parser: argparse._ActionsContainer) -> None:
     """Add `--model` to a command that uses a service."""
     parser.add_argument(
         "--model",
-        type=_asked,
+        type=_read_choice,
         metavar="NAME|FOLDER",
         help="another model: one of this machine (`streamer models`) or the folder of a public model, for which a "
         "service of its own is started; or the public name of one that a service has (docs/how-to/models.md)",
     )
 
 
-def asked_model(options: argparse.Namespace) -> AskedModel:
-    """Return the model that was asked for. A name means a model of this machine, unless the service was named.
+def model_choice(options: argparse.Namespace) -> ModelChoice:
+    """Return the model that the user chose. A name means a model of this machine, unless --server names a service.
 
     TritonError if there is no such model, or if it cannot be used.
     """
-    asked: AskedModel = getattr(options, "model", None) or AskedModel()
-    alone = getattr(options, "engine", False)  # the bare engine: no service is used
+    choice: ModelChoice = getattr(options, "model", None) or ModelChoice()
+    alone = getattr(options, "engine", False)  # the bare engine uses no service
     server = None if alone else getattr(options, "server", None)
-    if not asked.name or server not in (None, EMBEDDED):
-        return asked
-    if asked.name == SHIPPED:
-        return AskedModel() if alone else AskedModel(folder=asr_repository() / MODEL)
+    if not choice.name or server not in (None, EMBEDDED):
+        return choice
+    if choice.name == SHIPPED:
+        return ModelChoice() if alone else ModelChoice(folder=asr_repository() / MODEL)
     library = ModelLibrary()
-    folder = library.find(asked.name)
+    folder = library.find(choice.name)
     if folder is not None:
         try:
-            library.read(asked.name)
+            library.read(choice.name)
         except LibraryError as error:
-            raise TritonError(f"{error}; `streamer models get {asked.name}` fetches it again.") from None
-        return AskedModel(folder=folder)
-    if alone or asked.name == DEFAULT_MODEL or (server is None and is_ready()):
-        return asked
-    if asked.name in models_to_serve(asr_repository()):
-        return AskedModel(folder=asr_repository() / asked.name)
-    raise TritonError(as_sentence(unknown_model(asked.name, library)))
+            raise TritonError(f"{error}; `streamer models get {choice.name}` fetches it again.") from None
+        return ModelChoice(folder=folder)
+    if alone or choice.name == DEFAULT_MODEL or (server is None and is_ready()):
+        return choice
+    if choice.name in models_to_serve(asr_repository()):
+        return ModelChoice(folder=asr_repository() / choice.name)
+    raise TritonError(as_sentence(unknown_model(choice.name, library)))
 
 
 def model_folder(options: argparse.Namespace) -> Path | None:
-    """Return the folder of the model that was asked for. None if it is the model of a service."""
-    return asked_model(options).folder
+    """Return the folder of the model that the user chose. None if it is the model of a service."""
+    return model_choice(options).folder
 
 
 def public_folder(text: str) -> Path:
-    """Return the folder of a public model, which may be named if it is one of this machine."""
+    """Return the folder of a public model, from its path or, for a model of this machine, from its name."""
     path = Path(text)
     if "/" in text or path.is_dir():
         return path
     return ModelLibrary().find(text) or path
 
 
-def _asked(text: str) -> AskedModel:
+def _read_choice(text: str) -> ModelChoice:
     path = Path(text)
     if not text or ("/" not in text and not path.is_dir()):
-        return AskedModel(name=text)
-    if wrong := folder_error(path):
-        raise argparse.ArgumentTypeError(wrong)
-    return AskedModel(folder=path)
+        return ModelChoice(name=text)
+    if reason := folder_error(path):
+        raise argparse.ArgumentTypeError(reason)
+    return ModelChoice(folder=path)

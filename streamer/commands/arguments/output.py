@@ -11,7 +11,7 @@ from streamer.transcript import FORMATS
 
 
 def add_output_arguments(parser: argparse.ArgumentParser, where: str, *, skip: bool = False) -> None:
-    """`where`: the help for --output. `skip`: whether transcripts may exist that need not be made again."""
+    """Add the arguments. `where`: the help for --output. `skip`: whether to add --skip-existing."""
     add = parser.add_argument
     add(
         "--format",
@@ -22,13 +22,13 @@ def add_output_arguments(parser: argparse.ArgumentParser, where: str, *, skip: b
     add("-o", "--output", metavar="PATH", help=where)
     existing = parser.add_mutually_exclusive_group().add_argument
     parser.set_defaults(existing=REFUSE)
-    for option, value, said in (
+    for option, value, text in (
         ("--append", APPEND, "add to the end of an existing file"),
         ("--overwrite", OVERWRITE, "replace an existing file, once the new one is complete"),
         ("--skip-existing", SKIP, "skip recordings whose transcripts already exist"),
     ):
         if skip or value != SKIP:
-            existing(option, dest="existing", action="store_const", const=value, help=said)
+            existing(option, dest="existing", action="store_const", const=value, help=text)
 
 
 class _Formats:
@@ -37,8 +37,8 @@ class _Formats:
     def __iter__(self) -> Iterator[str]:
         return iter(FORMATS)
 
-    def __contains__(self, given: object) -> bool:
-        return isinstance(given, str) and all(name in FORMATS for name in given.split(","))
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and all(name in FORMATS for name in value.split(","))
 
 
 _FORMATS: Final = _Formats()

@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
         """Add an argument, and remember the option for suggestions."""
-        return self._remembered(super().add_argument(*names, **about))
+        return self._remember(super().add_argument(*names, **about))
 
     def add_argument_group(self, *about: Any, **more: Any) -> argparse._ArgumentGroup:
         """Add a group, and remember the options that are added to it."""
@@ -34,33 +34,33 @@ class Parser(argparse.ArgumentParser):
 
         def add_exclusive(**kind: Any) -> argparse._MutuallyExclusiveGroup:
             inner = exclusive(**kind)
-            return self._remembering(inner, inner.add_argument)
+            return self._remember_options_of(inner, inner.add_argument)
 
         group.add_mutually_exclusive_group = add_exclusive  # type: ignore[method-assign]
-        return self._remembering(group, group.add_argument)
+        return self._remember_options_of(group, group.add_argument)
 
     def add_mutually_exclusive_group(self, **about: Any) -> argparse._MutuallyExclusiveGroup:
         """Add a group, and remember the options that are added to it."""
         group = super().add_mutually_exclusive_group(**about)
-        return self._remembering(group, group.add_argument)
+        return self._remember_options_of(group, group.add_argument)
 
     def read(
         self, arguments: Sequence[str], namespace: argparse.Namespace | None = None, *, intermixed: bool = False
     ) -> argparse.Namespace:
         """Read a command line. `intermixed`: options may stand between the arguments of one list."""
-        # Before argparse, because its complaint would be about what an unknown option might stand for.
+        # Checked before argparse, whose message would be about a consequence of the unknown option.
         before = arguments[: arguments.index("--") if "--" in arguments else None]
         for word in before:
             name = word.partition("=")[0]
             if name.startswith("--") and " " not in word and name not in self._options:
-                self.error(f"unknown option {name}{self._likely(name[2:])}")
+                self.error(f"unknown option {name}{self._suggestion(name[2:])}")
         parse = self.parse_known_intermixed_args if intermixed else self.parse_known_args
         options, rest = parse(arguments, namespace)
         for word in rest:
             if word != "--":
                 unknown = word.startswith("-") and word in before
-                likely = self._likely(word[1:].partition("=")[0]) if len(word) > 2 else ""
-                self.error(f"unknown option {word}{likely}" if unknown else f"unexpected argument '{word}'")
+                suggestion = self._suggestion(word[1:].partition("=")[0]) if len(word) > 2 else ""
+                self.error(f"unknown option {word}{suggestion}" if unknown else f"unexpected argument '{word}'")
         return options
 
     def error(self, message: str) -> NoReturn:
@@ -73,28 +73,28 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            likely = did_you_mean(str(value), map(str, action.choices or ()))
-            raise argparse.ArgumentError(action, f"{error.message}{likely}") from None
+            suggestion = did_you_mean(str(value), map(str, action.choices or ()))
+            raise argparse.ArgumentError(action, f"{error.message}{suggestion}") from None
 
-    def _likely(self, name: str) -> str:
-        """Suggest what an unknown option may have meant: another option, or a value of one."""
+    def _suggestion(self, name: str) -> str:
+        """Return a suggestion for an unknown option: another option, or an option with this value."""
         for action in self._actions:
             if action.option_strings and action.choices and name in action.choices:
                 return f"; did you mean {action.option_strings[-1]} {name}?"
-        known = [option[2:] for option in self._options if option.startswith("--")]
-        return did_you_mean(name, known, "--{}")
+        names = [option[2:] for option in self._options if option.startswith("--")]
+        return did_you_mean(name, names, "--{}")
 
-    def _remembering(self, group: _Group, add: Callable[..., argparse.Action]) -> _Group:
-        group.add_argument = lambda *names, **about: self._remembered(add(*names, **about))  # type: ignore[method-assign]
+    def _remember_options_of(self, group: _Group, add: Callable[..., argparse.Action]) -> _Group:
+        group.add_argument = lambda *names, **about: self._remember(add(*names, **about))  # type: ignore[method-assign]
         return group
 
-    def _remembered(self, action: argparse.Action) -> argparse.Action:
+    def _remember(self, action: argparse.Action) -> argparse.Action:
         self._options += action.option_strings
         return action
 
 
 def add_server_argument(parser: argparse._ActionsContainer, purpose: str) -> None:
-    """Add `--server` to a command that uses a service. `purpose`: what the command uses it for."""
+    """Add `--server` to a command that uses a service. `purpose`: the beginning of its help."""
     parser.add_argument(
         "--server",
         metavar="URL",

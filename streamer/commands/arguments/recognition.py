@@ -1,4 +1,4 @@
-"""The arguments about recognition, and the session's options that are made from them.
+"""The arguments about recognition, and the options of a session that commands make from them.
 
 The wire checks their values, so a value that a service would refuse is reported before anything starts.
 """
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from streamer.commands.arguments.model import asked_model
+from streamer.commands.arguments.model import model_choice
 from streamer.limits import (
     AFTER_TEXT_MS,
     ALTERNATIVES,
@@ -53,7 +53,7 @@ _NAMES: Final = (
 
 
 def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Add the arguments that change what is recognised, or which results are shown and when."""
+    """Add the arguments that change the recognised words, or which results are shown and when."""
     add = parser.add_argument
     add("--step-ms", type=int, choices=STEPS_MS, help=f"how much audio is recognised at once ({STEP_MS})")
     add(
@@ -124,7 +124,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
 
 
 def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
-    """Add the arguments for the form of the transcript. It is the written form unless the spoken one is asked for."""
+    """Add the arguments for the form of the transcript. The default is the written form."""
     add = parser.add_mutually_exclusive_group().add_argument
     parser.set_defaults(written=True)
     add(
@@ -144,15 +144,15 @@ def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the session's options that were given. The service decides about the others."""
-    asked = ((name, getattr(options, name, None)) for name in _NAMES)
-    model = asked_model(options).name
-    named = {"model": model} if model else {}
-    return {name: value for name, value in asked if value is not None} | named
+    """Return the options of the session that the user gave. The service decides about the others."""
+    values = ((name, getattr(options, name, None)) for name in _NAMES)
+    model = model_choice(options).name
+    model_option = {"model": model} if model else {}
+    return {name: value for name, value in values if value is not None} | model_option
 
 
 def careful_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the same with a second pass: a command has one user, who can afford it for better words."""
+    """Return the options with a second pass: a command has one user, who can afford it for better words."""
     return with_second_pass(session_options(options))
 
 
@@ -164,14 +164,14 @@ def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]
             value = kind(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"must be a whole number, not '{text}'") from None
-        return _checked(lambda: read(Start, "start", {name: value})[name])
+        return _check(lambda: read(Start, "start", {name: value})[name])
 
     return read_one
 
 
-def _checked(checking: Callable[[], Any]) -> Any:
+def _check(check: Callable[[], Any]) -> Any:
     try:
-        return checking()
+        return check()
     except WireError as error:
         raise argparse.ArgumentTypeError(error.message) from None
 
@@ -189,27 +189,27 @@ def _endpoint(text: str) -> str | dict[str, Any]:
     if parts[0] == _TURN:
         return _turn_endpoint(text, parts[1:])
     if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
-        right = f"'{OFF}', '{_TURN}', or milliseconds such as 800 or 800:2000:15000"
-        raise argparse.ArgumentTypeError(f"must be {right}, not '{text}'")
-    given = dict(zip(_ENDPOINT, map(int, parts), strict=False))
-    _checked(lambda: read(Start, "start", {"endpoint": given}))
-    return given
+        forms = f"'{OFF}', '{_TURN}', or milliseconds such as 800 or 800:2000:15000"
+        raise argparse.ArgumentTypeError(f"must be {forms}, not '{text}'")
+    endpoint = dict(zip(_ENDPOINT, map(int, parts), strict=False))
+    _check(lambda: read(Start, "start", {"endpoint": endpoint}))
+    return endpoint
 
 
 def _turn_endpoint(text: str, parts: list[str]) -> dict[str, Any]:
     if len(parts) > 2 or (len(parts) == 2 and not parts[1].isdecimal()):
         raise argparse.ArgumentTypeError(f"must be '{_TURN}', '{_TURN}:high' or '{_TURN}:high:1500', not '{text}'")
-    given: dict[str, Any] = {"turn": True}
+    endpoint: dict[str, Any] = {"turn": True}
     if parts:
-        given["eagerness"] = parts[0]
+        endpoint["eagerness"] = parts[0]
     if len(parts) == 2:
-        given["longest_pause_ms"] = int(parts[1])
-    _checked(lambda: read(Start, "start", {"endpoint": given}))
-    return given
+        endpoint["longest_pause_ms"] = int(parts[1])
+    _check(lambda: read(Start, "start", {"endpoint": endpoint}))
+    return endpoint
 
 
 def _hotword(text: str) -> list[Hotword]:
-    return [_checked(lambda: hotword(text))]
+    return [_check(lambda: hotword(text))]
 
 
 def _hotword_file(name: str) -> list[Hotword]:

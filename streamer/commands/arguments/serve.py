@@ -25,7 +25,7 @@ def add_setting_arguments(parser: argparse.ArgumentParser) -> None:
         _add(groups[setting.group].add_argument, setting)
 
 
-def given_flags(options: argparse.Namespace) -> dict[str, Any]:
+def flag_values(options: argparse.Namespace) -> dict[str, Any]:
     """Return the flags that were given, by the names of their settings."""
     return {name: value for name in SETTINGS if (value := getattr(options, name)) is not None}
 

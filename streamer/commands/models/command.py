@@ -40,9 +40,9 @@ HTTPS_PROXY names a proxy. The licence of a model is shown before it is fetched.
 standard output, everything else to standard error. The exit status is 0 if it was done, 1 if not, 2 for a wrong command
 line."""
 
-_NAMED: Final = ("get", "import", "remove")
-# Which option is for which actions.
-_FOR: Final = {"language": ("list",), "json": ("list",), "sha256": ("get",), "as_name": ("import",)}
+_NEED_MODEL: Final = ("get", "import", "remove")
+# The actions that have each option.
+_ACTIONS_OF: Final = {"language": ("list",), "json": ("list",), "sha256": ("get",), "as_name": ("import",)}
 _FLAGS: Final = {"language": "--language", "json": "--json", "sha256": "--checksum", "as_name": "--name"}
 _SHA256_DIGITS: Final = 64
 
@@ -57,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="list",
         help="list the models (the usual action), get or import one, remove one, or show or choose the default",
     )
-    named = add(
+    model_argument = add(
         "model",
         nargs="?",
         metavar="NAME|ADDRESS|FILE|FOLDER",
         help="the model: a name; for get also the address of an archive; for import an archive or a folder",
     )
-    named.completer = _completed  # type: ignore[attr-defined]
+    model_argument.completer = _complete  # type: ignore[attr-defined]
     add("--language", metavar="CODE", help="list: only models for this language, such as en, zh-CN or Russian")
     add("--json", action="store_true", help="list: print one JSON object with all that is known")
     add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
@@ -71,9 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked. Returns the exit status."""
-    if wrong := _contradiction(options):
-        print(f"streamer: {wrong}; see streamer models --help.", file=sys.stderr)
+    """Run the action. Return the exit status."""
+    if reason := _contradiction(options):
+        print(f"streamer: {reason}; see streamer models --help.", file=sys.stderr)
         return USAGE
     try:
         return _ACTIONS[options.action](options, ModelLibrary())
@@ -83,10 +83,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _contradiction(options: argparse.Namespace) -> str:
-    for name, actions in _FOR.items():
+    for name, actions in _ACTIONS_OF.items():
         if getattr(options, name) and options.action not in actions:
             return f"{_FLAGS[name]} is only for `streamer models {actions[0]}`"
-    if options.action in _NAMED and not options.model:
+    if options.action in _NEED_MODEL and not options.model:
         return f"say which model to {options.action}"
     if options.action == "list" and options.model:
         return f"unexpected argument '{options.model}'"
@@ -95,16 +95,16 @@ def _contradiction(options: argparse.Namespace) -> str:
 
 def _list(options: argparse.Namespace, library: ModelLibrary) -> int:
     language = options.language and language_code(options.language)
-    found = content(library, known_models(), language)
-    print(json.dumps(found, ensure_ascii=False, indent=1) if options.json else text(found))
+    listing = content(library, known_models(), language)
+    print(json.dumps(listing, ensure_ascii=False, indent=1) if options.json else text(listing))
     return 0
 
 
 def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
-    # Imported only here: what fetches and unpacks is slow to import.
+    # Imported only here: the modules that fetch and unpack are slow to import.
     from streamer.library.installation import fetch_model
 
-    model = _wanted(options.model)
+    model = _find_model(options.model)
     model = replace(model, sha256=options.sha256) if options.sha256 else model
     if model.not_yet:
         raise LibraryError(f"{model.name} cannot be used yet: {model.not_yet}")
@@ -124,7 +124,7 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
         except KeyboardInterrupt:
             display.say("interrupted; what came is kept, and the same command goes on from there")
             raise
-    _ready(model.name, folder)
+    _report_ready(model.name, folder)
     return 0
 
 
@@ -146,7 +146,7 @@ def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
     name = valid_name(options.as_name) if options.as_name else name_of(path.resolve().name)
     with FetchDisplay(sys.stderr, name) as display:
         folder = import_model(library, name, path, display)
-    _ready(name, folder)
+    _report_ready(name, folder)
     return 0
 
 
@@ -166,25 +166,25 @@ def _default(options: argparse.Namespace, library: ModelLibrary) -> int:
         print(library.default)
         return 0
     if name != SHIPPED and library.find(name) is None:
-        likely = did_you_mean_one_of(name, [*library.models(), SHIPPED])
-        raise LibraryError(f"there is no model {name} on this machine{likely}")
+        suggestion = did_you_mean_one_of(name, [*library.models(), SHIPPED])
+        raise LibraryError(f"there is no model {name} on this machine{suggestion}")
     library.set_default(name)
     _say(f"commands without --model now use {'the shipped model' if name == SHIPPED else name}")
     return 0
 
 
-def _wanted(name: str) -> KnownModel:
-    """Return the model to fetch. LibraryError if nothing is known about it."""
+def _find_model(name: str) -> KnownModel:
+    """Return the model with this name or address. LibraryError if the catalogue does not have it."""
     if is_address(name):
         return model_at(name)
-    known = known_models()
-    if name not in known:
-        likely = did_you_mean_one_of(name, known)
-        raise LibraryError(f"no model {name} is known{likely or '; `streamer models` lists those that are'}")
-    return known[name]
+    catalogue = known_models()
+    if name not in catalogue:
+        suggestion = did_you_mean_one_of(name, catalogue)
+        raise LibraryError(f"no model {name} is known{suggestion or '; `streamer models` lists those that are'}")
+    return catalogue[name]
 
 
-def _ready(name: str, folder: Path) -> None:
+def _report_ready(name: str, folder: Path) -> None:
     _say(f"{name} is complete; use it with --model {name}, or everywhere after `streamer models default {name}`")
     print(folder)
 
@@ -193,15 +193,15 @@ def _say(sentence: str) -> None:
     print(f"streamer: {sentence}.", file=sys.stderr, flush=True)
 
 
-def _sha256(given: str) -> str:
-    digits = given.lower()
+def _sha256(value: str) -> str:
+    digits = value.lower()
     if len(digits) != _SHA256_DIGITS or not set(digits) <= set("0123456789abcdef"):
         raise argparse.ArgumentTypeError(f"must be the {_SHA256_DIGITS} hexadecimal digits of a SHA-256")
     return digits
 
 
-def _completed(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
-    """Return what the Tab key offers, by the action before it."""
+def _complete(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
+    """Return the words that the Tab key offers after the action."""
     if parsed_args.action == "import":
         from argcomplete.completers import FilesCompleter
 

@@ -1,4 +1,4 @@
-"""How far a model is fetched and unpacked: a bar on a terminal, else a line for every tenth."""
+"""Shows how far a model is fetched and unpacked: a bar on a terminal, else a line for every tenth."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class FetchDisplay:
             self._lines.clear()
 
     def progress(self, what: str, done: int, whole: int | None) -> None:
-        """So many bytes are done."""
+        """Show that `done` of `whole` bytes are done."""
         now = self._clock()
         if what != self._what:
-            # What an earlier command fetched does not count for the speed.
+            # Bytes that an earlier command fetched do not count for the speed.
             self._what, self._began, self._first, self._tenth, self._drawn = what, now, done, 0, 0.0
         if self._lines:
             if now - self._drawn >= _REDRAW_S or done == whole:
@@ -51,7 +51,7 @@ class FetchDisplay:
             self.say(f"{what} {done * 100 // whole} % of {whole / 1e6:.1f} MB")
 
     def say(self, sentence: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         line = f"streamer: {self._name}: {sentence}."
         if self._lines:
             self._lines.keep(line)
@@ -59,14 +59,14 @@ class FetchDisplay:
             print(line, file=self._stream, flush=True)
 
     def _choices(self, done: int, whole: int | None, now: float) -> list[str]:
-        """Return the same information in shorter and shorter forms."""
+        """Return the progress in shorter and shorter forms."""
         speed = (done - self._first) / (now - self._began) if now > self._began else 0.0
         fast = f"{speed / 1e6:.1f} MB/s" if speed else ""
         if not whole:
             return [", ".join(filter(None, [f"{self._what} {done / 1e6:.1f} MB", fast]))]
         share = min(1.0, done / whole)
-        left = round((whole - done) / speed) if speed else None
-        remaining = "" if left is None else f"{left // 60}:{left % 60:02} left"
+        seconds = round((whole - done) / speed) if speed else None
+        remaining = "" if seconds is None else f"{seconds // 60}:{seconds % 60:02} left"
         amount = f"{done / 1e6:.1f} of {whole / 1e6:.1f} MB"
         percent = f"{share * 100:3.0f} %"
         full, empty = ("█", "░") if self._blocks else ("#", ".")

@@ -1,4 +1,4 @@
-"""What `streamer models list` shows: the models that are here and those that are known, as data and as text."""
+"""Makes the output of `streamer models list`: the models that are here and those of the catalogue, as data or text."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from streamer.library.catalogue import KnownModel
 from streamer.library.model_library import ModelLibrary
 
 
-def content(library: ModelLibrary, known: Mapping[str, KnownModel], language: str | None = None) -> dict[str, Any]:
-    """Everything that is known about each model, for programs. `language`: only models for this code."""
+def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> dict[str, Any]:
+    """Return all facts about each model, for programs. `language`: only models for this code."""
     here = library.models()
-    found = [_of_catalogue(model) | _of_folder(library, model.name) for model in known.values()]
-    found += [{"name": name} | _of_folder(library, name) for name in here if name not in known]
+    models = [_of_catalogue(model) | _of_folder(library, model.name) for model in catalogue.values()]
+    models += [{"name": name} | _of_folder(library, name) for name in here if name not in catalogue]
     if language:
-        found = [model for model in found if language in model.get("languages", ())]
+        models = [model for model in models if language in model.get("languages", ())]
     for name, size in library.begun().items():
-        found += [{"name": name}] if name not in [model["name"] for model in found] and not language else []
-        for model in found:
+        models += [{"name": name}] if name not in [model["name"] for model in models] and not language else []
+        for model in models:
             if model["name"] == name:
                 model["part_bytes"] = size
-    for model in found:
+    for model in models:
         model["here"] = model["name"] in here
     default = library.default
     return {
         "default": default,
         "default_here": default == SHIPPED or default in here,
         "folder": str(library.folder),
-        "models": found,
+        "models": models,
     }
 
 
-def text(found: Mapping[str, Any]) -> str:
-    """Return the same for people."""
-    default, models = found["default"], found["models"]
+def text(listing: Mapping[str, Any]) -> str:
+    """Return the listing as text for people."""
+    default, models = listing["default"], listing["models"]
     here = [model for model in models if model["here"]]
     away = [model for model in models if not model["here"] and "not_yet" not in model]
     later = [model for model in models if not model["here"] and "not_yet" in model]
-    lines = [f"on this machine, in {found['folder']} (* is the default):"]
+    lines = [f"on this machine, in {listing['folder']} (* is the default):"]
     lines += [f"{'*' if default == SHIPPED else ' '} {SHIPPED}  en, comes with Streamer"]
     for model in here:
         lines += [f"{'*' if default == model['name'] else ' '} {model['name']}", *_indented(_here(model))]
-    if not found["default_here"]:
+    if not listing["default_here"]:
         lines += [f"* {default}", "      is not here any more"]
     if away:
         lines += ["", "to be fetched with `streamer models get NAME`:"]
@@ -58,12 +58,12 @@ def text(found: Mapping[str, Any]) -> str:
 
 
 def _of_catalogue(model: KnownModel) -> dict[str, Any]:
-    """Return what the catalogue says, without the facts that nobody has published."""
+    """Return the facts of the catalogue, without those that nobody has published."""
     return {key: value for key, value in asdict(model).items() if value not in (None, "", ())}
 
 
 def _of_folder(library: ModelLibrary, name: str) -> dict[str, Any]:
-    """Return what the files say; empty if the model is not here."""
+    """Return the facts of the files; empty if the model is not here."""
     folder = library.find(name)
     if folder is None:
         return {}
@@ -105,8 +105,8 @@ def _published(model: Mapping[str, Any]) -> Iterator[str]:
     elif "address" in model:
         yield "licence: not known here"
     if "errors" in model:
-        listed = ", ".join(f"{each['percent']:g} % in {each['corpus']}" for each in model["errors"])
-        yield f"word errors, as published: {listed}"
+        rates = ", ".join(f"{each['percent']:g} % in {each['corpus']}" for each in model["errors"])
+        yield f"word errors, as published: {rates}"
         yield f"  ({model['errors_source']})"
 
 

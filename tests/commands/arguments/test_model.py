@@ -12,7 +12,7 @@ import pytest
 
 from streamer.audio.audio_file import AudioFile
 from streamer.cli import parser_of, run
-from streamer.commands.arguments.model import AskedModel, asked_model, public_folder
+from streamer.commands.arguments.model import ModelChoice, model_choice, public_folder
 from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.recogniser import Chunk
 from streamer.engine.stream_events import Final
@@ -159,19 +159,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelLibrary:
     return library
 
 
-def asked(*arguments: str) -> AskedModel:
+def asked(*arguments: str) -> ModelChoice:
     """What these arguments ask for."""
-    return asked_model(parser_of(None).read([PHRASE, *arguments], intermixed=True))
+    return model_choice(parser_of(None).read([PHRASE, *arguments], intermixed=True))
 
 
 def test_a_name(home: ModelLibrary) -> None:
     """It is a model of this machine, or of the service that was named."""
-    assert asked() == AskedModel()
-    assert asked("--model", "mine") == AskedModel(folder=home.folder / "mine")
-    assert asked("--model", "mine", "--server", "embedded") == AskedModel(folder=home.folder / "mine")
-    assert asked("--model", "mine", "--server", "127.0.0.1:1") == AskedModel(name="mine")
-    assert asked("--model", "shipped") == AskedModel(folder=asr_repository() / MODEL)
-    assert asked("--model", "default") == AskedModel(name="default")
+    assert asked() == ModelChoice()
+    assert asked("--model", "mine") == ModelChoice(folder=home.folder / "mine")
+    assert asked("--model", "mine", "--server", "embedded") == ModelChoice(folder=home.folder / "mine")
+    assert asked("--model", "mine", "--server", "127.0.0.1:1") == ModelChoice(name="mine")
+    assert asked("--model", "shipped") == ModelChoice(folder=asr_repository() / MODEL)
+    assert asked("--model", "default") == ModelChoice(name="default")
     assert public_folder("mine") == home.folder / "mine"
     assert public_folder("./mine") == public_folder("mine").relative_to(home.folder)
 
@@ -181,17 +181,17 @@ def test_a_name_for_the_bare_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """No service is used, so the variable that names one means nothing."""
     monkeypatch.setenv("STREAMER_SERVER", "127.0.0.1:1")
     options = parser_of("evaluate").read(["talk.tsv", "--engine", "--model", "mine"])
-    assert asked_model(options).folder == ModelLibrary().folder / "mine"
+    assert model_choice(options).folder == ModelLibrary().folder / "mine"
     options = parser_of("evaluate").read(["talk.tsv", "--engine", "--model", "shipped"])
-    assert asked_model(options) == AskedModel()
+    assert model_choice(options) == ModelChoice()
 
 
 @pytest.mark.usefixtures("home")
 def test_a_shipped_model() -> None:
     """The recogniser in steps is for a service of its own; a step alone is no model."""
     for server in ((), ("--server", "embedded")):
-        assert asked("--model", "asr_heads", *server) == AskedModel(folder=asr_repository() / "asr_heads")
-    assert asked("--model", "asr_heads", "--server", "127.0.0.1:1") == AskedModel(name="asr_heads")
+        assert asked("--model", "asr_heads", *server) == ModelChoice(folder=asr_repository() / "asr_heads")
+    assert asked("--model", "asr_heads", "--server", "127.0.0.1:1") == ModelChoice(name="asr_heads")
     with pytest.raises(TritonError, match="there is no model speech_encoder on this machine"):
         asked("--model", "speech_encoder")
 
@@ -200,8 +200,8 @@ def test_a_name_of_a_running_service(home: ModelLibrary, monkeypatch: pytest.Mon
     """If a service runs on this machine, it may have models with other names. Those that are here come first."""
     monkeypatch.setattr("streamer.commands.arguments.model.is_ready", lambda: True)
     for name in ("english", "asr_heads"):
-        assert asked("--model", name) == AskedModel(name=name)
-    assert asked("--model", "mine") == AskedModel(folder=home.folder / "mine")
+        assert asked("--model", name) == ModelChoice(name=name)
+    assert asked("--model", "mine") == ModelChoice(folder=home.folder / "mine")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamer.commands.arguments.parser import Parser
-from streamer.commands.arguments.serve import add_setting_arguments, given_flags
+from streamer.commands.arguments.serve import add_setting_arguments, flag_values
 from streamer.settings.configuration import configure
 from streamer.settings.serve import SETTINGS, ServeSettings
 from streamer.settings.served_models import ServedModel
@@ -18,7 +18,7 @@ def changed(*arguments: str) -> dict[str, Any]:
     """The settings that differ from the defaults with these flags."""
     parser = Parser(prog="streamer serve")
     add_setting_arguments(parser)
-    settings = configure(given_flags(parser.read(arguments)), {}).settings
+    settings = configure(flag_values(parser.read(arguments)), {}).settings
     return {name: value for name in SETTINGS if (value := getattr(settings, name)) != getattr(ServeSettings(), name)}
 
 
