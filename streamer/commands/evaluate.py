@@ -91,12 +91,12 @@ def run(options: argparse.Namespace) -> int:
 
 def recognise_all(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
     """Recognise the utterances, with progress on a terminal. A signal ends the program in order."""
-    from streamer.evaluate.evaluation import hear_through_engine, hear_through_service
+    from streamer.evaluate.evaluation import recognise_with_engine, recognise_with_service
 
     progress = _Progress(utterances)
     try:
         if setup.engine:
-            return hear_through_engine(utterances, setup, progress)
+            return recognise_with_engine(utterances, setup, progress)
         from streamer.commands.interrupt import run_until_signal  # --help does not need it
 
         where = choose_service(server, setup.bundle)
@@ -105,7 +105,7 @@ def recognise_all(utterances: Sequence[Utterance], setup: Setup, server: str | N
 
             async def work() -> int:
                 async with ready_service() as url:
-                    runs.append(await hear_through_service(utterances, setup, url, progress, ours=where == EMBEDDED))
+                    runs.append(await recognise_with_service(utterances, setup, url, progress, ours=where == EMBEDDED))
                 return 0
 
             status = run_until_signal(work(), tell=progress.stop)

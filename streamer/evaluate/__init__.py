@@ -1,1 +1,1 @@
-"""Evaluates recognition: recordings with reference texts in; error rates, speed and delays out."""
+"""Evaluates recognition: computes error rates, speed and delays for recordings with reference texts."""

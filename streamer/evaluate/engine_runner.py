@@ -1,4 +1,4 @@
-"""Recognises utterances with the engine in this process, without Triton: the same batches, nothing around them."""
+"""Recognises utterances with the engine in this process, without Triton, but in the same batches."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _BUNDLE: Final = "streaming_asr/1"
 
 
 class EngineRunner:
-    """Runs one evaluation with its own recogniser, made as the model in Triton makes it."""
+    """Runs one evaluation with its own recogniser, which is made like that of the model in Triton."""
 
     def __init__(
         self, options: Mapping[str, Any], *, at_once: int, bundle: Path | None = None, precision: str | None = None
     ) -> None:
-        """Unavailable if there is no model in this folder."""
+        """Load the recogniser. Unavailable if there is no model in this folder."""
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if device.type == "cpu":
             torch.set_num_threads(1)  # as in Triton, so that CPU time is that of one core
@@ -60,16 +60,16 @@ class EngineRunner:
         self._wall_s = self._cpu_s = 0.0
 
     def run(self, utterances: Sequence[Utterance], progress: ProgressCallback) -> EvaluationRun:
-        """Recognise all utterances, always as many at once as there are slots."""
+        """Recognise all utterances, as many at once as there are slots."""
         waiting = iter(enumerate(utterances))
         while True:
             self._open(waiting)
             if not self._streams:
                 break
-            began, used = time.monotonic(), time.process_time()
+            began, cpu_began = time.monotonic(), time.process_time()
             self._advance()
             self._wall_s += time.monotonic() - began
-            self._cpu_s += time.process_time() - used
+            self._cpu_s += time.process_time() - cpu_began
             for number in [number for number, stream in self._streams.items() if stream.over]:
                 stream = self._streams.pop(number)
                 self._results[number] = utterance_result(
@@ -114,16 +114,16 @@ class _Stream:
 
     utterance: Utterance
     samples: Int16Samples
-    sent: int = 0
+    position: int = 0
     failure: str = ""
     events: list[TimedEvent] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
     @property
     def over(self) -> bool:
-        return bool(self.failure) or self.sent == len(self.samples)
+        return bool(self.failure) or self.position == len(self.samples)
 
     def next_chunk(self, number: int, step: int) -> Chunk:
-        samples = self.samples[self.sent : self.sent + step]
-        self.sent += len(samples)
-        return Chunk(number, samples, end=self.sent == len(self.samples))
+        samples = self.samples[self.position : self.position + step]
+        self.position += len(samples)
+        return Chunk(number, samples, end=self.position == len(self.samples))

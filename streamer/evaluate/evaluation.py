@@ -1,6 +1,6 @@
 """Recognises a manifest through a service or the bare engine, and evaluates it: the library of `streamer evaluate`.
 
-A service is used from within asyncio, the engine is not. The engine is the only one that needs torch.
+The service needs asyncio, and the engine needs torch.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Setup:
 
     @property
     def through(self) -> str:
-        """What recognises the utterances, in the words of a report."""
+        """The thing that recognises the utterances, in the words of a report."""
         return "the engine" if self.engine else "the service"
 
 
-def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress: ProgressCallback) -> EvaluationRun:
+def recognise_with_engine(utterances: Sequence[Utterance], setup: Setup, progress: ProgressCallback) -> EvaluationRun:
     """Recognise all utterances in this process. Unavailable if there is no recogniser."""
     try:
         # Imported only here, because recognising through a service needs no torch.
@@ -49,7 +49,7 @@ def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress:
     return runner.run(utterances, progress)
 
 
-async def hear_through_service(
+async def recognise_with_service(
     utterances: Sequence[Utterance], setup: Setup, url: str, progress: ProgressCallback, *, ours: bool = False
 ) -> EvaluationRun:
     """Recognise all utterances with this service; `ours`: it runs in this process. SessionError if there is none."""
@@ -66,7 +66,7 @@ def evaluation(
 ) -> Evaluation:
     """Return the content of a report about a manifest, or half of it, that was recognised with this setup."""
     scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
-    used = {**setup.options, "sessions": setup.sessions, "paced": setup.paced}
+    options = {**setup.options, "sessions": setup.sessions, "paced": setup.paced}
     if half:
-        used["half"] = half
-    return Evaluation(manifest, setup.through, used, run, scored, alignments, setup.paced)
+        options["half"] = half
+    return Evaluation(manifest, setup.through, options, run, scored, alignments, setup.paced)

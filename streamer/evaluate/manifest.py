@@ -21,14 +21,14 @@ from streamer.evaluate.normalise import normalise
 
 _IN_SHARDS: Final = ("shard", "member", "text")
 _IN_FILES: Final = ("file", "text")
-# Optional columns that name the corpus. The first one that is there counts.
+# Optional columns that name the corpus. The first of them that has a value counts.
 _CORPUS: Final = ("corpus", "source")
 _NO_SPEAKER: Final = ("", "-", "unknown")
 HALVES: Final = ("first", "second")
 
 
 class ManifestError(Exception):
-    """A manifest, or a file it names, cannot be used. The message says why in one sentence."""
+    """A manifest, or a file it names, cannot be used. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class AudioLocation:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording of a manifest. `text` is its reference as it is in the manifest, and `words` is it normalised."""
+    """One recording of a manifest. `text` is its reference as in the manifest, and `words` has its normalised words."""
 
     name: str
     corpus: str
@@ -89,27 +89,27 @@ def select_utterances(
     utterances: Sequence[Utterance], corpora: Sequence[str] = (), limit: int | None = None, part: str | None = None
 ) -> list[Utterance]:
     """Return the utterances of these corpora (all if none is named) and this half: at most `limit`, spread evenly."""
-    known = dict.fromkeys(utterance.corpus for utterance in utterances)
+    names = dict.fromkeys(utterance.corpus for utterance in utterances)
     for name in corpora:
-        if name not in known:
-            raise ManifestError(f"there is no corpus '{name}'; known are {', '.join(known)}.")
-    wanted = [
+        if name not in names:
+            raise ManifestError(f"there is no corpus '{name}'; known are {', '.join(names)}.")
+    selection = [
         utterance
         for utterance in utterances
         if (not corpora or utterance.corpus in corpora) and part in (None, half(utterance.name))
     ]
-    if not wanted:
+    if not selection:
         raise ManifestError(f"no recording falls into the {part} half.")
-    if limit is None or limit >= len(wanted):
-        return wanted
-    by_corpus = sorted(wanted, key=lambda utterance: utterance.corpus)
+    if limit is None or limit >= len(selection):
+        return selection
+    by_corpus = sorted(selection, key=lambda utterance: utterance.corpus)
     return [by_corpus[(2 * number + 1) * len(by_corpus) // (2 * limit)] for number in range(limit)]
 
 
 def half(name: str) -> str:
     """Return the half to which the utterance belongs. Parameters are fitted on the first, judged on the second.
 
-    It depends on the name alone, so all tools agree on the halves, whatever part of a manifest they are given.
+    It depends on the name alone, so all tools agree on the halves, whatever part of a manifest they read.
     """
     return HALVES[hashlib.sha256(name.encode()).digest()[0] & 1]
 

@@ -26,7 +26,7 @@ def normalise(text: str) -> list[str]:
     # Apostrophes first: NFKC would split a lone accent into a space and a mark.
     text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).lower().replace(_UNDERSCORE, " ")
     runs = (word for run in _WORD.findall(text) for word in words_of(run))
-    return [word for found in runs if (word := _unquoted(found))]
+    return [word for raw in runs if (word := _unquoted(raw))]
 
 
 def _unquoted(word: str) -> str:

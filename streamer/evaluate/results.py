@@ -66,5 +66,5 @@ def utterance_result(
     end_delay: EndDelay | None = None,
 ) -> UtteranceResult:
     """Return the result of an utterance from the events of its session."""
-    found = tuple(timed_finals(events))
-    return UtteranceResult(utterance, len(samples) / SAMPLE_RATE, found, failure, count_partials(events), end_delay)
+    finals = tuple(timed_finals(events))
+    return UtteranceResult(utterance, len(samples) / SAMPLE_RATE, finals, failure, count_partials(events), end_delay)

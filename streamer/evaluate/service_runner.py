@@ -16,7 +16,7 @@ from streamer.client import Audio, Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
 from streamer.evaluate.cpu_time import descendants_cpu_s
 from streamer.evaluate.manifest import Utterance
-from streamer.evaluate.measures.end_delays import Asked, EndDelay
+from streamer.evaluate.measures.end_delays import EndDelay, FinalRequest
 from streamer.evaluate.results import EvaluationRun, ProgressCallback, UtteranceResult, utterance_result
 from streamer.evaluate.word_timing import TimedEvent
 
@@ -33,13 +33,13 @@ _NO_AUDIO: Final[Int16Samples] = np.empty(0, dtype=np.int16)
 
 
 class _Speaker:
-    """What sends the audio of an utterance, and asks for its last final. `asked_at` says when."""
+    """Sends the audio of an utterance, and requests its last final at `request_time`."""
 
-    def __init__(self, session: Session, asked: Asked) -> None:
-        self.asked_at: float | None = None
-        self.flushed = asyncio.Event()  # set by who reads the events
+    def __init__(self, session: Session, request: FinalRequest) -> None:
+        self.request_time: float | None = None
+        self.flushed = asyncio.Event()  # the reader of the events sets it
         self._session = session
-        self._asked = asked
+        self._request = request
 
     async def send(self, audio: Audio) -> None:
         await self._session.send(audio)
@@ -48,9 +48,9 @@ class _Speaker:
         await self._session.keepalive()
 
     async def stop(self) -> None:
-        """Ask for the last final, and end the session."""
-        self.asked_at = time.monotonic()
-        if self._asked is Asked.FLUSH:
+        """Request the last final, and end the session."""
+        self.request_time = time.monotonic()
+        if self._request is FinalRequest.FLUSH:
             await self._session.flush()
             await self.flushed.wait()  # if the session ends before, this is cancelled
         await self._session.stop()
@@ -74,7 +74,7 @@ class ServiceRunner:
     async def run(self, utterances: Sequence[Utterance], progress: ProgressCallback) -> EvaluationRun:
         """Recognise all utterances. SessionError if there is no service at all."""
         waiting = iter(enumerate(utterances))
-        began, used = time.monotonic(), self._cpu()
+        began, cpu_before = time.monotonic(), self._cpu()
         workers = [asyncio.create_task(self._work(waiting, progress)) for _ in range(self._at_once)]
         try:
             await asyncio.gather(*workers)
@@ -83,7 +83,7 @@ class ServiceRunner:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
         wall_s = time.monotonic() - began
-        cpu = {name: seconds - used[name] for name, seconds in self._cpu().items() if name in used}
+        cpu = {name: seconds - cpu_before[name] for name, seconds in self._cpu().items() if name in cpu_before}
         if self._hopeless and all(result.failure for result in self._results.values()):
             raise self._hopeless
         return EvaluationRun([self._results[number] for number in range(len(utterances))], wall_s, cpu)
@@ -96,19 +96,19 @@ class ServiceRunner:
 
     async def _recognise(self, utterance: Utterance, number: int) -> UtteranceResult:
         if self._hopeless:
-            skipped = f"skipped, because an earlier utterance failed: {self._hopeless}"
-            return utterance_result(utterance, _NO_AUDIO, [], skipped)
+            message = f"skipped, because an earlier utterance failed: {self._hopeless}"
+            return utterance_result(utterance, _NO_AUDIO, [], message)
         try:
             samples = await asyncio.get_running_loop().run_in_executor(None, utterance.samples)
         except (AudioError, OSError) as error:
             return utterance_result(utterance, _NO_AUDIO, [], str(error))
         # Sessions end in both ways in turn, so that one run measures both.
-        asked = Asked.STOP if number % 2 or not self._paced else Asked.FLUSH
+        request = FinalRequest.STOP if number % 2 or not self._paced else FinalRequest.FLUSH
         deadline = time.monotonic() + _BUSY_LIMIT_S
         while True:
             events: list[TimedEvent] = []
             try:
-                end_delay = await self._collect(samples, asked, events)
+                end_delay = await self._collect(samples, request, events)
                 return utterance_result(utterance, samples, events, end_delay=end_delay)
             except SessionError as error:
                 if error.code in _BUSY and not events and time.monotonic() < deadline:
@@ -118,27 +118,27 @@ class ServiceRunner:
                     self._hopeless = error
                 return utterance_result(utterance, samples, events, str(error))
 
-    async def _collect(self, samples: Int16Samples, asked: Asked, events: list[TimedEvent]) -> EndDelay | None:
-        """Recognise the samples. Returns the delay of the last final, if the samples were paced."""
+    async def _collect(self, samples: Int16Samples, request: FinalRequest, events: list[TimedEvent]) -> EndDelay | None:
+        """Recognise the samples. Return the delay of the last final, if the samples were paced."""
         async with connect(self._url, self._options) as session:
             began = time.monotonic()  # the first audio is sent now
             events.append(TimedEvent(0.0, session.ready))
-            speaker = _Speaker(session, asked)
-            sending = asyncio.create_task(send_all(speaker, [samples], describe_audio(self._options), self._paced))
+            speaker = _Speaker(session, request)
+            sending = asyncio.create_task(send_all(speaker, [samples], declared(self._options), self._paced))
             waited_s: float | None = None
             try:
                 async for event in session:
                     now = time.monotonic()
                     events.append(TimedEvent(1000 * (now - began), event))
-                    if event["type"] == "final" and speaker.asked_at is not None:
-                        waited_s = now - speaker.asked_at
+                    if event["type"] == "final" and speaker.request_time is not None:
+                        waited_s = now - speaker.request_time
                     elif event["type"] == "flushed":
                         speaker.flushed.set()
                 await sending
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
-        return EndDelay(asked, 1000 * waited_s) if self._paced and waited_s is not None else None
+        return EndDelay(request, 1000 * waited_s) if self._paced and waited_s is not None else None
 
     def _cpu(self) -> dict[str, float]:
         below = descendants_cpu_s(os.getpid()) if self._ours else None

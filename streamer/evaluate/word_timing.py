@@ -1,4 +1,4 @@
-"""Finds out when each word of a transcript was shown, stable and final. Pure.
+"""Computes when each word of a transcript was shown, stable and final. Pure.
 
 Times are measured by two clocks. The audio clock is the amount of audio that had been computed when an event was made
 (`audio_ms`), so it does not depend on how fast audio was sent. The wall clock is when the event arrived. A word is
@@ -80,9 +80,9 @@ def words_of_event(event: Mapping[str, Any], time: TimePoint) -> ShownWords:
     """Return the words that a partial or final shows. Those of a final are all stable."""
     text: str = event["text"]
     stable = event.get("stable", 0) if event["type"] == "partial" else len(text)
-    words, surely = words_of(text), words_of(text[:stable])
-    splits_word = bool(surely) and surely[-1] != words[len(surely) - 1]  # in the middle of a word
-    return ShownWords(words, len(surely) - splits_word, time)
+    words, stable_words = words_of(text), words_of(text[:stable])
+    splits_word = bool(stable_words) and stable_words[-1] != words[len(stable_words) - 1]  # in the middle of a word
+    return ShownWords(words, len(stable_words) - splits_word, time)
 
 
 def shown_over_time(events: Sequence[TimedEvent]) -> Iterator[tuple[Mapping[str, Any], ShownWords]]:
@@ -94,7 +94,7 @@ def shown_over_time(events: Sequence[TimedEvent]) -> Iterator[tuple[Mapping[str,
 
 def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
     """Return all finals, in order."""
-    found = []
+    finals = []
     running: dict[int, list[ShownWords]] = {}
     for event, now in shown_over_time(events):
         if event["type"] == "partial":
@@ -110,7 +110,7 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
                 TimedWord(
                     word,
                     shown or now.time,
-                    # Stable text that was changed was not stable.
+                    # Stable text that changed later does not count as stable.
                     max(stable or now.time, shown or now.time),
                     now.time,
                     token.span,
@@ -120,8 +120,8 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
                 for place, word in enumerate(token.spoken, 1)
             ]
             position = end
-        found.append(TimedFinal(tuple(words), event.get("confidence")))
-    return found
+        finals.append(TimedFinal(tuple(words), event.get("confidence")))
+    return finals
 
 
 def _tokens(event: Mapping[str, Any]) -> list[FinalToken]:
@@ -129,12 +129,12 @@ def _tokens(event: Mapping[str, Any]) -> list[FinalToken]:
     text: str = event["text"]
     words: Sequence[Mapping[str, Any]] = event.get("words") or ()
     if words and joined(word["word"] for word in words) == text:
-        found = []
+        tokens = []
         for word in words:
             spoken = normalise(word.get("spoken", word["word"]))
             span = WordSpan(word["start_ms"], word["end_ms"]) if len(spoken) == 1 else None
-            found.append(FinalToken(words_of(word["word"]), spoken, span, word.get("confidence")))
-        return found
+            tokens.append(FinalToken(words_of(word["word"]), spoken, span, word.get("confidence")))
+        return tokens
     if "spoken" in event:
         return [FinalToken(words_of(text), normalise(event["spoken"]))]
     return [FinalToken([word], normalise(word)) for word in words_of(text)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.evaluate.manifest import AudioLocation, Utterance
-from streamer.evaluate.measures.end_delays import Asked, EndDelay
+from streamer.evaluate.measures.end_delays import EndDelay, FinalRequest
 from streamer.evaluate.measures.error_rates import score_utterance
 from streamer.evaluate.measures.partial_stability import PartialCounts
 from streamer.evaluate.measures.reference_alignment import AlignedWord
@@ -21,7 +21,7 @@ def evaluation(failure: str = "", paced: bool = False) -> Evaluation:
     """Both right words end at 400 ms, and are reported 20 ms late; `failure` is that of the second session."""
     moments = TimePoint(500, 600.0), TimePoint(700, 900.0), TimePoint(1000, 1200.0)
     words = tuple(TimedWord(word, *moments, WordSpan(120, 410), 2 / 3) for word in ("the", "bat", "sat"))
-    delay = EndDelay(Asked.STOP, 120.0) if paced else None
+    delay = EndDelay(FinalRequest.STOP, 120.0) if paced else None
     cat = UtteranceResult(CAT, 3.0, (TimedFinal(words, 2 / 3),), partials=PartialCounts(4, 1), end_delay=delay)
     run = EvaluationRun([cat, UtteranceResult(DOG, 1.0, (), failure)], 2.0, {"engine": 1.0})
     scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamer.evaluate.evaluation import Setup, evaluation, hear_through_engine, hear_through_service
+from streamer.bridge.service import Service
+from streamer.evaluate.evaluation import Setup, evaluation, recognise_with_engine, recognise_with_service
 from streamer.evaluate.manifest import read_manifest
 from streamer.evaluate.results import Unavailable
 from tests.project import SAMPLES
@@ -29,7 +30,7 @@ def test_a_recording_is_heard_and_judged(service: Service) -> None:
     utterances = read_manifest(SAMPLES / "samples.tsv")[2:]
     told = []
     setup = Setup({"step_ms": 640}, sessions=2)
-    run = asyncio.run(hear_through_service(utterances, setup, service.url, lambda *done: told.append(done)))
+    run = asyncio.run(recognise_with_service(utterances, setup, service.url, lambda *done: told.append(done)))
     assert [utterance for utterance, _ in told] == utterances
     found = evaluation("samples.tsv", setup, run, half="first")
     assert (found.through, found.failed) == ("the service", [])
@@ -41,7 +42,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
     """There is nothing to hear with, and the reason is a sentence."""
     pytest.importorskip("torch", reason="it hears through the engine: pip install 'streamer-asr[engine]'")
     with pytest.raises(Unavailable, match=r"is missing: the folder does not contain a trained model\.$"):
-        hear_through_engine([], Setup({}, engine=True, bundle=tmp_path), lambda *_: None)
+        recognise_with_engine([], Setup({}, engine=True, bundle=tmp_path), lambda *_: None)
 
 
 def test_it_works_without_torch() -> None:

@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from streamer.client import SessionError
 from streamer.evaluate.manifest import Utterance, read_manifest
-from streamer.evaluate.measures.end_delays import Asked
+from streamer.evaluate.measures.end_delays import FinalRequest
 from streamer.evaluate.service_runner import ServiceRunner
 from tests.project import SAMPLES
 
@@ -98,8 +98,8 @@ async def test_paced_sessions_say_how_long_they_waited(tmp_path: Path) -> None:
         run = await runner.run(read_manifest(tmp_path / "all.tsv"), counted([]))
     assert asked == [["flush", "stop"], ["stop"], ["flush", "stop"]]
     assert [result.failure for result in run.results] == ["", "", ""]
-    kinds = [result.end_delay and result.end_delay.asked for result in run.results]
-    assert kinds == [Asked.FLUSH, Asked.STOP, None]
+    kinds = [result.end_delay and result.end_delay.request for result in run.results]
+    assert kinds == [FinalRequest.FLUSH, FinalRequest.STOP, None]
 
 
 async def test_a_full_service_is_asked_again(utterances: list[Utterance]) -> None:

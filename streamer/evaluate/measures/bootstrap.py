@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 RESAMPLES: Final = 2000
 INTERVAL_PERCENT: Final = 95
-# With fewer speakers than this, utterances are drawn instead, as so few say nothing about other speakers.
+# With fewer speakers than this, utterances are drawn instead: so few speakers do not represent others.
 FEWEST_SPEAKERS: Final = 10
 
 _SEED: Final = 20
@@ -19,7 +19,7 @@ Counts = npt.NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """A figure with the bounds of its 95 % interval. They are None if there is too little to draw from."""
+    """A figure with the bounds of its 95 % interval. They are None if there are fewer than two units to draw from."""
 
     value: float
     low: float | None
@@ -49,19 +49,19 @@ def interval(samples: Sequence[CorpusSample], figure: Callable[[Counts], Counts]
     clusters = [_clusters(sample) for sample in samples]
     if max(map(len, clusters)) < 2:
         return Interval(value, None, None)
-    draws = sum((_drawn(each, s.corpus) for each, s in zip(clusters, samples, strict=True)), np.zeros(()))
+    draws = sum((_resample(each, s.corpus) for each, s in zip(clusters, samples, strict=True)), np.zeros(()))
     tail = (100 - INTERVAL_PERCENT) / 2
     low, high = np.percentile(figure(draws), [tail, 100 - tail])
     return Interval(value, float(low), float(high))
 
 
-def _drawn(clusters: Counts, corpus: str) -> Counts:
+def _resample(clusters: Counts, corpus: str) -> Counts:
     """Return the sums of every resample: [resamples, columns]."""
-    # Seeded by the name of the corpus, so its interval does not depend on what else is evaluated.
+    # Seeded by the name of the corpus, so its interval does not depend on the other corpora.
     generator = np.random.default_rng([_SEED, zlib.crc32(corpus.encode())])
-    often = generator.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=RESAMPLES)
-    drawn: Counts = often @ clusters
-    return drawn
+    draws = generator.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=RESAMPLES)
+    sums: Counts = draws @ clusters
+    return sums
 
 
 def _clusters(sample: CorpusSample) -> Counts:

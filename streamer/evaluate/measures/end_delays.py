@@ -1,4 +1,4 @@
-"""Measures how long a client waits for the final that it asked for: after a flush, and after `stop`. Pure."""
+"""Measures how long a client waits for the final that it requests: after a flush, and after `stop`. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import Enum
 import numpy as np
 
 
-class Asked(str, Enum):
-    """How a client asks for the final of what was said last."""
+class FinalRequest(str, Enum):
+    """The messages with which a client requests the final of the last words."""
 
     FLUSH = "flush"
     STOP = "stop"
@@ -18,9 +18,9 @@ class Asked(str, Enum):
 
 @dataclass(frozen=True)
 class EndDelay:
-    """From the request to its last final, by the wall clock."""
+    """The time from a request to its last final, by the wall clock."""
 
-    asked: Asked
+    request: FinalRequest
     wall_ms: float
 
 
@@ -34,11 +34,11 @@ class EndDelays:
     longest_ms: float
 
 
-def summarise_end_delays(found: Sequence[EndDelay | None]) -> dict[str, EndDelays]:
-    """Return the delays by the kind of the request, as far as there are any."""
+def summarise_end_delays(end_delays: Sequence[EndDelay | None]) -> dict[str, EndDelays]:
+    """Return the delays by the kind of the request, without kinds that did not occur."""
     summary = {}
-    for kind in Asked:
-        delays = [each.wall_ms for each in found if each is not None and each.asked is kind]
+    for kind in FinalRequest:
+        delays = [each.wall_ms for each in end_delays if each is not None and each.request is kind]
         if delays:
             median, high = np.percentile(delays, (50, 95))
             summary[kind.value] = EndDelays(len(delays), float(median), float(high), max(delays))

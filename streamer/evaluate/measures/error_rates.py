@@ -37,11 +37,11 @@ class CorpusRates:
     errors: ErrorCounts
     wer: Interval
     cer: Interval
-    drawn: str  # what the intervals were drawn from
+    drawn: str  # the units from which the intervals were drawn
 
 
 def score_utterance(utterance: Utterance, hypothesis: Sequence[str], failure: str = "") -> ScoredUtterance:
-    """Count the errors of an utterance. Words missing because of a failure count too, so it improves no rate."""
+    """Count the errors of an utterance. Words that are missing because of a failure count as errors."""
     return ScoredUtterance(utterance, tuple(hypothesis), count_errors(utterance.words, hypothesis), failure)
 
 
@@ -62,12 +62,12 @@ def by_corpus(results: Iterable[ScoredUtterance]) -> dict[str, list[ScoredUttera
 
 def worst(results: Sequence[ScoredUtterance], number: int) -> list[ScoredUtterance]:
     """Return the utterances with the most word errors, shorter ones first if equal."""
-    wrong = [result for result in results if result.errors.word_errors]
-    return sorted(wrong, key=lambda result: (-result.errors.word_errors, result.errors.words))[:number]
+    with_errors = [result for result in results if result.errors.word_errors]
+    return sorted(with_errors, key=lambda result: (-result.errors.word_errors, result.errors.words))[:number]
 
 
 def rates_as_dict(line: CorpusRates) -> dict[str, Any]:
-    """Rates as JSON values."""
+    """Return the rates as JSON values."""
     return {
         "utterances": line.utterances,
         "speakers": line.speakers,
@@ -79,9 +79,9 @@ def rates_as_dict(line: CorpusRates) -> dict[str, Any]:
     }
 
 
-def percent(found: Interval) -> dict[str, float | None]:
+def percent(bounds: Interval) -> dict[str, float | None]:
     """Return an interval in percent, rounded to hundredths."""
-    return {name: None if value is None else round(100 * value, 2) for name, value in found._asdict().items()}
+    return {name: None if value is None else round(100 * value, 2) for name, value in bounds._asdict().items()}
 
 
 def _rates(name: str, groups: Sequence[Sequence[ScoredUtterance]]) -> CorpusRates:
@@ -108,10 +108,10 @@ def _rates(name: str, groups: Sequence[Sequence[ScoredUtterance]]) -> CorpusRate
 
 
 def _wer(sums: Counts) -> Counts:
-    found: Counts = sums[:, 1:4].sum(axis=1) / sums[:, 0]
-    return found
+    rates: Counts = sums[:, 1:4].sum(axis=1) / sums[:, 0]
+    return rates
 
 
 def _cer(sums: Counts) -> Counts:
-    found: Counts = sums[:, 5] / sums[:, 4]
-    return found
+    rates: Counts = sums[:, 5] / sums[:, 4]
+    return rates

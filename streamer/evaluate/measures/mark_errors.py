@@ -1,6 +1,6 @@
 """Compares the marks and capitals of transcripts with those of the references, where these have them. Pure.
 
-Only words that were recognised right are compared, because nobody can say which mark belongs after a wrong word.
+Only words that were recognised right are compared, because no mark is certainly right after a wrong word.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamer.evaluate.normalise import normalise
 from streamer.evaluate.results import UtteranceResult
 
 COMMA, FULL_STOP, QUESTION, CAPITAL = KINDS = ("comma", "full stop", "question mark", "capital")
-# Other marks count as the one that is nearest to them.
+# Other marks count as the most similar one.
 _MARKS: Final = {",": COMMA, ";": COMMA, ":": COMMA, ".": FULL_STOP, "!": FULL_STOP, "?": QUESTION}
 _CLOSING: Final = "\"'\u2019\u201d)]"
 
@@ -58,14 +58,14 @@ class MarkCounts:
 
 def marked_words(texts: Iterable[str]) -> list[MarkedWord]:
     """Return the words of texts with their marks. A text of several words, such as a date, has one mark at its end."""
-    found = []
+    marked = []
     for text in texts:
         words = normalise(text)
         last = text.rstrip(_CLOSING)[-1:]
         for place, word in enumerate(words, 1):
             capital = text.lstrip("\"'(\u201c\u2018")[:1].isupper() if len(words) == 1 and word[0].isalpha() else None
-            found.append(MarkedWord(word, _MARKS.get(last, "") if place == len(words) else "", capital))
-    return found
+            marked.append(MarkedWord(word, _MARKS.get(last, "") if place == len(words) else "", capital))
+    return marked
 
 
 def mark_errors(results: Sequence[UtteranceResult]) -> dict[str, dict[str, MarkCounts]]:
@@ -74,36 +74,36 @@ def mark_errors(results: Sequence[UtteranceResult]) -> dict[str, dict[str, MarkC
     for result in results:
         reference = marked_words(result.utterance.text.split())
         if not result.failure and any(word.mark for word in reference):
-            corpora.setdefault(result.utterance.corpus, []).append(_counted(reference, _written(result)))
+            corpora.setdefault(result.utterance.corpus, []).append(_count_marks(reference, _transcript_words(result)))
     corpora = dict(sorted(corpora.items()))
     if len(corpora) > 1:
-        corpora[ALL] = [counts for found in corpora.values() for counts in found]
+        corpora[ALL] = [counts for group in corpora.values() for counts in group]
     return {
-        name: {kind: sum((counts[kind] for counts in found), MarkCounts()) for kind in KINDS}
-        for name, found in corpora.items()
+        name: {kind: sum((counts[kind] for counts in group), MarkCounts()) for kind in KINDS}
+        for name, group in corpora.items()
     }
 
 
-def _written(result: UtteranceResult) -> list[MarkedWord]:
-    """Return the words of an utterance as they were spoken, with the marks and capitals that they were written with."""
-    found = []
+def _transcript_words(result: UtteranceResult) -> list[MarkedWord]:
+    """Return the words of an utterance as they were spoken, with the marks and capitals of the transcript."""
+    marked = []
     for word in result.timed_words:
         own = marked_words([word.written])
         capital = own[0].capital if len(own) == 1 and own[0].word == word.word else None
-        found.append(MarkedWord(word.word, own[-1].mark if own else "", capital))
-    return found
+        marked.append(MarkedWord(word.word, own[-1].mark if own else "", capital))
+    return marked
 
 
-def _counted(reference: Sequence[MarkedWord], written: Sequence[MarkedWord]) -> dict[str, MarkCounts]:
+def _count_marks(reference: Sequence[MarkedWord], transcript: Sequence[MarkedWord]) -> dict[str, MarkCounts]:
     counts = dict.fromkeys(KINDS, MarkCounts())
-    for pair in pair_words([word.word for word in reference], [word.word for word in written]):
+    for pair in pair_words([word.word for word in reference], [word.word for word in transcript]):
         if pair.kind != RIGHT or pair.reference is None or pair.hypothesis is None:
             continue
-        wanted, found = reference[pair.reference], written[pair.hypothesis]
+        expected, actual = reference[pair.reference], transcript[pair.hypothesis]
         for kind in (COMMA, FULL_STOP, QUESTION):
-            counts[kind] += _count(wanted.mark == kind, found.mark == kind)
-        if wanted.capital is not None and found.capital is not None:
-            counts[CAPITAL] += _count(wanted.capital, found.capital)
+            counts[kind] += _count(expected.mark == kind, actual.mark == kind)
+        if expected.capital is not None and actual.capital is not None:
+            counts[CAPITAL] += _count(expected.capital, actual.capital)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Counts whether the words that partials showed stayed, and whether stable text really stayed. Pure."""
+"""Counts how many words of partials changed later, and whether stable text changed. Pure."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ NOTHING_SHOWN: Final = PartialCounts()
 
 def count_partials(events: Sequence[TimedEvent]) -> PartialCounts:
     """Return the counts of a session. Words that were shown but never became final count as changed."""
-    found = NOTHING_SHOWN
+    counts = NOTHING_SHOWN
     running: dict[int, ShownWords] = {}
-    for event, seen in shown_over_time(events):
+    for event, now in shown_over_time(events):
         before = running.pop(event["segment"], NO_WORDS)
         if event["type"] == "partial":
-            running[event["segment"]] = seen
-        found += _step(before, seen, partial=event["type"] == "partial")
-    for left in running.values():
-        found += _step(left, NO_WORDS, partial=False)
-    return found
+            running[event["segment"]] = now
+        counts += _step(before, now, partial=event["type"] == "partial")
+    for words in running.values():
+        counts += _step(words, NO_WORDS, partial=False)
+    return counts
 
 
 def _step(before: ShownWords, after: ShownWords, *, partial: bool) -> PartialCounts:
-    kept = [mine == theirs for mine, theirs in zip(before.words, after.words)]  # noqa: B905 - as far as both go
-    stable = sum(kept[: min(before.stable, after.stable)])
+    same = [mine == theirs for mine, theirs in zip(before.words, after.words)]  # noqa: B905 - as far as both go
+    stable = sum(same[: min(before.stable, after.stable)])
     return PartialCounts(
-        shown=len(after.words) - sum(kept) if partial else 0,
-        changed=len(before.words) - sum(kept),
+        shown=len(after.words) - sum(same) if partial else 0,
+        changed=len(before.words) - sum(same),
         broken=before.stable - stable,
     )

@@ -1,4 +1,4 @@
-"""Reads the times of the words of the references, as an external aligner found them.
+"""Reads the times of the words of the references, from an external aligner.
 
 Two formats are read: JSON lines with `name` and `words` as [word, start ms, length ms], and NIST's CTM with a line
 `name channel start length word` for each word, in seconds.
@@ -74,6 +74,6 @@ def _ctm_line(line: str) -> tuple[str, list[AlignedWord]]:
 
 
 def _aligned_words(word: str, start_ms: int, end_ms: int) -> Iterator[AlignedWord]:
-    """Return a word of the aligner may be several of our words. They all get its times."""
+    """Return our words for one word of the aligner. All of them get its times."""
     parts = normalise(word)
     return (AlignedWord(part, int(start_ms), int(end_ms), len(parts) == 1) for part in parts)

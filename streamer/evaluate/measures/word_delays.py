@@ -38,16 +38,16 @@ def word_delay(end_ms: int, word: TimedWord, audio_ms: int) -> WordDelay:
     return WordDelay(shown, stable, final, word.shown.audio_ms >= audio_ms)
 
 
-def summarise_delays(found: Sequence[WordDelay], *, wall: bool = False) -> DelaySummary | None:
+def summarise_delays(delays: Sequence[WordDelay], *, wall: bool = False) -> DelaySummary | None:
     """Return the summary by the audio clock or the wall clock, None if there are no delays."""
-    if not found:
+    if not delays:
         return None
     return DelaySummary(
-        words=len(found),
-        at_end=sum(each.at_end for each in found),
-        shown=_spread([each.shown[wall] for each in found]),
-        stable=_spread([each.stable[wall] for each in found]),
-        final=_spread([each.final[wall] for each in found]),
+        words=len(delays),
+        at_end=sum(each.at_end for each in delays),
+        shown=_spread([each.shown[wall] for each in delays]),
+        stable=_spread([each.stable[wall] for each in delays]),
+        final=_spread([each.final[wall] for each in delays]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Measures what a transcript says about its words: delays, times, confidence and stability. Pure."""
+"""Measures the delays, times, confidences and stability of the words of transcripts. Pure."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ Setting = tuple[str, ...]
 _NOTHING = "-"
 
 
-def setting_combinations(compared: Sequence[str]) -> list[Setting]:
-    """Return all combinations of the compared options: "step-ms=160,320" gives two. ValueError says what is wrong."""
+def setting_combinations(comparisons: Sequence[str]) -> list[Setting]:
+    """Return all combinations of the compared options: "step-ms=160,320" gives two. ValueError if one is not valid."""
     choices = []
-    for one in compared:
+    for one in comparisons:
         name, _, values = one.partition("=")
         if not name or not all(values.split(",")):
             raise ValueError(f"'{one}' compares nothing: it is an option and its values, such as step-ms=160,320")
@@ -33,12 +33,23 @@ def setting_combinations(compared: Sequence[str]) -> list[Setting]:
 def comparison_text(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
     """Return the comparison as a table: errors, delays, times, changes and CPU time over all recordings."""
     header = [
-        "setting", "word errors %", "shown", "90th %", "stable", "90th %", "final", "90th %", "start", "end",
-        "changed %", "confidence", "CPU",
-    ]  # fmt: skip
+        "setting",
+        "word errors %",
+        "shown",
+        "90th %",
+        "stable",
+        "90th %",
+        "final",
+        "90th %",
+        "start",
+        "end",
+        "changed %",
+        "confidence",
+        "CPU",
+    ]
     rows = [[_name(setting), *_cells(evaluation)] for setting, evaluation in evaluations]
-    used = [index for index in range(len(header)) if any(row[index] != _NOTHING for row in rows)]
-    lines = table([header[index] for index in used], [[row[index] for index in used] for row in rows])
+    columns = [index for index in range(len(header)) if any(row[index] != _NOTHING for row in rows)]
+    lines = table([header[index] for index in columns], [[row[index] for index in columns] for row in rows])
     [*_, (setting, last)] = evaluations
     compared = {name.removeprefix("--").replace("-", "_") for name in setting[::2]}
     alike = {name: value for name, value in last.options.items() if name not in compared}

@@ -1,4 +1,4 @@
-"""The part of a report that is about the finals for which a client waits. Pure."""
+"""The section of a report about the delays of the last finals. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from streamer.evaluate.measures.end_delays import EndDelays
 from streamer.evaluate.reports.table import table
 
 
-def ends_text(found: Mapping[str, EndDelays]) -> str:
-    """Return how long clients waited; empty if nobody was measured."""
-    if not found:
+def ends_text(delays: Mapping[str, EndDelays]) -> str:
+    """Return how long clients waited, as a table; empty if there are no delays."""
+    if not delays:
         return ""
     rows = [
-        [f"{asked} to final", str(of.number), *(f"{value:.0f}" for value in (of.median_ms, of.p95_ms, of.longest_ms))]
-        for asked, of in found.items()
+        [
+            f"{kind} to final",
+            str(summary.number),
+            *(f"{value:.0f}" for value in (summary.median_ms, summary.p95_ms, summary.longest_ms)),
+        ]
+        for kind, summary in delays.items()
     ]
     return table(["wait for the last final, ms", "number", "median", "95th %", "longest"], rows)
 
 
-def ends_json(found: Mapping[str, EndDelays]) -> dict[str, Any] | None:
-    """Return the same figures as JSON values."""
-    if not found:
+def ends_json(delays: Mapping[str, EndDelays]) -> dict[str, Any] | None:
+    """Return the delays as JSON values."""
+    if not delays:
         return None
-    return {
-        asked: {name: round(value, 1) for name, value in vars(of).items()}
-        for asked, of in found.items()
-    }  # fmt: skip
+    return {kind: {name: round(value, 1) for name, value in vars(summary).items()} for kind, summary in delays.items()}

@@ -1,4 +1,4 @@
-"""The part of a report that is about marks and capitals. Pure."""
+"""The section of a report about marks and capitals. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Figures = Mapping[str, Mapping[str, MarkCounts]]
 
 
 def marks_text(figures: Figures) -> str:
-    """Return how well marks and capitals agree with the references; empty if these have none."""
+    """Return a table of how well marks and capitals agree with the references; empty if these have none."""
     if not figures:
         return ""
     rows = [
@@ -36,7 +36,7 @@ def marks_text(figures: Figures) -> str:
 
 
 def marks_json(figures: Figures) -> dict[str, Any] | None:
-    """Return the same figures as JSON values."""
+    """Return the figures as JSON values."""
     if not figures:
         return None
     return {

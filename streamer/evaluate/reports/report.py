@@ -71,9 +71,9 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
     if evaluation.alignments is not None:
         parts += [delays_text(figures, evaluation.paced), times_text(figures), _aligned_note(evaluation)]
     parts += [ends_text(evaluation.end_delays())]
-    listed = worst(evaluation.scored, number_of_worst)
-    if listed:
-        parts.append("\n\n".join(["The utterances with the most errors:", *map(side_by_side, listed)]))
+    worst_utterances = worst(evaluation.scored, number_of_worst)
+    if worst_utterances:
+        parts.append("\n\n".join(["The utterances with the most errors:", *map(side_by_side, worst_utterances)]))
     if evaluation.failed:
         lines = [f"  {result.utterance.name}: {result.failure}" for result in evaluation.failed]
         parts.append("\n".join([f"FAILED: {part_of(len(lines), len(evaluation.scored), 'utterance')}", *lines]))
@@ -82,7 +82,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
 
 def report_heading(evaluation: Evaluation) -> str:
     """Return the heading of a report: what was recognised, through what, and with which options."""
-    # For lists, such as hotwords, show only the length.
+    # The heading shows only the length of lists, such as hotwords.
     brief = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
     options = ", ".join(f"{name} {value}" for name, value in brief.items())
     utterances = counted(len(evaluation.scored), "utterance")
@@ -93,7 +93,7 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
     """Return the report for programs."""
     lines = {line.name: rates_as_dict(line) for line in corpus_rates(evaluation.scored)}
     run = evaluation.run
-    # A single corpus is everything. It is still reported under both names.
+    # A single corpus is reported under its name and as `all`.
     everything = lines.pop(ALL, None) or next(iter(lines.values()))
     return {
         "manifest": evaluation.manifest,
@@ -105,7 +105,7 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
             "audio_s": round(run.seconds, 3),
             "wall_s": round(run.wall_s, 3),
             "times_real_time": round(run.seconds / run.wall_s, 2) if run.wall_s else None,
-            "cpu_per_audio_s": {name: round(used, 4) for name, used in _cpu(run).items()},
+            "cpu_per_audio_s": {name: round(seconds, 4) for name, seconds in _cpu(run).items()},
         },
         **words_json(evaluation.word_figures(), evaluation.aligned, evaluation.paced),
         "ends": ends_json(evaluation.end_delays()),
@@ -117,9 +117,9 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
 
 
 def hypothesis_line(result: ScoredUtterance, timed_words: Sequence[TimedWord] = ()) -> dict[str, Any]:
-    """One utterance as JSON values."""
+    """Return one utterance as JSON values."""
     utterance, errors = result.utterance, result.errors
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "name": utterance.name,
         "corpus": utterance.corpus,
         "speaker": utterance.speaker,
@@ -129,9 +129,9 @@ def hypothesis_line(result: ScoredUtterance, timed_words: Sequence[TimedWord] = 
         "failure": result.failure or None,
     }
     if timed_words:
-        found["shown_ms"] = [timed_word.shown.audio_ms for timed_word in timed_words]
-        found["final_ms"] = [timed_word.final.audio_ms for timed_word in timed_words]
-    return found
+        content["shown_ms"] = [timed_word.shown.audio_ms for timed_word in timed_words]
+        content["final_ms"] = [timed_word.final.audio_ms for timed_word in timed_words]
+    return content
 
 
 def side_by_side(result: ScoredUtterance) -> str:
@@ -139,28 +139,29 @@ def side_by_side(result: ScoredUtterance) -> str:
     reference, hypothesis = result.utterance.words, result.hypothesis
     columns = []
     for pair in pair_words(reference, hypothesis):
-        said = _NOTHING if pair.reference is None else reference[pair.reference]
-        understood = _NOTHING if pair.hypothesis is None else hypothesis[pair.hypothesis]
-        if said != understood:
-            said, understood = said.upper(), understood.upper()
-        width = max(len(said), len(understood))
-        columns.append((said.ljust(width), understood.ljust(width)))
+        reference_word = _NOTHING if pair.reference is None else reference[pair.reference]
+        hypothesis_word = _NOTHING if pair.hypothesis is None else hypothesis[pair.hypothesis]
+        if reference_word != hypothesis_word:
+            reference_word, hypothesis_word = reference_word.upper(), hypothesis_word.upper()
+        width = max(len(reference_word), len(hypothesis_word))
+        columns.append((reference_word.ljust(width), hypothesis_word.ljust(width)))
     errors = result.errors
-    made = f"{counted(errors.word_errors, 'error')} in {counted(errors.words, 'word')}"
-    lines = [f"  {result.utterance.name} ({result.utterance.corpus}): {made}"]
+    summary = f"{counted(errors.word_errors, 'error')} in {counted(errors.words, 'word')}"
+    lines = [f"  {result.utterance.name} ({result.utterance.corpus}): {summary}"]
     row: list[tuple[str, str]] = []
     for column in columns:
-        if row and sum(len(said) + 1 for said, _ in row) + len(column[0]) > LINE - 9:
+        if row and sum(len(reference_word) + 1 for reference_word, _ in row) + len(column[0]) > LINE - 9:
             lines += _row(row)
             row = []
         row.append(column)
     return "\n".join(lines + _row(row))
 
 
-def rate_text(found: Interval) -> str:
+def rate_text(interval: Interval) -> str:
     """Return a rate in percent with its bounds."""
-    bounds = "" if found.low is None or found.high is None else f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-    return f"{100 * found.value:.1f}{bounds}"
+    value, low, high = interval
+    bounds = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{100 * value:.1f}{bounds}"
 
 
 def _rates(evaluation: Evaluation) -> str:
@@ -199,13 +200,13 @@ def _speed(run: EvaluationRun) -> str:
     line = f"Speed: {run.seconds:.0f} s of audio in {run.wall_s:.1f} s, {run.seconds / run.wall_s:.1f} times real time"
     cpu = _cpu(run)
     if cpu:
-        parts = ", ".join(f"{name} {used:.3f}" for name, used in cpu.items())
+        parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in cpu.items())
         line += f".\nCPU seconds for a second of audio (of one core for one live stream): {parts}"
     return line + "."
 
 
 def _cpu(run: EvaluationRun) -> dict[str, float]:
-    return {name: used / run.seconds for name, used in run.cpu.items()} if run.seconds else {}
+    return {name: seconds / run.seconds for name, seconds in run.cpu.items()} if run.seconds else {}
 
 
 def _aligned_note(evaluation: Evaluation) -> str:
@@ -218,5 +219,5 @@ def _aligned_note(evaluation: Evaluation) -> str:
 
 
 def _row(columns: Sequence[tuple[str, str]]) -> list[str]:
-    said, understood = zip(*columns, strict=True) if columns else ((), ())
-    return [f"    said: {' '.join(said)}".rstrip(), f"    text: {' '.join(understood)}".rstrip()]
+    references, hypotheses = zip(*columns, strict=True) if columns else ((), ())
+    return [f"    said: {' '.join(references)}".rstrip(), f"    text: {' '.join(hypotheses)}".rstrip()]

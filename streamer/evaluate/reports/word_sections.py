@@ -65,11 +65,11 @@ def confidence_text(figures: Figures) -> str:
     header = ["confidence", "words", "sure %", "right %", "error", "ranking", "finals", "sure %", "right %", "error"]
     parts = [table(header, [row[:-1] for row in rows])]
     *_, last = figures.values()
-    for name, found in (("words", last.words), ("finals", last.finals)):
-        if found and found.number >= len(found.bins) > 1:
+    for name, reliability in (("words", last.words), ("finals", last.finals)):
+        if reliability and reliability.number >= len(reliability.bins) > 1:
             bins = [
-                [f"sure of {name}, %", *(_percent(each.confidence) for each in found.bins)],
-                ["right, %", *(_percent(each.right) for each in found.bins)],
+                [f"sure of {name}, %", *(_percent(each.confidence) for each in reliability.bins)],
+                ["right, %", *(_percent(each.right) for each in reliability.bins)],
             ]
             parts.append(table(bins[0], bins[1:]))
     note = (
@@ -80,13 +80,13 @@ def confidence_text(figures: Figures) -> str:
     return "\n".join([*parts, textwrap.fill(note, LINE)])
 
 
-def changed_share(found: PartialCounts) -> float:
+def changed_share(counts: PartialCounts) -> float:
     """Return the part of the shown words that was changed."""
-    return found.changed / found.shown if found.shown else 0.0
+    return counts.changed / counts.shown if counts.shown else 0.0
 
 
 def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, Any]:
-    """Return the same figures as JSON values. Delays and times are None without an alignment."""
+    """Return the figures as JSON values. Delays and times are None without an alignment."""
     content: dict[str, Any] = {
         "partials": {
             name: {**asdict(of.partials), "changed_share": round(changed_share(of.partials), 4)}
@@ -111,45 +111,51 @@ def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, 
     return content
 
 
-def _delays_row(name: str, found: DelaySummary) -> list[str]:
-    values = (*found.shown, *found.stable, *found.final)
-    return [name, str(found.words), *map(_whole, values), str(found.at_end)]
+def _delays_row(name: str, delays: DelaySummary) -> list[str]:
+    values = (*delays.shown, *delays.stable, *delays.final)
+    return [name, str(delays.words), *map(_whole, values), str(delays.at_end)]
 
 
-def _delays_content(found: DelaySummary) -> dict[str, Any]:
-    content: dict[str, Any] = {"words": found.words, "at_end": found.at_end}
+def _delays_content(delays: DelaySummary) -> dict[str, Any]:
+    content: dict[str, Any] = {"words": delays.words, "at_end": delays.at_end}
     for name in ("shown", "stable", "final"):
-        middle, high = getattr(found, name)
+        middle, high = getattr(delays, name)
         content |= {f"{name}_median_ms": round(middle, 1), f"{name}_p90_ms": round(high, 1)}
     return content
 
 
-def _times_content(found: TimeErrors) -> dict[str, Any]:
+def _times_content(errors: TimeErrors) -> dict[str, Any]:
     def spread(of: ErrorSpread) -> dict[str, float]:
         return {f"{name}_ms": round(value, 1) for name, value in vars(of).items()}
 
-    return {"words": found.words, "start": spread(found.start), "end": spread(found.end)}
+    return {"words": errors.words, "start": spread(errors.start), "end": spread(errors.end)}
 
 
-def _reliability_cells(found: Reliability | None) -> list[str]:
-    if found is None:
+def _reliability_cells(reliability: Reliability | None) -> list[str]:
+    if reliability is None:
         return ["-"] * 5
-    ranking = "-" if math.isnan(found.ranking) else f"{found.ranking:.3f}"
-    return [str(found.number), _percent(found.confidence), _percent(found.right), f"{found.error:.3f}", ranking]
+    ranking = "-" if math.isnan(reliability.ranking) else f"{reliability.ranking:.3f}"
+    return [
+        str(reliability.number),
+        _percent(reliability.confidence),
+        _percent(reliability.right),
+        f"{reliability.error:.3f}",
+        ranking,
+    ]
 
 
-def _reliability_content(found: Reliability | None) -> dict[str, Any] | None:
-    if found is None:
+def _reliability_content(reliability: Reliability | None) -> dict[str, Any] | None:
+    if reliability is None:
         return None
     return {
-        "number": found.number,
-        "confidence": round(found.confidence, 4),
-        "right": round(found.right, 4),
-        "calibration_error": round(found.error, 4),
-        "ranking": None if math.isnan(found.ranking) else round(found.ranking, 4),
+        "number": reliability.number,
+        "confidence": round(reliability.confidence, 4),
+        "right": round(reliability.right, 4),
+        "calibration_error": round(reliability.error, 4),
+        "ranking": None if math.isnan(reliability.ranking) else round(reliability.ranking, 4),
         "bins": [
             {"number": each.number, "confidence": round(each.confidence, 4), "right": round(each.right, 4)}
-            for each in found.bins
+            for each in reliability.bins
         ],
     }
 

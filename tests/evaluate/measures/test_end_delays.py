@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from streamer.evaluate.measures.end_delays import Asked, EndDelay, summarise_end_delays
+from streamer.evaluate.measures.end_delays import EndDelay, FinalRequest, summarise_end_delays
 
 
 def test_each_kind_has_its_own_line() -> None:
     """Flush and stop are summarised apart, and sessions that did not wait for a final do not count."""
     found = summarise_end_delays(
-        [EndDelay(Asked.FLUSH, 100.0), None, EndDelay(Asked.STOP, 30.0), EndDelay(Asked.FLUSH, 200.0)]
+        [
+            EndDelay(FinalRequest.FLUSH, 100.0),
+            None,
+            EndDelay(FinalRequest.STOP, 30.0),
+            EndDelay(FinalRequest.FLUSH, 200.0),
+        ]
     )
     assert (found["flush"].number, found["flush"].median_ms, found["flush"].longest_ms) == (2, 150.0, 200.0)
     assert 150 < found["flush"].p95_ms < 200
