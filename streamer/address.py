@@ -52,8 +52,8 @@ def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float 
         with socket.create_connection((host, port), timeout) as connection:
             connection.sendall(request.encode())
             answer = b""
-            while len(answer) < _LONGEST_ANSWER and (received := connection.recv(4096)):
-                answer += received
+            while len(answer) < _LONGEST_ANSWER and (data := connection.recv(4096)):
+                answer += data
                 connection.settimeout(max(0.001, deadline - time.monotonic()))
         head, _, body = answer.partition(b"\r\n\r\n")
         content = json.loads(body)
