@@ -19,8 +19,8 @@ SERVER_VARIABLE: Final = "STREAMER_SERVER"  # an environment variable with the a
 
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _LONGEST_ANSWER: Final = 64 * 1024
-# Where nothing listens, nobody waits. But on a busy machine a service needs more than a moment for its answer, and a
-# second one, started because the first was taken for absent, would make the machine busier.
+# If no program listens at the address, that shows at once. But on a busy machine a service needs more than a moment for
+# its answer, and a second service, started because the first one seemed absent, would make the machine busier.
 _ANSWER_S: Final = 2.0
 
 

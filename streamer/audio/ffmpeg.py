@@ -111,8 +111,8 @@ class FfmpegAudio:
         read_s = self._read_frames / self.samplerate
         short = self._exact and self.seconds is not None and self.seconds - read_s > _MISSING_SECONDS
         if self._process.wait(STALL_S) != 0 or short:
-            of = f" of {self.seconds:.1f}" if self.seconds is not None else ""
-            raise AudioError(f"{self.name} is damaged: only {read_s:.1f}{of} s can be read.")
+            total = f" of {self.seconds:.1f}" if self.seconds is not None else ""
+            raise AudioError(f"{self.name} is damaged: only {read_s:.1f}{total} s can be read.")
 
 
 def _probe(path: str, name: str) -> dict[str, Any]:

@@ -263,7 +263,7 @@ def quiet_libraries() -> Iterator[None]:
     try:
         own.flush()
         duplicate = os.dup(2)
-    except (OSError, ValueError):  # it is closed, so there is nothing to protect
+    except (OSError, ValueError):  # it is closed, so no output can disturb the terminal
         yield
         return
     redirected = _descriptor(own) == 2
@@ -276,7 +276,7 @@ def quiet_libraries() -> Iterator[None]:
         yield
     finally:
         if redirected:
-            with suppress(OSError):  # the terminal is gone, and with it what was not written yet
+            with suppress(OSError):  # the terminal is gone, and with it the text that was not written yet
                 sys.stderr.close()
             sys.stderr = own
         os.dup2(duplicate, 2)

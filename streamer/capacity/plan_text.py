@@ -41,7 +41,7 @@ class Subject:
     configs: Sequence[InstanceConfig]  # the models with instances: the model itself, or the steps of an ensemble
     memory: str  # where the size of the memory comes from: "this machine", "--memory" …
     serve: Sequence[str]  # the arguments of `serve` that choose the model
-    instances: str  # why there are so many instances
+    instances: str  # the reason for the number of instances
 
 
 def command(plan: Plan, subject: Subject) -> str:

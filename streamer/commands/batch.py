@@ -176,7 +176,7 @@ class Batch:
         except AudioError as error:
             self._failed += 1
             self._output.say(f"streamer: {error}")
-            transcript.break_off()  # keeps what came before the damage
+            transcript.break_off()  # keeps the words before the damage
         except OutputError as error:
             if self._output.files.shared:
                 raise

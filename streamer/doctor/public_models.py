@@ -34,7 +34,7 @@ def public_models(library: ModelLibrary | None = None, room: int | None = None) 
     except LibraryError as error:
         reason = str(error).partition(". It is the default;")[0]
         remedy = f"streamer models default {SHIPPED}, or: streamer models get {default}"
-        # The light client cannot load any model, so for it nothing is wrong.
+        # The light client cannot load any model, so for it this is not a problem.
         state = WARNING if packages.is_light() else WRONG
         yield Finding(_SUBJECT, state, f"the default does not work: {reason}", remedy)
         return

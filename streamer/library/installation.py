@@ -80,7 +80,7 @@ def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
     else:
         message = f"{model.address} has another checksum than expected: sha256 {checksum}, not {model.sha256.lower()}"
     shutil.rmtree(part.parent)
-    raise LibraryError(f"{message}. What came was deleted")
+    raise LibraryError(f"{message}. The archive was deleted")
 
 
 def _from_archive(library: ModelLibrary, name: str, archive: Path, observer: Observer) -> Path:

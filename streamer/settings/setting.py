@@ -61,7 +61,7 @@ def setting(
 
 
 def settings_of(kind: type[Any]) -> dict[str, Setting]:
-    """Return the settings of such a class by name, in order."""
+    """Return the settings of a class whose fields `setting` has made, by name and in order."""
     return {each.name: Setting(each.name, default=each.default, **each.metadata) for each in fields(kind)}
 
 

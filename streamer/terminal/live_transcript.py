@@ -124,7 +124,7 @@ class LiveTranscript:
                 self.say("streamer: no words were recognised.")
 
     def close(self) -> None:
-        """Erase what is left on the terminal, and close the files."""
+        """Erase the changing line, and close the files."""
         with suppress(OSError):
             self._clear()
         for path in self._files.close(whole=False):

@@ -89,7 +89,7 @@ class OutputFile:
         return None
 
     def discard(self) -> None:
-        """Remove what was written. An existing file stays as it is."""
+        """Remove the written text. An existing file stays as it is."""
         with suppress(OSError):
             self._close()
             if not self._direct and self._path is not None:

@@ -28,7 +28,7 @@ MOST_AHEAD: Final = 64
 
 
 class TranscriptOutput:
-    """The outputs of all recordings, and what they share: the files and the terminal."""
+    """The outputs of all recordings, with the files and the terminal that they share."""
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class TranscriptOutput:
             print(message, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Erase what is left on the terminal, close the files, and print a summary. Raises OutputError like `write`."""
+        """Erase the changing lines, close the files, and print a summary. Raises OutputError like `write`."""
         tally, one = self.tally, self.tally.named == 1
         if not tally.interrupted:
             tally.failed = tally.named - tally.done - tally.skipped  # including those that were never tried
         has_summary = self.display.close()
-        # A new file may lack some of several recordings: this is reported, and nothing is lost by it.
+        # A new file may lack some of several recordings: the user is told, and no earlier text is lost.
         whole = len(self._closed) == len(self.recordings) and not tally.interrupted
         whole = whole and not (self._lost and (one or self.files.replaces))
         shared: list[Path] = []

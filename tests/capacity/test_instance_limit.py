@@ -67,7 +67,7 @@ def test_what_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capl
 
 
 def test_a_part_survives_being_remembered() -> None:
-    """Each part has exactly what is written about it."""
+    """A part that was remembered is equal to the part that is recalled."""
     for part in PARTS:
         assert len(astuple(part)) == len(limiting._as_list(part))
         assert limiting._part(limiting._as_list(part)) == part

@@ -30,7 +30,7 @@ def test_what_models_may_hold(tmp_path: Path) -> None:
 
 
 def test_what_a_model_takes(tmp_path: Path) -> None:
-    """A public model has the files that are used and the states of its slots; any model so much for each instance."""
+    """A public model takes its used files and the states of its slots, and each instance of a model a fixed amount."""
     folder = make_transducer_folder(tmp_path)
     (folder / "encoder.int8.onnx").write_bytes(bytes(1000))
     (folder / "README.md").write_text("unused")
@@ -47,7 +47,7 @@ def test_what_a_model_takes(tmp_path: Path) -> None:
 
 
 def test_an_ensemble() -> None:
-    """It is refused: its steps would stay loaded."""
+    """An ensemble is refused, because its steps would stay loaded."""
     with pytest.raises(TritonError, match="asr_heads is an ensemble: it can only be loaded at the start"):
         expected_memory(asr_repository() / "asr_heads", None, None)
 

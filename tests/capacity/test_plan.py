@@ -16,7 +16,7 @@ PARTS = (
 
 
 def test_what_a_service_needs() -> None:
-    """Each part counts as often as it is needed; some only so often in an instance."""
+    """Each part counts as often as it is needed; some have a largest number in each instance."""
     assert Size(2, 5, 8).needed(PARTS) == Memory(100 + 2 * 50 + 10 * 2 + 8 * 3 + 4 * 4, 2 * 500 + 10 * 10)
     assert Size(2, 5, 3).needed(PARTS).main == 100 + 2 * 50 + 10 * 2 + 3 * 3 + 3 * 4
 
@@ -24,7 +24,7 @@ def test_what_a_service_needs() -> None:
 @pytest.mark.parametrize("instances", [1, 2, 3])
 @pytest.mark.parametrize("memory", [Memory(500), Memory(3000), Memory(100_000, 4000)])
 def test_the_largest_service(memory: Memory, instances: int) -> None:
-    """It fits in four fifths of the memory, and one more slot in each instance would not."""
+    """The largest service fits in four fifths of the memory, and one more slot in each instance would not."""
     size = largest(PARTS, memory, instances)
     more = Size(instances, size.slots + 1, instances * size.slots)
     assert size.streams == instances * (size.slots - 1)
@@ -34,7 +34,7 @@ def test_the_largest_service(memory: Memory, instances: int) -> None:
 
 @pytest.mark.parametrize("memory", [Memory(0), Memory(200), Memory(100_000, 600)])
 def test_no_room(memory: Memory) -> None:
-    """If not even one stream fits, it says how much memory would be enough."""
+    """If not even one stream fits, the error says how much memory would be enough."""
     with pytest.raises(TooSmall) as raised:
         plan(PARTS, memory, 1, None)
     assert not memory.holds(raised.value.needed)
@@ -52,7 +52,7 @@ def test_fewer_instances() -> None:
 
 
 def test_the_processors_are_the_limit() -> None:
-    """There are as many sessions as they carry, and the usual slots."""
+    """A plan has as many sessions as the processors carry, and the usual slots."""
     made = plan(PARTS, Memory(100_000), 2, 40)
     assert (made.recommended, made.limit) == (Size(2, 64, 40), Limit.PROCESSORS)
 
@@ -63,7 +63,7 @@ def test_many_sessions_get_enough_slots() -> None:
 
 
 def test_the_memory_is_the_limit() -> None:
-    """There are as many sessions and slots as fit."""
+    """If the memory is the limit, a plan has as many sessions and slots as fit."""
     made = plan(PARTS, Memory(500), 2, 4000)
     assert made.limit is Limit.MEMORY
     assert made.recommended == made.fits
@@ -71,6 +71,6 @@ def test_the_memory_is_the_limit() -> None:
 
 
 def test_unknown_processors() -> None:
-    """Without a measurement, there is room for the one that the service makes at its start."""
+    """Without a measurement, a plan has slots for the one that the service makes at its start."""
     made = plan(PARTS, Memory(100_000), 2, None)
     assert (made.recommended, made.limit, made.carried) == (Size(2, 256, 510), None, None)

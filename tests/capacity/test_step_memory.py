@@ -72,7 +72,7 @@ def test_every_step_counts(asked: list[list[str]]) -> None:
 
 
 def test_a_head_of_ones_own(asked: list[list[str]], tmp_path: Path) -> None:
-    """It is not measured, and counted with its files."""
+    """A head of the operator's own is not measured, and counts with its files."""
     weights = {"silence": np.zeros(192, np.float32), "output": np.zeros(50_000, np.float32)}
     network = KeywordNetwork(("word",), ((0, (2,)),), np.ones(1, np.float32), weights)
     repository = keyword_repository(tmp_path, network)
@@ -83,7 +83,7 @@ def test_a_head_of_ones_own(asked: list[list[str]], tmp_path: Path) -> None:
 
 
 def test_an_ensemble_of_something_else(asked: list[list[str]]) -> None:
-    """Its memory is not known, and a sentence says why."""
+    """The memory of an ensemble of other steps is not known, and a sentence says why."""
     repository = asr_repository()
     steps = [step for step in steps_of(model_config(repository / "asr_heads"), repository) if step.role is Role.ENCODER]
     with pytest.raises(MeasuringError, match="no step that is the activity"):

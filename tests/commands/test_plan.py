@@ -143,7 +143,7 @@ def test_what_was_measured_before(planned: Planned) -> None:
 
 
 def test_the_sessions_are_measured(planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise they are measured with the real Triton, and remembered."""
+    """Without a remembered result, the sessions are measured with the real Triton, and remembered."""
     monkeypatch.setattr("streamer.commands.plan.SLOTS", 2)  # a single session, so the measurement is short
     repository = exact_repository(tmp_path / "exact")
     found = planned("--instances", "1", "--repository", str(repository))
@@ -171,7 +171,7 @@ def test_the_steps_of_an_ensemble(
 
 
 def test_too_little_memory(known: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says how much is needed for one stream, and so much is enough."""
+    """The message says how much memory one stream needs, and that amount is enough."""
     assert run(["plan", "--no-measure", "--memory", "0.5"]) == 1
     [sentence] = capsys.readouterr().err.splitlines()[1:]
     told = re.fullmatch(
@@ -198,7 +198,7 @@ def test_a_public_model(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is measured like any other, in a folder or by its name on this machine."""
+    """A public model is measured like any other, in a folder or by its name on this machine."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(measuring, "model_memory", cache(model_memory))
     folder = tmp_path / "streamer" / "models" / "mine"

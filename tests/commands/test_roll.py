@@ -47,7 +47,7 @@ def served(repository: Path) -> Iterator[Serving]:
 
 
 async def test_roll(served: Serving, repository: Path) -> None:
-    """It reports the steps until the former model is unloaded; a session goes on; the message says how to restart."""
+    """Each step is reported until the former model is unloaded; a session goes on; the message says how to restart."""
     assert served.state["models"]["default"]["model"] == "one"
     async with session(served.url) as websocket:
         await websocket.send(AUDIO[:60_000])

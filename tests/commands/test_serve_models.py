@@ -173,7 +173,7 @@ async def test_models_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_loading_that_cannot_be(given: list[str], words: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """It is refused before anything is started."""
+    """A combination that cannot load models on demand is refused before anything is started."""
     assert run(["serve", "--port", "0", *given]) == 2
     assert words in capfd.readouterr().err
 

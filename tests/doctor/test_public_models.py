@@ -28,7 +28,7 @@ def test_no_models(tmp_path: Path) -> None:
 
 
 def test_models(library: ModelLibrary, tmp_path: Path) -> None:
-    """They are listed with the default; an interrupted one is named with the command that goes on."""
+    """Models are listed with the default; an interrupted one is named with the command that continues it."""
     library.set_default("mine")
     (library.work_folder("begun") / "archive.part").touch()
     begun, listed = public_models(library)
@@ -37,7 +37,7 @@ def test_models(library: ModelLibrary, tmp_path: Path) -> None:
 
 
 def test_a_broken_model(library: ModelLibrary) -> None:
-    """It is a warning, because others work. One of the catalogue can be fetched again."""
+    """A broken model is a warning, because others work; a model of the catalogue can be fetched again."""
     for name in ("sherpa-onnx-streaming-zipformer-en-2023-06-26", "unknown"):
         (library.folder / name).mkdir()
     known, unknown, listed = public_models(library)
@@ -65,7 +65,7 @@ def test_too_little_memory(library: ModelLibrary) -> None:
 def test_a_default_that_does_not_work(
     library: ModelLibrary, monkeypatch: pytest.MonkeyPatch, light: bool, state: str
 ) -> None:
-    """It is a problem where recordings are transcribed with it."""
+    """A default that does not work is a problem, unless only the light client is installed."""
     monkeypatch.setattr(packages, "is_light", lambda: light)
     library.set_default("mine")
     (library.folder / "mine" / "tokens.txt").unlink()

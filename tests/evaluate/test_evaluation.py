@@ -26,7 +26,7 @@ LIGHT = (
 
 
 def test_a_recording_is_heard_and_judged(service: Service) -> None:
-    """Progress is told for each utterance; the evaluation says what was asked for."""
+    """Progress is reported for each utterance; the evaluation has the options of the setup."""
     utterances = read_manifest(SAMPLES / "samples.tsv")[2:]
     told = []
     setup = Setup({"step_ms": 640}, sessions=2)
@@ -39,8 +39,7 @@ def test_a_recording_is_heard_and_judged(service: Service) -> None:
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    """There is nothing to hear with, and the reason is a sentence."""
-    pytest.importorskip("torch", reason="it hears through the engine: pip install 'streamer-asr[engine]'")
+    """A folder without a model is refused with a sentence."""
     with pytest.raises(Unavailable, match=r"is missing: the folder does not contain a trained model\.$"):
         recognise_with_engine([], Setup({}, engine=True, bundle=tmp_path), lambda *_: None)
 

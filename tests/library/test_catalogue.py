@@ -29,7 +29,7 @@ def test_every_entry_is_sound() -> None:
 
 @pytest.mark.parametrize("given", ["zh", "ZH", "zh-CN", "zh_Hans", "Chinese", "chinese "])
 def test_a_language(given: str) -> None:
-    """It is found by its code, with or without a region, and by its name."""
+    """A language is found by its code, with or without a region, and by its name."""
     assert language_code(given) == "zh"
 
 

@@ -75,7 +75,7 @@ class Change(NamedTuple):
 def test_an_archive_that_has_changed_is_fetched_as_a_whole(
     shelf: Shelf, part: Path, quiet: Quiet, change: Change
 ) -> None:
-    """Two versions are never mixed."""
+    """Two versions of an archive are never mixed."""
     address = shelf.put("/a.tar.bz2", Item(CONTENT, cuts=[1000]))
     with pytest.raises(LibraryError):
         fetch(address, part, quiet, Patience(attempts=1))
@@ -124,7 +124,7 @@ def test_what_is_no_archive(shelf: Shelf, part: Path, quiet: Quiet, item: Item |
 
 
 def test_a_server_that_says_nothing(shelf: Shelf, part: Path, quiet: Quiet) -> None:
-    """It is asked again, and then given up."""
+    """A server that sends nothing is asked again, and then given up."""
     address = shelf.put("/a.tar.bz2", Item(b"", stalls=True))
     with pytest.raises(LibraryError, match=r"could not be fetched: no data came for 0\.05 s"):
         fetch(address, part, quiet, Patience(stall_s=0.05, attempts=2, wait_s=0))

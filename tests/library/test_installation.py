@@ -50,7 +50,7 @@ def test_a_model_is_fetched(
 def test_a_wrong_checksum(shelf: Shelf, library: ModelLibrary, small_model: Path, quiet: Quiet) -> None:
     """The archive is deleted, and no model is there."""
     address = shelf.put("/small.tar.bz2", Item(packed(small_model, "small")))
-    with pytest.raises(LibraryError, match=r"has another checksum than expected: .*What came was deleted"):
+    with pytest.raises(LibraryError, match=r"has another checksum than expected: .*The archive was deleted"):
         fetch_model(library, KnownModel("small", address, sha256="0" * 64), quiet)
     assert (library.models(), left(library)) == ({}, [])
 

@@ -32,7 +32,15 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("homeless")
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+<<<<<<< HEAD
     """In a container there may be none. Then there are no models, and that is no failure."""
+=======
+    """Without a home, as in a container, there are no models, and that is not an error."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+>>>>>>> 3433f667 (tests: state behaviour in whole sentences)
     monkeypatch.delenv("XDG_DATA_HOME")
     assert ModelLibrary().default_folder() is None
     assert ModelLibrary().models() == {}
@@ -47,7 +55,7 @@ def test_a_folder_that_cannot_be_made_for_lack_of_a_home(monkeypatch: pytest.Mon
 
 
 def test_an_empty_library(library: ModelLibrary) -> None:
-    """Nothing is made before it is needed."""
+    """An empty library makes no folder before it is needed."""
     assert (library.models(), library.begun(), library.default, library.default_folder()) == ({}, {}, SHIPPED, None)
     with pytest.raises(LibraryError, match="`streamer models get one` fetches it"):
         library.read("one")
@@ -76,7 +84,7 @@ def test_the_default(filled: ModelLibrary) -> None:
 
 
 def test_a_default_that_is_lost(filled: ModelLibrary) -> None:
-    """If its folder was deleted or damaged, the sentence says how to get out of it."""
+    """If the folder of the default was deleted or damaged, the sentence says how to choose another one."""
     filled.set_default("one")
     (filled.folder / "one" / "model.onnx").write_bytes(b"")
     with pytest.raises(LibraryError, match=r"is empty.*It is the default; `streamer models default shipped` changes"):

@@ -23,6 +23,6 @@ print(before - own_kb())
 
 
 def test_it_is_given_back() -> None:
-    """A process needs less memory after it gave back what it had freed."""
+    """A process takes less memory after it has returned freed memory to the system."""
     found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert int(found.stdout) > 50_000

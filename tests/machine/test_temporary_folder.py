@@ -41,7 +41,7 @@ def test_a_full_folder_is_named_with_its_remedy(folder: Path, monkeypatch: pytes
 
 
 def test_the_present_folder_is_no_place_for_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python would use the current folder if no other one has space."""
+    """The current folder is not used for temporary files, although Python would use it if no other has space."""
     monkeypatch.chdir(folder.parent)
     monkeypatch.setattr(tempfile, "tempdir", str(folder.parent))
     with pytest.raises(OSError, match=REMEDY):

@@ -21,6 +21,6 @@ assert hasattr(torch._meta_registrations, "meta_index_Tensor")
 
 
 def test_the_compiler_of_torch_gets_its_shapes() -> None:
-    """torch comes without the module for shapes, and computes. Whoever imports its compiler gets that module too."""
+    """torch computes without the module for shapes, and code that imports its compiler gets that module, too."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

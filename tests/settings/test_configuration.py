@@ -47,7 +47,7 @@ def test_the_strongest_source_wins(file: Path) -> None:
 
 
 def test_what_a_file_switches_on_can_be_switched_off(file: Path) -> None:
-    """A variable can switch it off, and a flag can switch it on again."""
+    """A variable can switch a setting of a file off, and a flag can switch it on again."""
     file.write_text("open = true\nbehind-proxy = 2\n")
     off = {"STREAMER_SERVE_OPEN": "false", "STREAMER_SERVE_BEHIND_PROXY": "0"}
     assert not configure({}, off, file).settings.open
@@ -117,13 +117,13 @@ def test_addresses_of_collectors(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["nonsense", "http://", "http://:4317", "ftp://c:4317", "http://c:x", "http://a b"])
 def test_what_is_no_address_of_a_collector(address: str) -> None:
-    """Otherwise a service would start, and nothing would be traced."""
+    """A wrong address is refused, because otherwise the service would start and trace nothing."""
     right = "an address such as http://collector:4317"
     assert mistakes({"traces": address}, {}) == [f"--traces must be {right}, not '{address}'."]
 
 
 def test_variables_of_kubernetes_are_explained() -> None:
-    """Kubernetes sets them for a service called streamer-serve, and the message says so."""
+    """The message about variables that Kubernetes sets for a service called streamer-serve says so."""
     links = {
         "STREAMER_SERVE_PORT": "tcp://10.0.0.7:80",
         "STREAMER_SERVE_PORT_80_TCP_ADDR": "10.0.0.7",

@@ -86,7 +86,7 @@ def test_secrets_are_not_printed(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_text_is_a_comment(tmp_path: Path) -> None:
-    """TOML cannot express such names."""
+    """A path that TOML cannot express is printed as a comment."""
     printed = as_toml(configure({"keys": "/a\udcff"}, {}))
     assert '# keys = "/a\\udcff"\n' in printed
     assert given_back(printed, tmp_path) == ServeSettings()

@@ -45,7 +45,7 @@ def test_in_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "a b", "=one", "a b=one", "one,,two", "fast=", "/"])
 def test_what_is_no_model(wrong: str) -> None:
-    """The message says what is right."""
+    """A value that is not a model is refused, and the message says what is valid."""
     with pytest.raises(WrongValueError, match="the name or folder of a model"):
         MODELS.of_text(wrong)
 

@@ -159,8 +159,8 @@ def _chunks_of(file: ForwardSoundFile, separate: bool, seconds: float | None) ->
 
 
 def _damage_error(read_s: float, seconds: float | None) -> AudioError:
-    of = f" of {seconds:.1f}" if seconds is not None else ""
-    return AudioError(f"{NAME} is damaged: only {read_s:.1f}{of} s can be read.")
+    total = f" of {seconds:.1f}" if seconds is not None else ""
+    return AudioError(f"{NAME} is damaged: only {read_s:.1f}{total} s can be read.")
 
 
 def _with_ffmpeg(stream: ByteStream, separate: bool) -> ArrivingRecording:

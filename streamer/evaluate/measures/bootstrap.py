@@ -1,4 +1,4 @@
-"""Bootstrap intervals: how far a rate would move with other speakers or sentences. Always with the same draws."""
+"""Computes bootstrap intervals: how far a rate would move with other speakers or sentences. The draws are fixed."""
 
 from __future__ import annotations
 

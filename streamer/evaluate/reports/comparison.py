@@ -77,12 +77,12 @@ def _cells(evaluation: Evaluation) -> list[str]:
     return [rate_text(everything.wer), *(_word_cells(figures[-1]) if figures else [_NOTHING] * 10), cpu]
 
 
-def _word_cells(of: WordFigures) -> list[str]:
-    delays = [*of.delays.shown, *of.delays.stable, *of.delays.final] if of.delays else []
-    times = [of.times.start.median, of.times.end.median] if of.times else []
+def _word_cells(figures: WordFigures) -> list[str]:
+    delays = [*figures.delays.shown, *figures.delays.stable, *figures.delays.final] if figures.delays else []
+    times = [figures.times.start.median, figures.times.end.median] if figures.times else []
     return [
         *([f"{value:.0f}" for value in delays] or [_NOTHING] * 6),
         *([f"{value:.0f}" for value in times] or [_NOTHING] * 2),
-        f"{100 * changed_share(of.partials):.1f}" if of.partials.shown else _NOTHING,
-        f"{of.words.error:.3f}" if of.words else _NOTHING,
+        f"{100 * changed_share(figures.partials):.1f}" if figures.partials.shown else _NOTHING,
+        f"{figures.words.error:.3f}" if figures.words else _NOTHING,
     ]

@@ -45,15 +45,18 @@ def marks_json(figures: Figures) -> dict[str, Any] | None:
                 "expected": counts.expected,
                 "written": counts.written,
                 "right": counts.right,
-                **{
-                    of: None if share is None else round(share, 4)
-                    for of, share in (("precision", counts.precision), ("recall", counts.recall), ("f1", counts.f1))
-                },
+                "precision": _rounded(counts.precision),
+                "recall": _rounded(counts.recall),
+                "f1": _rounded(counts.f1),
             }
             for kind, counts in kinds.items()
         }
         for name, kinds in figures.items()
     }
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _percent(share: float | None) -> str:

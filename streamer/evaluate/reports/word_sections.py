@@ -21,11 +21,11 @@ Figures = Mapping[str, WordFigures]
 def delays_text(figures: Figures, paced: bool) -> str:
     """Return the delays of words. The wall clock counts only if audio was sent as fast as it was spoken."""
     rows = []
-    for name, of in figures.items():
-        if of.delays:
-            rows.append(_delays_row(name, of.delays))
-        if of.delays_by_wall and paced:
-            rows.append(_delays_row(f"{name}, by the wall clock", of.delays_by_wall))
+    for name, group in figures.items():
+        if group.delays:
+            rows.append(_delays_row(name, group.delays))
+        if group.delays_by_wall and paced:
+            rows.append(_delays_row(f"{name}, by the wall clock", group.delays_by_wall))
     header = ["delay after a word's end, ms", "words", "shown", "90th %", "stable", "90th %", "final", "90th %"]
     note = "'At the end': shown only because the recording was over."
     return f"{table([*header, 'at the end'], rows)}\n{note}" if rows else ""
@@ -34,31 +34,31 @@ def delays_text(figures: Figures, paced: bool) -> str:
 def times_text(figures: Figures) -> str:
     """Return the errors of word times against the alignment."""
     rows = []
-    for name, of in figures.items():
-        if of.times:
-            cells = [_whole(value) for each in (of.times.start, of.times.end) for value in vars(each).values()]
-            rows.append([name, str(of.times.words), *cells])
+    for name, group in figures.items():
+        if group.times:
+            cells = [_whole(value) for each in (group.times.start, group.times.end) for value in vars(each).values()]
+            rows.append([name, str(group.times.words), *cells])
     header = ["error of a word's time, ms", "words", "start", "90th %", "signed", "end", "90th %", "signed"]
     return table(header, rows) if rows else ""
 
 
 def partials_text(figures: Figures) -> str:
     """Return how many words of partials were shown, and how many of these changed."""
-    rows = [
-        [name, str(of.partials.shown), f"{of.partials.changed} ({_percent(changed_share(of.partials))} %)", str(broken)]
-        for name, of in figures.items()
-        if of.partials.shown
-        for broken in [of.partials.broken]
-    ]
+    rows = []
+    for name, group in figures.items():
+        counts = group.partials
+        if counts.shown:
+            changed = f"{counts.changed} ({_percent(changed_share(counts))} %)"
+            rows.append([name, str(counts.shown), changed, str(counts.broken)])
     return table(["words in partials", "shown", "changed later", "stable and changed"], rows) if rows else ""
 
 
 def confidence_text(figures: Figures) -> str:
     """Return how reliable confidence is, by corpus, and for all words in bins of ascending confidence."""
     rows = [
-        [name, *_reliability_cells(of.words), *_reliability_cells(of.finals)]
-        for name, of in figures.items()
-        if of.words
+        [name, *_reliability_cells(group.words), *_reliability_cells(group.finals)]
+        for name, group in figures.items()
+        if group.words
     ]
     if not rows:
         return ""
@@ -89,12 +89,12 @@ def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, 
     """Return the figures as JSON values. Delays and times are None without an alignment."""
     content: dict[str, Any] = {
         "partials": {
-            name: {**asdict(of.partials), "changed_share": round(changed_share(of.partials), 4)}
-            for name, of in figures.items()
+            name: {**asdict(group.partials), "changed_share": round(changed_share(group.partials), 4)}
+            for name, group in figures.items()
         },
         "confidence": {
-            name: {"words": _reliability_content(of.words), "finals": _reliability_content(of.finals)}
-            for name, of in figures.items()
+            name: {"words": _reliability_content(group.words), "finals": _reliability_content(group.finals)}
+            for name, group in figures.items()
         },
         "delay": None,
         "times": None,
@@ -102,12 +102,14 @@ def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, 
     if aligned is not None:
         content["delay"] = {
             "utterances_placed": aligned,
-            "audio": {name: _delays_content(of.delays) for name, of in figures.items() if of.delays},
+            "audio": {name: _delays_content(group.delays) for name, group in figures.items() if group.delays},
             "wall": {
-                name: _delays_content(of.delays_by_wall) for name, of in figures.items() if paced and of.delays_by_wall
+                name: _delays_content(group.delays_by_wall)
+                for name, group in figures.items()
+                if paced and group.delays_by_wall
             },
         }
-        content["times"] = {name: _times_content(of.times) for name, of in figures.items() if of.times}
+        content["times"] = {name: _times_content(group.times) for name, group in figures.items() if group.times}
     return content
 
 
@@ -125,8 +127,8 @@ def _delays_content(delays: DelaySummary) -> dict[str, Any]:
 
 
 def _times_content(errors: TimeErrors) -> dict[str, Any]:
-    def spread(of: ErrorSpread) -> dict[str, float]:
-        return {f"{name}_ms": round(value, 1) for name, value in vars(of).items()}
+    def spread(values: ErrorSpread) -> dict[str, float]:
+        return {f"{name}_ms": round(value, 1) for name, value in vars(values).items()}
 
     return {"words": errors.words, "start": spread(errors.start), "end": spread(errors.end)}
 

@@ -45,7 +45,7 @@ def arriving(data: bytes, *, separate: bool = False) -> Int16Samples:
 
 @pytest.mark.parametrize("name", ["talk.flac", "quilter.ogg", "airplane.mp3"])
 def test_samples_are_those_of_the_file(name: str) -> None:
-    """Bit by bit, although the stream cannot be read twice."""
+    """The samples are those of the file, bit by bit, although the stream cannot be read twice."""
     assert np.array_equal(arriving((SAMPLES / name).read_bytes())[:, 0], read_audio(SAMPLES / name))
 
 
@@ -64,7 +64,7 @@ def test_samples_are_those_of_the_file(name: str) -> None:
 )
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 def test_what_ffmpeg_makes_is_read_as_from_a_file(tmp_path: Path, made: tuple[str, ...]) -> None:
-    """Whether libsndfile or ffmpeg reads it, and whether it must be whole or not."""
+    """The samples of every format are those of its file, whichever library reads it, and whether it must be whole."""
     path = tmp_path / made[-1]
     command = ("ffmpeg", "-v", "error", "-i", str(SAMPLES / "quilter.ogg"), *made[:-1], str(path))
     subprocess.run(command, check=True)
@@ -72,7 +72,7 @@ def test_what_ffmpeg_makes_is_read_as_from_a_file(tmp_path: Path, made: tuple[st
 
 
 def test_channels_are_mixed_or_separate() -> None:
-    """In columns."""
+    """Separate channels are columns; otherwise the channels are mixed."""
     both = np.stack([np.full(8000, 1000, np.int16), np.full(8000, 3000, np.int16)], axis=1)
     file = io.BytesIO()
     soundfile.write(file, both, 16_000, format="FLAC")
@@ -81,7 +81,7 @@ def test_channels_are_mixed_or_separate() -> None:
 
 
 def test_what_cannot_be_decoded_has_a_reason() -> None:
-    """And a kind."""
+    """A recording that cannot be decoded has a sentence with the reason, and a code."""
     talk = (SAMPLES / "talk.flac").read_bytes()
     for data, code, words in (
         (b"", ProblemCode.NO_AUDIO, "empty"),

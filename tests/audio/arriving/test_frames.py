@@ -23,7 +23,7 @@ from streamer.audio.arriving.frames import (
     "frame", [Opened(2, 1.5), Opened(1), Samples(b"\1\2"), Problem(ProblemCode.DAMAGED, "It is."), End()]
 )
 def test_a_frame_is_read_as_it_was_written(frame: Frame) -> None:
-    """With the length of its content in its head."""
+    """A frame has the length of its content in its head, and is read as it was written."""
     data = encode(frame)
     assert content_length(data[:HEAD_BYTES]) == len(data) - HEAD_BYTES
     assert decode(data[:HEAD_BYTES], data[HEAD_BYTES:]) == frame
@@ -31,7 +31,7 @@ def test_a_frame_is_read_as_it_was_written(frame: Frame) -> None:
 
 @pytest.mark.parametrize("head", [b"x\0\0\0\0", b"s\xff\xff\xff\xff", b"s\0\1\0\1"])
 def test_what_is_no_frame_is_refused(head: bytes) -> None:
-    """Unknown kinds, and lengths that nobody would keep."""
+    """Unknown kinds and excessive lengths are refused."""
     with pytest.raises(FrameError):
         content_length(head)
 
@@ -48,6 +48,6 @@ def test_what_is_no_frame_is_refused(head: bytes) -> None:
     ],
 )
 def test_content_that_is_not_right_is_refused(kind: bytes, content: bytes) -> None:
-    """Nothing but FrameError."""
+    """Wrong content raises FrameError and no other exception."""
     with pytest.raises(FrameError):
         decode(kind + len(content).to_bytes(4, "big"), content)

@@ -34,7 +34,7 @@ def confined(program: str, *, cpu_s: int = 60) -> str:
     ],
 )
 def test_a_decoder_may_do_little(program: str, outcome: str) -> None:
-    """No network, not even for its children; bounds of memory, files and descriptors."""
+    """The decoder and its children have no network, and bounds of memory, files and descriptors."""
     told = confined(program)
     assert told.startswith("True")
     assert outcome in told
@@ -46,7 +46,7 @@ def test_processor_time_ends() -> None:
 
 
 def test_frames_come_out() -> None:
-    """First what the recording is, then its samples, then the end."""
+    """The decoder sends a description of the recording, then its samples, then the end."""
     command = [sys.executable, "-m", process.MODULE, *LIMITS]
     data = (SAMPLES / "quilter.ogg").read_bytes()
     done = subprocess.run(command, input=data, cwd=ROOT, capture_output=True, timeout=60, check=True)

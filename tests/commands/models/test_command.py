@@ -59,7 +59,7 @@ def known(shelf: Shelf, archive: bytes, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("known")
 def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is listed, fetched, made the default and removed."""
+    """A model is listed, fetched, made the default and removed."""
     assert run(["models"]) == 0
     shown = capsys.readouterr().out
     assert "* shipped  en, comes with Streamer\n" in shown
@@ -95,7 +95,7 @@ def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFix
 
 
 def test_a_model_at_an_address(home: Path, shelf: Shelf, archive: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    """It need not be in the catalogue. Nothing is known about it, so more is said."""
+    """A model at an address need not be in the catalogue; the command says that its licence is not known."""
     address = shelf.put("/mine.tar.bz2", Item(archive))
     assert run(["models", "get", address]) == 0
     said = capsys.readouterr().err

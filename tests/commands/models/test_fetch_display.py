@@ -20,7 +20,7 @@ class Screen(io.StringIO):
 
 
 def test_lines_for_a_file() -> None:
-    """There is a line for each tenth, and none without a length."""
+    """A file gets a line for each tenth, and none if the length is not known."""
     stream = io.StringIO()
     with FetchDisplay(stream, "mine") as display:
         for done in range(0, 2_000_001, 50_000):
@@ -32,7 +32,7 @@ def test_lines_for_a_file() -> None:
 
 
 def test_a_bar_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the amount, the speed of this attempt and the time that is left, and is not drawn too often."""
+    """The bar has the amount, the speed of this attempt and the remaining time, and is not drawn too often."""
     monkeypatch.setenv("TERM", "xterm")
     stream, times = Screen(), iter([0.0, 0.1, 2.0])
     with FetchDisplay(stream, "mine", clock=lambda: next(times)) as display:

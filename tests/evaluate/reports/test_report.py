@@ -39,7 +39,7 @@ def test_text() -> None:
 
 
 def test_a_single_utterance() -> None:
-    """What there is only one of is told in the singular."""
+    """A single utterance, error or word is written in the singular."""
     both = evaluation()
     cat, score = both.run.results[0], both.scored[0]
     one = replace(both, run=replace(both.run, results=[cat]), scored=[score])
