@@ -161,7 +161,7 @@ class Microphone:
         while True:
             if samples := self._take():
                 last_audio, patience, self.resting = self._loop.time(), SILENT_DEVICE_S, False
-                yield self._shaped(converter.convert(np.concatenate(samples)))
+                yield self._reshape(converter.convert(np.concatenate(samples)))
                 continue
             if self._ended:
                 break
@@ -170,14 +170,14 @@ class Microphone:
                     # Audio after the pause is not continuous with audio before it, so the filter must start anew.
                     self.resting, rest = True, converter.convert(nothing, last=True)
                     converter = self._converter()
-                    yield self._shaped(rest)
+                    yield self._reshape(rest)
                 last_audio = self._loop.time()
             elif self._loop.time() - last_audio > patience:
                 self._failure, self._ended = f"has given no audio for {patience:g} s", True
             await self._wait()
             if not self._waiting:
-                yield self._shaped(converter.convert(nothing))
-        yield self._shaped(converter.convert(nothing, last=True))
+                yield self._reshape(converter.convert(nothing))
+        yield self._reshape(converter.convert(nothing, last=True))
         if self._failure:
             raise MicrophoneError(f"{self.device.name} {self._failure}: it was unplugged, or the sound system ended.")
 
@@ -249,7 +249,7 @@ class Microphone:
     def _converter(self) -> SampleConverter:
         return SampleConverter(self.device.sample_rate, self._channels, separate=self._separate)
 
-    def _shaped(self, chunk: Int16Samples) -> Int16Samples:
+    def _reshape(self, chunk: Int16Samples) -> Int16Samples:
         return chunk if self._separate else chunk[:, 0]
 
 

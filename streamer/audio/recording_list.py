@@ -62,8 +62,8 @@ def _file_name_of(address: str) -> str:
 
 def _files(folder: str, unread: list[OSError]) -> Iterator[str]:
     for parent, folders, files in os.walk(folder, onerror=unread.append):
-        folders[:] = _sorted(folders)
-        for file in _sorted(files):
+        folders[:] = _sort(folders)
+        for file in _sort(files):
             if _is_recording(Path(parent, file)):
                 yield str(Path(parent, file))
 
@@ -85,7 +85,7 @@ def _is_transport_stream(path: Path) -> bool:
     return beginning[:1] == beginning[_TRANSPORT_PACKET:] == _TRANSPORT_BYTE
 
 
-def _sorted(names: Iterable[str]) -> list[str]:
+def _sort(names: Iterable[str]) -> list[str]:
     """Return the names in natural order, track 2 before track 10, without hidden files."""
     return sorted((name for name in names if not name.startswith(".")), key=_order)
 

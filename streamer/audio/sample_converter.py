@@ -40,10 +40,10 @@ class SampleConverter:
             samples = samples.mean(axis=1, dtype=np.float32, keepdims=True)
         if self._resampler is not None:
             samples = self._resampler.resample_chunk(np.ascontiguousarray(samples), last=last)
-        return _rounded(samples)
+        return _round(samples)
 
 
-def _rounded(samples: FloatSamples) -> Int16Samples:
+def _round(samples: FloatSamples) -> Int16Samples:
     scaled = np.rint(samples * np.float32(32768.0))
     rounded: Int16Samples = np.clip(scaled, -32768, 32767).astype(np.int16)
     return rounded

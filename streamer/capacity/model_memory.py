@@ -81,8 +81,8 @@ def server_parts(repository: Path, steps: int = 1) -> list[Part]:
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
     among = "an instance" if steps == 1 else f"an instance of each of {steps} steps"
     return [
-        Part("bridge: Python and its libraries", Scope.SERVICE, resident(measure(["-c", _BRIDGE]))),
-        Part("Triton", Scope.SERVICE, resident(status)),
+        Part("bridge: Python and its libraries", Scope.SERVICE, resident_bytes(measure(["-c", _BRIDGE]))),
+        Part("Triton", Scope.SERVICE, resident_bytes(status)),
         Part(f"shared memory between Triton and {among}", Scope.INSTANCE, REGION_BYTES * steps),
         Part("audio for a replay, and messages, in the bridge", Scope.STREAM, MOST_AUDIO + HIGH_MARK + MOST_MESSAGES),
     ]
@@ -147,6 +147,6 @@ def measure(arguments: Sequence[str], stdin: bytes = b"") -> str:
     return output
 
 
-def resident(status: str) -> int:
+def resident_bytes(status: str) -> int:
     """Return the resident memory of a process in bytes, from the text of its /proc/PID/status."""
     return 1024 * sum(int(size) for size in re.findall(r"^Rss\w+:\s*(\d+) kB$", status, re.MULTILINE))

@@ -9,7 +9,15 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from streamer.capacity.model_memory import MeasuringError, ModelMemory, measure, report, resident, sizes, version_folder
+from streamer.capacity.model_memory import (
+    MeasuringError,
+    ModelMemory,
+    measure,
+    report,
+    resident_bytes,
+    sizes,
+    version_folder,
+)
 from streamer.capacity.plan import Part, Scope
 from streamer.triton.model_config import instance_kind, model_config
 from streamer.triton.repository import BUNDLE
@@ -121,4 +129,6 @@ def _parts(step: Step, result: dict[str, Any]) -> Iterator[Part]:
 def _unmeasured_part(step: Step) -> Part:
     """Return the estimate for a step that is not measured: a Python with numpy, and the files of the step."""
     files = sum(path.stat().st_size for path in version_folder(step.folder).rglob("*") if path.is_file())
-    return Part(f"{step.name}: Python and its files", Scope.INSTANCE, resident(measure(["-c", _WITHOUT_TORCH])) + files)
+    return Part(
+        f"{step.name}: Python and its files", Scope.INSTANCE, resident_bytes(measure(["-c", _WITHOUT_TORCH])) + files
+    )

@@ -20,7 +20,7 @@ from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import ReadyService
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments.key import error_text
-from streamer.commands.arguments.recognition import careful_options
+from streamer.commands.arguments.recognition import options_with_second_pass
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
@@ -88,7 +88,7 @@ class Batch:
             "channels": options.input_channels,
             "separate": self._separate,
         }
-        self._options = {"partials": output.wants_partials or options.timing, **careful_options(options)}
+        self._options = {"partials": output.wants_partials or options.timing, **options_with_second_pass(options)}
         self._url = ""
         self._opening = asyncio.Lock()
         self._next = 0  # index of the recording that begins next
@@ -203,7 +203,7 @@ class Batch:
         options = self._options
         if self._separate:
             options = {**options, "channels": audio.channels, "multichannel": True}
-        events = transcribe(audio.chunks(), url, options=options, paced=self._paced, on_starting=self._tell_loading)
+        events = transcribe(audio.chunks(), url, options=options, paced=self._paced, on_starting=self._report_loading)
         loop, opened = asyncio.get_running_loop(), False
         self._speaking += 1
         try:
@@ -225,7 +225,7 @@ class Batch:
         transcript.end()
         return True
 
-    def _tell_loading(self, model: str) -> None:
+    def _report_loading(self, model: str) -> None:
         if model not in self._loading:  # all sessions wait for the same load
             self._loading.add(model)
             self._output.say(f"streamer: the model {model} is being loaded …")

@@ -76,7 +76,7 @@ class Dictation:
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
         options = {"partials": self._transcript.wants_partials, **self._options}
-        async with connect(url, options, on_starting=self._loading) as session:
+        async with connect(url, options, on_starting=self._report_loading) as session:
             with ExitStack() as stack:
                 can_pause = stack.enter_context(keys(lambda key: self._on_key(microphone, key)))
                 on_signal(signal.SIGINT, partial(self._on_interrupt, microphone))
@@ -104,7 +104,7 @@ class Dictation:
                     # The words so far are saved, even if the connection was lost after an hour.
                     self._transcript.end()
 
-    def _loading(self, model: str) -> None:
+    def _report_loading(self, model: str) -> None:
         self._transcript.say(f"streamer: the model {model} is being loaded …")
 
     async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Int16Samples, None]:

@@ -16,8 +16,8 @@ from streamer.commands.arguments.parser import USAGE, add_server_argument
 from streamer.commands.arguments.recognition import (
     add_form_arguments,
     add_recognition_arguments,
-    careful_options,
     option,
+    options_with_second_pass,
 )
 from streamer.terminal.output_file import OutputError
 from streamer.text.counts import counted
@@ -111,7 +111,7 @@ def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTr
         from streamer.commands.interrupt import run_until_signal
 
         separate = options.channels == "separate"
-        session = careful_options(options)
+        session = options_with_second_pass(options)
         if separate:
             session |= {"channels": options.input_channels, "multichannel": True}
         dictation = Dictation(

@@ -178,7 +178,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             if instances < number:
                 reason += ", but the memory has no room for more"
         largest(parts, memory, instances)
-        carried = _carried(model, parts, here, instances, measure=not options.no_measure)
+        carried = _session_limit(model, parts, here, instances, measure=not options.no_measure)
         result = plan(parts, memory, instances, carried)
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
@@ -198,7 +198,7 @@ def _memory(gigabytes: float | None, measurement: ModelMemory) -> tuple[Memory, 
     return Memory(machine.size, size), f"--memory for the GPU, otherwise {of_machine}"
 
 
-def _carried(model: _Model, parts: Sequence[Part], here: Memory, instances: int, *, measure: bool) -> int | None:
+def _session_limit(model: _Model, parts: Sequence[Part], here: Memory, instances: int, *, measure: bool) -> int | None:
     """Return how many sessions the processors carry, as `serve --sessions auto` measures and remembers it."""
     try:
         slots = min(SLOTS, largest(parts, here, instances).slots)

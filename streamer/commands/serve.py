@@ -180,7 +180,7 @@ def _serve(
         )
 
         async def stay(supervisor: SupervisorMessages) -> None:
-            async with service, _controlled(service, settings.control):
+            async with service, _listen_for_control(service, settings.control):
                 if exposed:  # only after the port was opened: before, another error may make the warning useless
                     remedy = "give --tls-cert, or put a proxy with TLS in front"
                     logs.say(f"without TLS, others on the network can listen in: {remedy}.")
@@ -274,7 +274,7 @@ def _memory_bound(
 
 
 @asynccontextmanager
-async def _controlled(service: Service, path_setting: Path | None) -> AsyncIterator[None]:
+async def _listen_for_control(service: Service, path_setting: Path | None) -> AsyncIterator[None]:
     """Listen for `streamer roll`. ControlError if that is not possible at the path of the setting."""
     from streamer.bridge.control import Control, ControlError, default_path
     from streamer.bridge.telemetry.metrics import CONTROL

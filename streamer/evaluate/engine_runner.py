@@ -70,7 +70,7 @@ class EngineRunner:
             self._advance()
             self._wall_s += time.monotonic() - began
             self._cpu_s += time.process_time() - cpu_began
-            for number in [number for number, stream in self._streams.items() if stream.over]:
+            for number in [number for number, stream in self._streams.items() if stream.is_over]:
                 stream = self._streams.pop(number)
                 self._results[number] = utterance_result(
                     stream.utterance, stream.samples, stream.events, stream.failure
@@ -120,7 +120,7 @@ class _Stream:
     began: float = field(default_factory=time.monotonic)
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return bool(self.failure) or self.position == len(self.samples)
 
     def next_chunk(self, number: int, step: int) -> Chunk:

@@ -26,10 +26,10 @@ def normalise(text: str) -> list[str]:
     # Apostrophes first: NFKC would split a lone accent into a space and a mark.
     text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).lower().replace(_UNDERSCORE, " ")
     runs = (word for run in _WORD.findall(text) for word in words_of(run))
-    return [word for raw in runs if (word := _unquoted(raw))]
+    return [word for raw in runs if (word := _unquote(raw))]
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     """Return the word without apostrophes that quote it or stand alone. Those of 'tis and dogs' belong to the word."""
     if word.startswith("'") and word.endswith("'"):
         return word.strip("'")

@@ -30,7 +30,7 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
     """Unpack into this new folder. LibraryError if the archive is damaged, unsafe or too large."""
     folder.mkdir()
     try:
-        with archive.open("rb") as raw, _uncompressed(raw) as content:
+        with archive.open("rb") as raw, _open_uncompressed(raw) as content:
             limit = min(MOST_BYTES, shutil.disk_usage(folder).free)
             reader = _CountingReader(content, limit)
             with tarfile.open(fileobj=reader, mode="r:") as tar:  # type: ignore[call-overload]
@@ -103,7 +103,7 @@ class _CountingReader:
         return self._at
 
 
-def _uncompressed(raw: IO[bytes]) -> IO[bytes]:
+def _open_uncompressed(raw: IO[bytes]) -> IO[bytes]:
     begin = raw.read(6)
     raw.seek(0)
     if begin.startswith(b"BZh"):

@@ -66,13 +66,13 @@ class Text(Kind):
     def of_text(self, text: str) -> str:
         """Check the text with `accept`."""
         if (value := self._accept(text)) is None:
-            raise self.error(shown_text(text))
+            raise self.error(display_text(text))
         return value
 
     def of_toml(self, value: object, folder: Path) -> str:
         """Check a string with `accept`; other types are wrong."""
         if type(value) is not str or (text := self._accept(value)) is None:
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return text
 
 
@@ -85,13 +85,13 @@ class FilePath(Kind):
     def of_text(self, text: str) -> Path:
         """Read a path that is relative to the working directory."""
         if not text:
-            raise self.error(shown_text(text))
+            raise self.error(display_text(text))
         return Path(text)
 
     def of_toml(self, value: object, folder: Path) -> Path:
         """Read a string as a path; other types are wrong."""
         if type(value) is not str or not value:
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return folder / value
 
     def to_toml(self, value: Any) -> str:
@@ -108,13 +108,13 @@ class Choice(Kind):
     def of_text(self, text: str) -> str:
         """Read one of the words."""
         if text not in self.words:
-            raise self.error(shown_text(text))
+            raise self.error(display_text(text))
         return text
 
     def of_toml(self, value: object, folder: Path) -> str:
         """Read one of the words."""
         if value not in self.words:
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return str(value)
 
 
@@ -141,7 +141,7 @@ class Number(Kind):
         except ValueError:
             value = None
         if not self._fits(value):
-            raise self.error(shown_text(text))
+            raise self.error(display_text(text))
         return value
 
     def of_toml(self, value: Any, folder: Path) -> Any:
@@ -150,7 +150,7 @@ class Number(Kind):
             return value
         types = (int,) if self.kind is int else (int, float)
         if type(value) not in types or not self._fits(value):
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return self.kind(value)
 
     def to_toml(self, value: Any) -> str:
@@ -185,7 +185,7 @@ class Instances(Kind):
         match = _RANGE.fullmatch(text)
         fewest, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= fewest <= most <= MOST_INSTANCES:
-            raise self.error(shown_text(text))
+            raise self.error(display_text(text))
         return InstanceBounds(fewest, most) if fewest < most else fewest
 
     def of_toml(self, value: object, folder: Path) -> int | InstanceBounds:
@@ -193,7 +193,7 @@ class Instances(Kind):
         if type(value) is int and 1 <= value <= MOST_INSTANCES:
             return value
         if type(value) is not str or not _RANGE.fullmatch(value):
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return self.of_text(value)
 
     def to_toml(self, value: Any) -> str:
@@ -213,13 +213,13 @@ class Switch(Kind):
     def of_text(self, text: str) -> bool:
         """Read a word for true or false."""
         if text.lower() not in (*self.ON, *self.OFF):
-            raise self.error(shown_text(text))
+            raise self.error(display_text(text))
         return text.lower() in self.ON
 
     def of_toml(self, value: object, folder: Path) -> bool:
         """Check that the value is a boolean."""
         if type(value) is not bool:
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return value
 
     def to_toml(self, value: Any) -> str:
@@ -245,7 +245,7 @@ class ListOf(Kind):
     def of_toml(self, value: object, folder: Path) -> tuple[Any, ...]:
         """Read an array; other types are wrong."""
         if type(value) is not list:
-            raise self.error(shown_toml(value))
+            raise self.error(display_toml(value))
         return tuple(self._item.of_toml(each, folder) for each in value)
 
     def to_toml(self, value: Any) -> str:
@@ -261,24 +261,24 @@ PORT: Final = Whole(0, 65535, "PORT")
 COUNT: Final = Whole(1, metavar="N")
 
 
-def concealed(text: str) -> str:
+def conceal_secrets(text: str) -> str:
     """Replace passwords and keys in a text."""
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
 
 
-def shown_text(text: str) -> str:
+def display_text(text: str) -> str:
     """Show text that a user typed within a sentence: numbers as they are, anything else in quotes."""
-    return text if _NUMBER.fullmatch(text) else repr(_short(concealed(text)))
+    return text if _NUMBER.fullmatch(text) else repr(_shorten(conceal_secrets(text)))
 
 
-def shown_toml(value: object) -> str:
+def display_toml(value: object) -> str:
     """Show a value from a settings file within a sentence, in the form that it has there."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return toml_string(_short(concealed(value)))
+        return toml_string(_shorten(conceal_secrets(value)))
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a table"
     return str(value)
@@ -290,5 +290,5 @@ def toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from streamer.settings.configuration import Configuration
-from streamer.settings.kinds import concealed
+from streamer.settings.kinds import conceal_secrets
 from streamer.settings.serve import SETTINGS
 from streamer.settings.setting import Setting
 
@@ -42,7 +42,7 @@ def _entry(setting: Setting, value: Any, source: str) -> Iterator[str]:
         return
     yield from _comment(f"From: {source}.")
     text = setting.kind.to_toml(value)
-    safe = concealed(text).encode(errors="backslashreplace").decode()
+    safe = conceal_secrets(text).encode(errors="backslashreplace").decode()
     if safe == text:
         yield f"{setting.key} = {text}"
     else:

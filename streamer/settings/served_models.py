@@ -12,7 +12,7 @@ from streamer.library import LIBRARY, SHIPPED, LibraryError
 from streamer.library.catalogue import known_models
 from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
-from streamer.settings.kinds import Kind, ListOf, shown_text, shown_toml, toml_string
+from streamer.settings.kinds import Kind, ListOf, display_text, display_toml, toml_string
 from streamer.settings.nearest import did_you_mean_one_of
 from streamer.triton import MODEL, check_name, model_name
 from streamer.triton.model_config import CONFIG
@@ -43,13 +43,13 @@ class _Model(Kind):
 
     def of_text(self, text: str) -> ServedModel:
         """Read a model. Text with a slash, or that names an existing folder, is a folder."""
-        return self._read(text, Path(), shown_text(text))
+        return self._read(text, Path(), display_text(text))
 
     def of_toml(self, value: object, folder: Path) -> ServedModel:
         """Read a model from a string. A folder is relative to that of the settings file."""
         if type(value) is not str:
-            raise self.error(shown_toml(value))
-        return self._read(value, folder, shown_toml(value))
+            raise self.error(display_toml(value))
+        return self._read(value, folder, display_toml(value))
 
     def to_text(self, value: Any) -> str:
         """Write the model as a user would type it."""

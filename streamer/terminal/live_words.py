@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 from streamer.terminal.status_lines import StatusLine, size_of
-from streamer.terminal.text_width import printable, wrapped
+from streamer.terminal.text_width import printable, wrap
 from streamer.transcript import channel_prefix, short_timestamp
 
 # In a narrower terminal, the lines of a final begin below its time instead of beside it.
@@ -56,7 +56,7 @@ def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:
     text, room = channel_prefix(final) + final["text"], width - 1 - len(indent)
     if not indent:
         start, text = "", start + text
-    lines = [line for dictated in text.split("\n") for line in wrapped(printable(dictated), room)]
+    lines = [line for dictated in text.split("\n") for line in wrap(printable(dictated), room)]
     return start + f"\n{indent}".join(lines) + "\n"
 
 

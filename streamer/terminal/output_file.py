@@ -47,7 +47,7 @@ class OutputFile:
             before = self._stream.tell() if self._stream.seekable() else 0
             _write_all(self._stream, text.encode("utf-8", errors="backslashreplace"))
         except OSError as error:
-            self._take_back(before)
+            self._undo_write(before)
             self._error = self._error_of(error)
             raise self._error from error
 
@@ -123,7 +123,7 @@ class OutputFile:
                 os.ftruncate(old.fileno(), size)
                 raise
 
-    def _take_back(self, size: int) -> None:
+    def _undo_write(self, size: int) -> None:
         """Remove text that could not be written completely."""
         if self._stream is None:
             return

@@ -55,13 +55,13 @@ class Progress:
 
     def of_all(self, tally: Tally, room: int) -> str:
         """Return: 3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left. Or the part that fits."""
-        choices = [_joined(tally, text) for text in self._choices()]
+        choices = [_join(tally, text) for text in self._choices()]
         return first_that_fits([*choices, *self._choices()], room)
 
     def at_the_end(self, tally: Tally) -> str:
         """Return the line that stays at the end."""
         took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
-        return _joined(tally, f"{took}, {self._speed:.1f} times real time")
+        return _join(tally, f"{took}, {self._speed:.1f} times real time")
 
     def _choices(self) -> Iterator[str]:
         """Yield the progress in shorter and shorter forms."""
@@ -86,7 +86,7 @@ class Progress:
         return self.heard_ms / 1000 / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
 
-def _joined(tally: Tally, text: str) -> str:
+def _join(tally: Tally, text: str) -> str:
     counted = str(tally)
     return f"{counted}{';' if ';' in counted else ','} {text}"
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from streamer.terminal.text_width import beginning, columns, ending_at, printable, wrapped
+from streamer.terminal.text_width import beginning, columns, ending_at, printable, wrap
 
 _CLEAR_LINE: Final = "\r\x1b[K"
 _LINE_ABOVE: Final = "\x1b[A"
@@ -49,20 +49,20 @@ class StatusLines:
     def clear(self) -> None:
         """Erase the lines, if there are any."""
         if self._widths:
-            self._write(self._erasing())
+            self._write(self._erase_codes())
             self._widths = []
 
     def keep(self, line: str) -> None:
         """Replace the changing lines by one that stays. It breaks between words."""
         self.clear()
-        self._write("\n".join(wrapped(printable(line), self.size.columns - 1)) + "\n")
+        self._write("\n".join(wrap(printable(line), self.size.columns - 1)) + "\n")
 
     def _draw(self, lines: Sequence[str], *, styled: str | None = None) -> None:
         """Draw lines that fit. `styled` is the same text with colours."""
-        self._write(self._erasing() + ("\n".join(lines) if styled is None else styled))
+        self._write(self._erase_codes() + ("\n".join(lines) if styled is None else styled))
         self._widths = [columns(line) for line in lines]
 
-    def _erasing(self) -> str:
+    def _erase_codes(self) -> str:
         """Return the codes that erase the shown lines and put the cursor where they began."""
         # Line by line: if all lines are erased at once, tmux takes it for a new screen and keeps the old one.
         return _LINE_ABOVE.join([_CLEAR_LINE] * max(1, _rows(self._widths, self.size.columns)))

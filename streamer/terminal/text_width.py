@@ -49,7 +49,7 @@ def first_that_fits(choices: Iterable[str], room: int) -> str:
     return beginning(text, room)
 
 
-def wrapped(text: str, room: int) -> list[str]:
+def wrap(text: str, room: int) -> list[str]:
     """Return the text in lines that fit. They break between words; only a word that is wider than a line is divided."""
     lines, line, width_so_far = [], "", 0
     for word in text.split():

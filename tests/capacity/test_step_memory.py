@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(measuring, "report", report)
     monkeypatch.setattr(measuring, "measure", lambda *_: f"RssAnon: {PLAIN // 1000} kB\n")
-    monkeypatch.setattr(measuring, "resident", lambda _: PLAIN)
+    monkeypatch.setattr(measuring, "resident_bytes", lambda _: PLAIN)
     return programs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.terminal.text_width import beginning, columns, ending, first_that_fits, printable, wrapped
+from streamer.terminal.text_width import beginning, columns, ending, first_that_fits, printable, wrap
 
 # The widths in tmux 3.3 or xterm 379, whichever is larger: scripts/measure/terminal_columns.py.
 WIDTHS = {
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_cut(text: str, room: int, first: str, last: str) -
 )
 def test_lines_break_between_words(text: str, room: int, lines: list[str]) -> None:
     """Only words wider than a line are divided, and no character is lost."""
-    assert wrapped(text, room) == lines
+    assert wrap(text, room) == lines
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 

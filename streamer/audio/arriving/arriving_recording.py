@@ -93,20 +93,20 @@ def open_recording(stream: ByteStream, *, separate: bool) -> ArrivingRecording:
     if not head:
         raise empty_recording()
     if head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE":
-        return _wave(stream, separate)
+        return _open_wave(stream, separate)
     if head[:4] == b"fLaC":
-        return _sound_file(ForwardFile(stream), separate)
+        return _open_sound_file(ForwardFile(stream), separate)
     if head[:4] == b"OggS" and any(codec in head[:_LOOK] for codec in _OGG_CODECS):
-        return _sound_file(stream.pipe(), separate)
+        return _open_sound_file(stream.pipe(), separate)
     aac = int.from_bytes(head[:2], "big") & _ADTS[1] == _ADTS[0]
     if is_encoded(head, whole=len(head) < ENOUGH) and (head[:3] == b"ID3" or (head[0] == 0xFF and not aac)):
-        return _sound_file(stream.pipe(), separate)
+        return _open_sound_file(stream.pipe(), separate)
     if ffmpeg_is_installed() and (head.startswith(_SERIAL) or (aac and is_encoded(head)) or _is_serial_mp4(head)):
-        return _with_ffmpeg(stream, separate)
+        return _open_with_ffmpeg(stream, separate)
     if _is_text(head):
         reason = "it begins like a text. Send the recording itself, in its own format"
         raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, f"{NAME} cannot be read as audio: {reason}.")
-    return _whole(stream, separate)
+    return _open_whole(stream, separate)
 
 
 def empty_recording() -> RecordingProblem:
@@ -114,7 +114,7 @@ def empty_recording() -> RecordingProblem:
     return RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} is empty (0 bytes).")
 
 
-def _wave(stream: ByteStream, separate: bool) -> ArrivingRecording:
+def _open_wave(stream: ByteStream, separate: bool) -> ArrivingRecording:
     size = ENOUGH
     while (header := wave_header(stream.head)) is None and len(stream.look(size)) >= size and size < _LONGEST_HEADER:
         size *= 2
@@ -126,10 +126,10 @@ def _wave(stream: ByteStream, separate: bool) -> ArrivingRecording:
     if (header.format, header.sample_bits) in ENCODINGS:
         piped = PipedAudio(stream.pipe(), separate=separate, channels=header.channels, name=NAME)
         return ArrivingRecording(header.channels if separate else 1, header.seconds, piped.chunks())
-    return _sound_file(stream.pipe(), separate, header)
+    return _open_sound_file(stream.pipe(), separate, header)
 
 
-def _sound_file(source: int | ForwardFile, separate: bool, header: WaveHeader | None = None) -> ArrivingRecording:
+def _open_sound_file(source: int | ForwardFile, separate: bool, header: WaveHeader | None = None) -> ArrivingRecording:
     try:
         file = ForwardSoundFile(source, closefd=False)
     except soundfile.SoundFileError as error:
@@ -163,7 +163,7 @@ def _damage_error(read_s: float, seconds: float | None) -> AudioError:
     return AudioError(f"{NAME} is damaged: only {read_s:.1f}{total} s can be read.")
 
 
-def _with_ffmpeg(stream: ByteStream, separate: bool) -> ArrivingRecording:
+def _open_with_ffmpeg(stream: ByteStream, separate: bool) -> ArrivingRecording:
     audio = PipedFfmpeg(stream.pipe(), NAME)
     try:
         header = audio.open()
@@ -176,7 +176,7 @@ def _with_ffmpeg(stream: ByteStream, separate: bool) -> ArrivingRecording:
     return ArrivingRecording(header.channels if separate else 1, None, audio.chunks(converter, frames))
 
 
-def _whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
+def _open_whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
     """Write the recording to a file without a name, so that nothing is left of it whatever happens."""
     try:
         descriptor, path = tempfile.mkstemp(prefix="streamer-", dir=temporary_folder())

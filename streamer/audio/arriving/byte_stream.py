@@ -40,10 +40,10 @@ class ByteStream:
     def pipe(self) -> int:
         """Return a pipe from which the whole stream can be read. A thread fills it as fast as it is read."""
         reading, writing = os.pipe()
-        threading.Thread(target=self._pour, args=(writing,), daemon=True).start()
+        threading.Thread(target=self._fill, args=(writing,), daemon=True).start()
         return reading
 
-    def _pour(self, writing: int) -> None:
+    def _fill(self, writing: int) -> None:
         try:
             while data := self.next():
                 view = memoryview(data)

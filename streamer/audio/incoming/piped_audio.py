@@ -73,17 +73,17 @@ class PipedAudio:
             raise AudioError(f"{self._name} is empty: pipe a recording into it, or raw PCM (int16, mono, 16 kHz).")
         if encoded and self._is_raw:
             raise AudioError(f"{self._name} holds an audio file, not raw PCM: leave out --encoding and --sample-rate.")
-        yield from self._encoded(head) if encoded else self._samples(head)
+        yield from self._decode_file(head) if encoded else self._decode_samples(head)
 
-    def _samples(self, head: bytes) -> Iterator[Int16Samples]:
+    def _decode_samples(self, head: bytes) -> Iterator[Int16Samples]:
         decoder = self._decoder
-        yield from self._decoded(decoder, head, None)
+        yield from self._decode(decoder, head, None)
         if decoder.in_frame:
             size = decoder.frame_bytes
             reason = f"{decoder.received_bytes} bytes do not divide by {size}"
             raise AudioError(f"{self._name} ended in the middle of a sample: {reason}.")
 
-    def _encoded(self, head: bytes) -> Iterator[Int16Samples]:
+    def _decode_file(self, head: bytes) -> Iterator[Int16Samples]:
         """Yield the audio of a file: WAV as it comes, because programs that record write it into pipes."""
         header = wave_header(head)
         for data in self._read() if head[8:12] in (b"WAVE", b"") and header is None else ():
@@ -96,14 +96,14 @@ class PipedAudio:
                 break
         encoding = ENCODINGS.get((header.format, header.sample_bits)) if header else None
         if header is None or encoding is None:
-            yield from self._whole(head)
+            yield from self._decode_whole(head)
             return
         self._check_channels(header.channels)
         decoder = AudioDecoder(encoding, header.sample_rate, header.channels, separate=self._separate)
-        yield from self._decoded(decoder, head[header.begin :], header.size)
+        yield from self._decode(decoder, head[header.begin :], header.size)
         _check_length(self._name, header, decoder.received_bytes)
 
-    def _decoded(self, decoder: AudioDecoder, head: bytes, size: int | None) -> Iterator[Int16Samples]:
+    def _decode(self, decoder: AudioDecoder, head: bytes, size: int | None) -> Iterator[Int16Samples]:
         """Yield `size` bytes as audio; with None, all until the end. `head` has come already."""
         data: bytes | None = head
         pieces = self._read()
@@ -114,7 +114,7 @@ class PipedAudio:
                 data = data if size is None else data[: size - decoder.received_bytes]
                 chunk = np.stack(decoder.decode(data), axis=1)
                 if len(chunk):
-                    yield self._shaped(chunk)
+                    yield self._reshape(chunk)
                 if size is not None and decoder.received_bytes >= size:
                     break
             data = next(pieces, b"")
@@ -122,9 +122,9 @@ class PipedAudio:
                 break
         chunk = np.stack(decoder.finish(), axis=1)
         if len(chunk):
-            yield self._shaped(chunk)
+            yield self._reshape(chunk)
 
-    def _whole(self, head: bytes) -> Iterator[Int16Samples]:
+    def _decode_whole(self, head: bytes) -> Iterator[Int16Samples]:
         """Yield the audio of other formats, which cannot be decoded before the whole file has come."""
         recording = TemporaryRecording(self._name)
         try:
@@ -158,9 +158,9 @@ class PipedAudio:
             raise AudioError(f"{self._name} has {channels} channels: give --input-channels {channels}.")
 
     def _nothing(self) -> Int16Samples:
-        return self._shaped(np.empty((0, self.streams), dtype=np.int16))
+        return self._reshape(np.empty((0, self.streams), dtype=np.int16))
 
-    def _shaped(self, chunk: Int16Samples) -> Int16Samples:
+    def _reshape(self, chunk: Int16Samples) -> Int16Samples:
         """Return the chunk without the dimension of the streams if there is only one."""
         return chunk[:, 0] if chunk.shape[1] == 1 else chunk
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from streamer.commands.arguments.key import add_key_argument
 from streamer.commands.arguments.model import add_model_argument, model_folder
 from streamer.commands.arguments.parser import add_server_argument, count
-from streamer.commands.arguments.recognition import add_recognition_arguments, careful_options
+from streamer.commands.arguments.recognition import add_recognition_arguments, options_with_second_pass
 
 if TYPE_CHECKING:
     from streamer.evaluate.evaluation import Setup
@@ -48,4 +48,4 @@ def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
     from streamer.evaluate.evaluation import Setup
 
     folder = options.bundle or model_folder(options)
-    return Setup(careful_options(options), options.sessions, options.engine, paced, folder, options.precision)
+    return Setup(options_with_second_pass(options), options.sessions, options.engine, paced, folder, options.precision)

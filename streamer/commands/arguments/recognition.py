@@ -151,7 +151,7 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values if value is not None} | model_option
 
 
-def careful_options(options: argparse.Namespace) -> dict[str, Any]:
+def options_with_second_pass(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options with a second pass: a command has one user, who can afford it for better words."""
     return with_second_pass(session_options(options))
 

@@ -44,13 +44,13 @@ def text(listing: Mapping[str, Any]) -> str:
     lines = [f"on this machine, in {listing['folder']} (* is the default):"]
     lines += [f"{'*' if default == SHIPPED else ' '} {SHIPPED}  en, comes with Streamer"]
     for model in here:
-        lines += [f"{'*' if default == model['name'] else ' '} {model['name']}", *_indented(_here(model))]
+        lines += [f"{'*' if default == model['name'] else ' '} {model['name']}", *_indent(_here(model))]
     if not listing["default_here"]:
         lines += [f"* {default}", "      is not here any more"]
     if away:
         lines += ["", "to be fetched with `streamer models get NAME`:"]
     for model in away:
-        lines += [f"  {model['name']}", *_indented(_away(model))]
+        lines += [f"  {model['name']}", *_indent(_away(model))]
     if later:
         lines += ["", "known, but not usable yet:"]
         lines += [f"  {model['name']}  {', '.join(model['languages'])}; {model['not_yet']}" for model in later]
@@ -115,5 +115,5 @@ def _kind(model: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, [*model.get("languages", ()), model.get("family", ""), steps]))
 
 
-def _indented(lines: Iterator[str]) -> list[str]:
+def _indent(lines: Iterator[str]) -> list[str]:
     return [f"      {line}" for line in lines]

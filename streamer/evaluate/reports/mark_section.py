@@ -45,9 +45,9 @@ def marks_json(figures: Figures) -> dict[str, Any] | None:
                 "expected": counts.expected,
                 "written": counts.written,
                 "right": counts.right,
-                "precision": _rounded(counts.precision),
-                "recall": _rounded(counts.recall),
-                "f1": _rounded(counts.f1),
+                "precision": _round(counts.precision),
+                "recall": _round(counts.recall),
+                "f1": _round(counts.f1),
             }
             for kind, counts in kinds.items()
         }
@@ -55,7 +55,7 @@ def marks_json(figures: Figures) -> dict[str, Any] | None:
     }
 
 
-def _rounded(share: float | None) -> float | None:
+def _round(share: float | None) -> float | None:
     return None if share is None else round(share, 4)
 
 

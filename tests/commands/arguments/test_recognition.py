@@ -14,7 +14,7 @@ from streamer.commands.arguments.parser import Parser
 from streamer.commands.arguments.recognition import (
     add_form_arguments,
     add_recognition_arguments,
-    careful_options,
+    options_with_second_pass,
     session_options,
 )
 from streamer.wire.native import encode, parse
@@ -81,7 +81,7 @@ def test_commands_ask_for_a_second_pass(arguments: list[str], second_pass: bool 
     """Whoever wants stable words gets no second pass, and does not have to know why."""
     parser = argparse.ArgumentParser()
     add_recognition_arguments(parser)
-    found = careful_options(parser.parse_args(arguments))
+    found = options_with_second_pass(parser.parse_args(arguments))
     assert found.get("second_pass") is second_pass
     assert parse(encode({"type": "start", **found}))
 
