@@ -32,15 +32,7 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("homeless")
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
-<<<<<<< HEAD
-    """In a container there may be none. Then there are no models, and that is no failure."""
-=======
     """Without a home, as in a container, there are no models, and that is not an error."""
-
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
->>>>>>> 3433f667 (tests: state behaviour in whole sentences)
     monkeypatch.delenv("XDG_DATA_HOME")
     assert ModelLibrary().default_folder() is None
     assert ModelLibrary().models() == {}
