@@ -27,7 +27,7 @@ MOST_WAITING_S: Final = 60.0
 # A working device gives audio all the time, even if it is silence. Some devices do not report that they were unplugged.
 SILENT_DEVICE_S: Final = 5.0
 FIRST_AUDIO_S: Final = 10.0
-# Audio from before the key press is still on its way through the system for so long.
+# After the key press that ends it, earlier audio needs this time to pass through the system.
 TAIL_S: Final = 0.2
 
 _IDLE_S: Final = 0.5

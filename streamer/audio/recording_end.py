@@ -7,7 +7,7 @@ import struct
 from io import FileIO
 from typing import BinaryIO, Final, NamedTuple
 
-# The length in a header that was written before the length was known: nothing, or about the largest number.
+# Lengths in headers that were written before the length was known: zero, or about the largest number.
 _UNKNOWN: Final = (range(1), range(0x7FFFF000, 0x80000001), range(0xFFFFF000, 0x1_0000_0000))
 _MOST_CHUNKS: Final = 1000
 _HEAD: Final = 1 << 16  # bytes that may come before the samples

@@ -92,9 +92,9 @@ class Plan:
     parts: Sequence[Part]
     memory: Memory
     fits: Size  # the largest service that fits in the memory, with this number of instances
-    carried: int | None  # sessions that the processors were measured to carry; None if that is not known
+    carried: int | None  # the measured number of sessions that the processors carry; None without a measurement
     recommended: Size
-    limit: Limit | None  # None if it is not known what the processors carry
+    limit: Limit | None  # None without a measurement of the processors
 
     @property
     def needed(self) -> Memory:

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the recommendation. Return the exit status."""
     from streamer.bridge.telemetry import logs
 
-    logs.configure("text", "error")  # the measurement of sessions reports what it does
+    logs.configure("text", "error")  # hides what the measurement of sessions reports
     try:
         model = _model(options.model, options.repository)
     except (TritonError, ValueError) as error:
@@ -149,7 +149,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
     config = config_of(model.folder)
     steps = steps_of(config, model.repository)
     for each in [step.config for step in steps if step.has_slots] or [config]:
-        configured(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
+        configured(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError without such numbers
     configs = [InstanceConfig(step.name, step.kind, step.has_slots) for step in steps]
     print("streamer: measuring how much memory the model takes", file=sys.stderr)
     try:

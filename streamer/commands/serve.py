@@ -319,7 +319,7 @@ def _check_memory(
     from streamer.triton.model_config import CONFIG, model_config, set_apart
 
     for model in models:
-        if (model / CONFIG).is_file():  # a public model has none, and gets the shipped one
+        if (model / CONFIG).is_file():  # a public model has no such file, and gets the shipped one
             set_apart(model_config(model), bounds.most)
         check_instances(model, repository, bounds.most, slots, sessions if isinstance(sessions, int) else None)
 

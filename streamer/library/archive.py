@@ -124,7 +124,7 @@ def _make(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, limit: int
         target = PurePosixPath(entry.linkname) if entry.islnk() else name.parent / entry.linkname
         if target.is_absolute() or os.path.normpath(target).startswith(".."):
             raise LibraryError(f"the archive is unsafe: {entry.name[:80]!r} links to {entry.linkname[:80]!r}")
-        return  # a link to another file of the archive is left out: models do without
+        return  # links to other files of the archive are left out: models do not need them
     if not (entry.isreg() or entry.isdir()):
         raise LibraryError(f"the archive is unsafe: {entry.name[:80]!r} is neither a file nor a folder")
     # Python's own filter, if this Python has it, detects more attacks.

@@ -9,5 +9,5 @@ import sys
 def give_back_freed_memory() -> None:
     """Return freed memory to the system. Otherwise glibc keeps most of the memory of large objects that are gone."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:  # it is glibc
+    if trim is not None:  # only glibc has it
         trim(0)

@@ -22,7 +22,7 @@ class Setting:
     default: Any = None
     unset: str = ""
     example: str = ""  # as TOML
-    bare: str | None = None  # the value that a flag without one stands for
+    bare: str | None = None  # the value if the flag is given without one
 
     @property
     def key(self) -> str:

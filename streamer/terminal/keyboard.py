@@ -26,7 +26,7 @@ def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
     try:
         descriptor = sys.stdin.fileno()
         before = termios.tcgetattr(descriptor)
-        # A process in the background must not touch the terminal, and would be stopped for it.
+        # A process in the background must not touch the terminal: the system would stop it.
         in_front = os.tcgetpgrp(descriptor) == os.getpgrp()
     except (OSError, ValueError, AttributeError, termios.error):
         in_front = False

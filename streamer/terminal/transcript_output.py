@@ -225,6 +225,6 @@ def _display(tally: Tally, *, words: bool, on_terminal: bool) -> TranscriptionDi
     if shows_progress and tally.named > 1:
         return ProgressBoard(sys.stderr, tally, words=words)
     if words:
-        # On one terminal with the lines, progress is shown below the words.
+        # If words and progress share a terminal, progress is shown below the words.
         return WordsDisplay(sys.stdout, progress=shows_progress)
     return ProgressDisplay(sys.stderr) if shows_progress and not on_terminal else TranscriptionDisplay()

@@ -14,7 +14,7 @@ import struct
 import sys
 from typing import Final
 
-MEMORY_BYTES: Final = 1 << 30  # of addresses; a decoder with ffmpeg needs about 300 MB of them
+MEMORY_BYTES: Final = 1 << 30  # of address space; a decoder with ffmpeg needs about 300 MB
 MOST_DESCRIPTORS: Final = 64
 # Live sessions have priority.
 NICENESS: Final = 5
