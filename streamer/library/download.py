@@ -67,7 +67,7 @@ def fetch(address: str, part: Path, observer: Observer, patience: Patience | Non
             )
             attempts -= 1
             if not attempts:
-                hint = "; what came is kept, and the same command goes on from there" if _size(part) else ""
+                hint = "; the bytes so far are kept, and the same command goes on from there" if _size(part) else ""
                 raise LibraryError(f"{address} could not be fetched: {error}{hint}") from error
             observer.say(f"{error}; trying again")
             time.sleep(wait)

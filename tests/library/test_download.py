@@ -50,7 +50,7 @@ def test_a_cut_connection_goes_on(shelf: Shelf, part: Path, quiet: Quiet) -> Non
 def test_what_came_is_kept_for_another_command(shelf: Shelf, part: Path, quiet: Quiet) -> None:
     """After too many interruptions the part stays, and the next command goes on from there."""
     address = shelf.put("/a.tar.bz2", Item(CONTENT, cuts=[1000, 1000, 1000]))
-    with pytest.raises(LibraryError, match="what came is kept, and the same command goes on from there"):
+    with pytest.raises(LibraryError, match="the bytes so far are kept, and the same command goes on from there"):
         fetch(address, part, quiet, AT_ONCE)
     assert part.stat().st_size == 3000
     fetch(address, part, quiet, AT_ONCE)

@@ -107,7 +107,7 @@ def test_an_interrupted_model_is_not_visible(
     """A part of an archive is kept out of sight; the next command goes on with it."""
     content = packed(small_model, "small")
     address = shelf.put("/small.tar.bz2", Item(content, cuts=[1000]))
-    with pytest.raises(LibraryError, match="what came is kept"):
+    with pytest.raises(LibraryError, match="the bytes so far are kept"):
         fetch_model(library, KnownModel("small", address), quiet, Patience(attempts=1))
     assert (library.models(), library.begun()) == ({}, {"small": 1000})
     fetch_model(library, KnownModel("small", address), quiet)

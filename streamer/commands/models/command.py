@@ -122,7 +122,7 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
         try:
             folder = fetch_model(library, model, display)
         except KeyboardInterrupt:
-            display.say("interrupted; what came is kept, and the same command goes on from there")
+            display.say("interrupted; the bytes so far are kept, and the same command goes on from there")
             raise
     _report_ready(model.name, folder)
     return 0

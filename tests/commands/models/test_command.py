@@ -164,7 +164,7 @@ def test_a_bar_on_a_terminal(home: Path, shelf: Shelf, archive: bytes, capsys: p
     terminal.watch("50 %")
     terminal.type("\x03")
     assert terminal.status() == 130
-    assert "mine: interrupted; what came is kept, and the same command goes on from there." in terminal.shown
+    assert "mine: interrupted; the bytes so far are kept, and the same command goes on from there." in terminal.shown
     assert not (home / "mine").exists()
     assert run(["models"]) == 0
     assert "  mine\n      0 MB are here already\n" in capsys.readouterr().out
