@@ -39,7 +39,7 @@ def main() -> int:
         utterances = select_utterances(
             read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half
         )
-        heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
+        results = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
         run = recognise_all(utterances, hearing_setup(options), options.server)
     except (ManifestError, AudioError, Unavailable, TritonError, SessionError, OSError) as error:
         print(f"compare_pocketsphinx: {error}", file=sys.stderr)

@@ -14,7 +14,7 @@ from streamer.audio.microphone import Microphone, MicrophoneError
 from streamer.audio.sample_converter import Int16Samples
 from streamer.chosen_service import ReadyService
 from streamer.client import Session, SessionError, connect
-from streamer.client.sending import declared, send_all
+from streamer.client.sending import describe_audio, send_all
 from streamer.commands.arguments.key import error_text
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.keyboard import keys

@@ -149,7 +149,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
     config = config_of(model.folder)
     steps = steps_of(config, model.repository)
     for each in [step.config for step in steps if step.has_slots] or [config]:
-        configured(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError without such numbers
+        reconfigure(each, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError without such numbers
     configs = [InstanceConfig(step.name, step.kind, step.has_slots) for step in steps]
     print("streamer: measuring how much memory the model takes", file=sys.stderr)
     try:

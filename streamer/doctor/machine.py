@@ -71,7 +71,7 @@ def python() -> Iterator[Finding]:
 
 def system() -> Iterator[Finding]:
     """Check the operating system and the memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = processors()
     text = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
     text += f", {cores} core{'s' * (cores > 1)}"
     memory = GOOD_MEMORY

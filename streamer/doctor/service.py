@@ -53,9 +53,9 @@ def port() -> Iterator[Finding]:
 
 def named_service(url: str) -> Iterator[Finding]:
     """Check whether the service with this URL opens a session and recognises something."""
-    from streamer.client.connection import shown
+    from streamer.client.connection import without_query
 
-    yield asyncio.run(_recognise("service", url, shown(url)))
+    yield asyncio.run(_recognise("service", url, without_query(url)))
 
 
 def trial(folder: Path | None = None) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ class ServiceRunner:
             began = time.monotonic()  # the first audio is sent now
             events.append(TimedEvent(0.0, session.ready))
             speaker = _Speaker(session, request)
-            sending = asyncio.create_task(send_all(speaker, [samples], declared(self._options), self._paced))
+            sending = asyncio.create_task(send_all(speaker, [samples], describe_audio(self._options), self._paced))
             waited_s: float | None = None
             try:
                 async for event in session:

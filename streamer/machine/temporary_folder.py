@@ -33,7 +33,22 @@ def temporary_folder() -> Path:
 def preferred_folder() -> Path:
     """Return the folder that TMPDIR names, or that of the system."""
     variable_value = next(filter(None, (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))), None)
-    return Path(variable_value or ("/tmp" if os.name == "posix" else Path.home() / "AppData" / "Local" / "Temp"))
+    return Path(variable_value or ("/tmp" if os.name == "posix" else home_folder() / "AppData" / "Local" / "Temp"))
+
+
+def home_folder() -> Path:
+    """Return the home folder of this user, or NO_HOME, where nothing exists and nothing can be written."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return NO_HOME
+
+
+def user_folder(variable: str, usual: str) -> Path:
+    """Return the folder of this user that a variable of XDG names, or the usual one in the home folder."""
+    folder = Path(os.environ.get(variable) or "")
+    # The specification of XDG says that a relative path must be ignored.
+    return folder if folder.is_absolute() else home_folder() / usual
 
 
 def free_bytes(folder: Path) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.machine import temporary_folder
-from streamer.machine.temporary_folder import REMEDY, free_bytes, preferred_folder
+from streamer.machine.temporary_folder import NO_HOME, REMEDY, free_bytes, home_folder, preferred_folder, user_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer

@@ -101,7 +101,7 @@ def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
     unit = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
     message = (
         f"The audio ended within a sample: {decoder.received_bytes} bytes came, but in {start.encoding} "
-        f"{whole} has {decoder.frame_bytes} bytes. The incomplete sample was ignored; check whether a byte is missing."
+        f"{unit} has {decoder.frame_bytes} bytes. The incomplete sample was ignored; check whether a byte is missing."
     )
     return Ending("odd_bytes", CloseCode.BAD_MESSAGE, message, by_client=True)
 
