@@ -2,7 +2,7 @@
 
 if __name__ == "__main__":
     try:
-        from streamer.cli import run
+        from streamer.commands.cli import run
 
         status = run()
     except KeyboardInterrupt:  # also in the first moments, while the command line is being imported

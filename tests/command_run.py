@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from streamer.cli import run
+from streamer.commands.cli import run
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.service_client import SPOKEN, WORDS
 from tests.project import SAMPLES

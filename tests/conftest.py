@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from streamer.bridge.telemetry.failures import Failures
+from streamer.bridge.telemetry.logs import Failures
 
 # Tests run small computations, often beside a server, so one thread each is fastest. Set before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

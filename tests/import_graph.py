@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.project import ROOT
 
-PLACES = ("streamer", "asr_repo", "scripts", "tests")
+PLACES = ("streamer", "asr_repo", "workshop", "scripts", "tests")
 Graph = Mapping[str, frozenset[str]]
 
 

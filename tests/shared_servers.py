@@ -16,7 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service
-    from streamer.triton.server import TritonServer
+    from streamer.bridge.triton.server import TritonServer
     from tests.command_run import Said
 
 
@@ -30,9 +30,9 @@ def installed_server() -> None:
 @pytest.fixture(scope="session")
 def shipped_triton(installed_server: None) -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
-    from streamer.triton import MODEL
-    from streamer.triton.repository import asr_repository
-    from streamer.triton.server import TritonServer
+    from streamer.bridge.triton import MODEL
+    from streamer.bridge.triton.repository import asr_repository
+    from streamer.bridge.triton.server import TritonServer
 
     with TritonServer(asr_repository(), models=[MODEL]) as server:
         yield server
@@ -41,8 +41,8 @@ def shipped_triton(installed_server: None) -> Iterator[TritonServer]:
 @pytest.fixture(scope="session")
 def exact_triton(installed_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A Triton with an exact model. It starts in a tenth of the processor time, and recognises in a tenth."""
-    from streamer.testing.exact_repository import exact_repository
-    from streamer.triton.server import TritonServer
+    from streamer.bridge.triton.server import TritonServer
+    from streamer.testing.exact_service import exact_repository
 
     with TritonServer(exact_repository(tmp_path_factory.mktemp("exact"))) as server:
         yield server

@@ -11,9 +11,9 @@ import psutil
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.testing.exact_repository import exact_repository
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, Event, receive, recognise, rest, session, text
 from tests.serve_process import Serving, serving
 from tests.triton_processes import shared_memory, shared_memory_names

@@ -50,26 +50,26 @@ MACHINES = {"win32": NOT_ON_WINDOWS, "darwin": NOT_ON_MACOS}
 # These can be run with only the client installed.
 PARTS = (
     "streamer.client",
-    "streamer.cli",
-    "streamer.chosen_service",
+    "streamer.commands.cli",
+    "streamer.commands.service",
     "streamer.commands.transcribe",
     "streamer.commands.batch",
     "streamer.commands.mic",
     "streamer.commands.dictation",
     "streamer.commands.doctor",
-    "streamer.doctor.examination",
+    "streamer.commands.doctor",
     "streamer.commands.completion",
-    "streamer.commands.models.command",
-    "streamer.library.installation",
+    "streamer.commands.models",
+    "streamer.models.installation",
     "streamer.commands.plan",
-    "streamer.capacity.machine_memory",
-    "streamer.capacity.plan",
+    "streamer.base.machine",
+    "streamer.commands.capacity.plan",
     "streamer.commands.evaluate",
-    "streamer.terminal.live_transcript",
-    "streamer.terminal.keyboard",
+    "streamer.commands.terminal.live_transcript",
+    "streamer.commands.dictation",
     "streamer.audio.microphone",
     "streamer.audio.ffmpeg",
-    "streamer.audio.incoming.fetched_recording",
+    "streamer.audio.incoming",
 )
 
 
@@ -88,7 +88,7 @@ def on(platform: str, code: str) -> subprocess.CompletedProcess[str]:
 
 def command(arguments: Iterable[str]) -> str:
     """The code that runs a command line."""
-    return f"from streamer.cli import run; sys.exit(run({list(arguments)!r}))"
+    return f"from streamer.commands.cli import run; sys.exit(run({list(arguments)!r}))"
 
 
 @pytest.mark.parametrize("platform", MACHINES)
@@ -109,7 +109,7 @@ def test_a_service_elsewhere_does_the_work(service: Service, platform: str) -> N
 @pytest.mark.parametrize("platform", MACHINES)
 def test_without_a_service_a_sentence_says_what_to_do(platform: str) -> None:
     """Without a service the message says what to do, because Triton runs only on Linux."""
-    code = "import streamer.address; streamer.address.is_ready = lambda *_: False\n"
+    code = "import streamer.base.address; streamer.base.address.is_ready = lambda *_: False\n"
     done = on(platform, code + command([PHRASE]))
     assert (done.returncode, done.stdout) == (1, "")
     assert "which runs only on Linux: name a service with --server." in done.stderr

@@ -16,8 +16,8 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.client import connect
-from streamer.triton.server import TritonServer
 from tests.samples import FILES, TWO_SEGMENTS_S, pcm
 
 MINUTES = 3

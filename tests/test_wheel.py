@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from streamer import __version__
+from streamer.base.package import NAME
 from streamer.bridge.service import Service
-from streamer.distribution import NAME
 from tests.project import ROOT
 
 SHORT = ROOT / "audio_samples" / "airplane.mp3"
@@ -59,7 +59,7 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
     """The wheel has the package, the model repository with its weights, and the page, and only files for users."""
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
-        "streamer/cli.py",
+        "streamer/commands/cli.py",
         "streamer/py.typed",
         "streamer/library/catalogue.json",
         "streamer/web/index.html",
@@ -81,9 +81,7 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
 
 def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: Path) -> None:
     """Neither the checkout nor the current folder matters."""
-    code = (
-        "import streamer; from streamer.triton import repository; print(streamer.__file__, repository.asr_repository())"
-    )
+    code = "import streamer; from streamer.bridge.triton import repository; print(streamer.__file__, repository.asr_repository())"
     shown = run(installed / "python", "-c", code, cwd=tmp_path)
     assert shown.count(str(installed.parent)) == 2
     assert str(ROOT) not in shown

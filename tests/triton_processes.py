@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
 
 
 def soon_forgetting(repository: Path, seconds: int = 2) -> None:

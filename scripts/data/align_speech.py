@@ -21,10 +21,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.engine.models.acoustic_model import BundleError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.data.forced_alignment import align
-from streamer.training.phones import model_alignment
+from streamer.engine.acoustics.acoustic_model import BundleError
+from workshop.data.alignment import align
+from workshop.data.corpus import CorpusError
+from workshop.phones import alignment
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
     try:
         for name in options.names:
             if options.by:
-                model_alignment.align(options.work, name, options.by, options.processes, tell)
+                alignment.align(options.work, name, options.by, options.processes, tell)
             else:
                 align(options.work, name, options.processes, tell)
     except (BundleError, CorpusError) as error:

@@ -13,10 +13,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamer.audio.recording_check import AudioError
-from streamer.evaluate.manifest import ManifestError, read_manifest, select_utterances
-from streamer.training.data.corpus import Corpus, CorpusError
-from streamer.training.data.degradation import degradations, degrade
+from streamer.audio.recordings import AudioError
+from streamer.commands.accuracy.manifest import ManifestError, read_manifest, select_utterances
+from workshop.data.corpus import Corpus, CorpusError
+from workshop.data.degradation import degradations, degrade
 
 
 def main() -> int:

@@ -17,9 +17,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamer.text.counts import counted
-from streamer.training.data.corpus import CorpusError
-from streamer.training.labelling.dictated_recordings import (
+from streamer.base.text import counted
+from workshop.data.corpus import CorpusError
+from workshop.labelling.dictated_recordings import (
     divided,
     read_dictations,
     without_mistakes,

@@ -23,14 +23,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.models.acoustic_model import BundleError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.labelling.finding_check import check_finding
-from streamer.training.labelling.labelling import Sources, label
-from streamer.training.labelling.labels import Thresholds
-from streamer.training.labelling.recordings import prepare_recordings
-from streamer.training.labelling.sureness_check import check_sureness
+from workshop.data.corpus import CorpusError
+from workshop.labelling.checks import check_finding, check_sureness
+from workshop.labelling.labelling import Sources, Thresholds, label, prepare_recordings
 
 
 def main() -> int:

@@ -18,10 +18,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.training.data.corpus import CorpusError
-from streamer.training.data.preparation import amount, prepare
-from streamer.training.data.synthetic_speech import synthesise
-from streamer.training.data.synthetic_voices import check_installed
+from workshop.data.corpus import CorpusError, amount, prepare
+from workshop.data.synthetic_speech import check_installed, synthesise
 
 
 def main() -> int:

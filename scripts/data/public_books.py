@@ -14,9 +14,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamer.text.counts import counted
-from streamer.training.books.collection import HeldOutBooks, choose, known_paragraphs, read_books, write_archive
-from streamer.training.data.corpus import CorpusError
+from streamer.base.text import counted
+from workshop.data.corpus import CorpusError
+from workshop.language.books import HeldOutBooks, choose, known_paragraphs, read_books, write_archive
 
 WORDS = 150_000_000
 

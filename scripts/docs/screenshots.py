@@ -25,9 +25,9 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
 from streamer.bridge.service import Service
-from streamer.triton import MODEL
-from streamer.triton.repository import asr_repository
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.server import TritonServer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RECORDING: Final = ROOT / "audio_samples" / "talk.flac"

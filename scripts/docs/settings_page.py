@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from streamer.settings.markdown import tables
+from workshop.settings_table import tables
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference/settings.md"
 BEGIN: Final = "<!-- The tables are made by `python scripts/docs/settings_page.py`. -->\n"

@@ -19,18 +19,20 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic_model import BundleError, read_activity
-from streamer.training.activity.aligned_speech import AlignedSpeech
-from streamer.training.activity.measured_audio import CONDITIONS, STREAM_SECONDS, sounds
-from streamer.training.activity.measurement import (
+from streamer.engine.acoustics.acoustic_model import BundleError, read_activity
+from workshop.activity.examples import AlignedSpeech
+from workshop.activity.measurement import (
+    CONDITIONS,
+    STREAM_SECONDS,
+    ActivityModel,
     MeasuredDetector,
     opening_table,
     openings,
+    sounds,
     start_table,
     starts,
 )
-from streamer.training.activity.speech_events import ActivityModel
-from streamer.training.data.corpus import Corpus, CorpusError
+from workshop.data.corpus import Corpus, CorpusError
 
 
 def main() -> int:

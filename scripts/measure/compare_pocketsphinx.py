@@ -14,16 +14,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamer.audio.recording_check import AudioError
+from streamer.audio.recordings import AudioError
+from streamer.bridge.triton import TritonError
 from streamer.client import SessionError
-from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
-from streamer.commands.evaluate import recognise_all
-from streamer.evaluate.manifest import ManifestError, read_manifest, select_utterances
-from streamer.evaluate.measures.error_rates import score_utterance
-from streamer.evaluate.normalise import normalise
-from streamer.evaluate.results import Unavailable
-from streamer.training.comparison.pocketsphinx import comparison, heard_by_pocketsphinx
-from streamer.triton import TritonError
+from streamer.commands.accuracy.manifest import ManifestError, normalise, read_manifest, select_utterances
+from streamer.commands.accuracy.results import Unavailable
+from streamer.commands.accuracy.word_errors import score_utterance
+from streamer.commands.evaluate import add_hearing_arguments, hearing_setup, recognise_all
+from workshop.comparison.pocketsphinx import comparison, heard_by_pocketsphinx
 
 
 def main() -> int:

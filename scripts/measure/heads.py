@@ -14,9 +14,9 @@ import argparse
 import sys
 
 from streamer.audio.audio_file import read_audio
-from streamer.shipped import shipped
-from streamer.testing.load.head_arrangements import FUSED, ROUTER, Measured, measure, table
-from streamer.triton import TritonError
+from streamer.base.package import shipped
+from streamer.bridge.triton import TritonError
+from workshop.load.heads import FUSED, ROUTER, Measured, measure, table
 
 
 def main() -> int:

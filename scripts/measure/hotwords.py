@@ -16,11 +16,9 @@ from dataclasses import replace
 from functools import partial
 
 from streamer.engine.bundle import SEARCH_FILE
-from streamer.engine.search.beam_options import BeamOptions
-from streamer.training.search.corpus_errors import halves
-from streamer.training.search.emission_cache import read_emissions
-from streamer.training.search.hotword_measurement import Language, rows, tuned
-from streamer.training.search.search_arguments import run_script, search_arguments
+from streamer.engine.search.search import BeamOptions
+from workshop.search.hotwords import Language, rows, tuned
+from workshop.search.trials import halves, read_emissions, run_script, search_arguments
 
 
 def main() -> int:

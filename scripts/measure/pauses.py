@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
-from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.stream_options import StreamOptions
-from streamer.training.activity.pause_errors import TOGETHER, drawn, measure
-from streamer.training.data.corpus import Corpus, CorpusError
+from workshop.activity.pause_errors import TOGETHER, drawn, measure
+from workshop.data.corpus import Corpus, CorpusError
 
 
 def main() -> int:

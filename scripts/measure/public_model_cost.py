@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
-from streamer.audio.recording_check import AudioError
-from streamer.graphs.model_folder import ModelFolderError, read_model_folder
-from streamer.testing.graphs.cost import Speech, cost_of_reference, cost_of_service
-from streamer.testing.graphs.engine_cost import cost_of_engine
+from streamer.audio.recordings import AudioError
+from streamer.models.model_folder import ModelFolderError, read_model_folder
+from workshop.graphs.cost import Speech, cost_of_reference, cost_of_service
+from workshop.graphs.engine_cost import cost_of_engine
 
 RECORDING = Path("audio_samples/talk.flac")
 

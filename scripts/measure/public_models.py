@@ -28,24 +28,28 @@ from pathlib import Path
 import numpy as np
 
 from streamer.audio.audio_file import read_audio
-from streamer.audio.recording_check import AudioError
+from streamer.audio.recordings import AudioError
+from streamer.base.limits import BEAM, GREEDY
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_events import StreamError
-from streamer.graphs.model_folder import ModelFolderError
-from streamer.limits import BEAM, GREEDY
-from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, Sound, compare
-from streamer.testing.graphs.exact_icefall import random_phrases
-from streamer.testing.graphs.exact_nemo import (
+from streamer.models.model_folder import ModelFolderError
+from workshop.graphs.comparison import NEARLY_EQUAL, Comparison, Sound, compare, random_sound
+from workshop.graphs.exact_icefall import (
+    make_conformer_folder,
+    make_ctc_folder,
+    make_lstm_folder,
+    make_transducer_folder,
+    make_zipformer_folder,
+    random_phrases,
+)
+from workshop.graphs.exact_nemo import (
     make_nemo_ctc_folder,
     make_nemo_folder,
     make_nemotron_folder,
+    make_t_one_folder,
     with_any_step,
 )
-from streamer.testing.graphs.exact_t_one import make_t_one_folder
-from streamer.testing.graphs.exact_transducers import make_conformer_folder, make_lstm_folder, make_zipformer_folder
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
-from streamer.testing.graphs.reference import VOCABULARY
-from streamer.testing.graphs.sounds import random_sound
+from workshop.graphs.reference import VOCABULARY
 
 STREAMS_OF_A_MODEL = 50  # each group has a model with other weights
 PHRASES, WEIGHTS = 8, (0.5, 1.0, 2.0)  # hotwords of a group

@@ -19,30 +19,35 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.models.acoustic_model import BundleError
-from streamer.engine.punctuation.punctuation_model import PunctuationModel
-from streamer.training.data.corpus import Corpus, CorpusError
-from streamer.training.language.text_sources import LeakGuard
-from streamer.training.punctuation.labelled_text import MOST_WORDS, read_texts, tell_first_cases
-from streamer.training.punctuation.measurement.cost import mark_costs
-from streamer.training.punctuation.measurement.heard_speech import TOGETHER, HeardRecordings, HeardSegment, recognise
-from streamer.training.punctuation.measurement.mark_scores import KINDS, MarkScores
-from streamer.training.punctuation.measurement.read_speech import PrintedText, ReadClip
-from streamer.training.punctuation.measurement.speech import (
+from streamer.engine.text.punctuation_model import PunctuationModel
+from workshop.data.corpus import Corpus, CorpusError
+from workshop.language.text_sources import LeakGuard
+from workshop.punctuation.labelled_text import MOST_WORDS, read_texts, tell_first_cases
+from workshop.punctuation.measurement import (
+    KINDS,
+    TOGETHER,
+    HeardRecordings,
+    HeardSegment,
     Marker,
+    MarkScores,
+    PrintedText,
+    ReadClip,
     by_majority,
     by_model,
     by_pauses,
     heard_scores,
     heard_segments,
+    mark_costs,
+    recognise,
     settling_delays,
+    text_scores,
     true_scores,
     true_segments,
     without_pauses,
 )
-from streamer.training.punctuation.measurement.text import text_scores
 
 PRINTED = ("ljspeech_sentences.tsv", "libritts_train_clean_100_sentences.txt")
 CORPORA = ("ljspeech_part", "ls_train_clean_100", "librispeech_train_clean_100")

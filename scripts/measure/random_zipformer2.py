@@ -22,12 +22,11 @@ import torch
 from onnx import numpy_helper
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
-from streamer.engine.graphs.fbank import Fbank
-from streamer.engine.graphs.sessions import open_graph
-from streamer.graphs.layout import FRAME_LEAD
-from streamer.graphs.model_folder import read_model_folder
-from streamer.graphs.transducer import ContextTransducer
-from streamer.training.zipformer2.recipe import open_export, open_recipe
+from streamer.engine.public.graph_model import Fbank
+from streamer.engine.public.sessions import open_graph
+from streamer.models.layout import FRAME_LEAD, ContextTransducer
+from streamer.models.model_folder import read_model_folder
+from workshop.zipformer2 import open_export, open_recipe
 
 RECORDING: Final = Path("audio_samples/talk.flac")
 TOKENS: Final = 500

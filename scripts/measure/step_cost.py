@@ -25,14 +25,14 @@ import torch
 from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
+from streamer.base.package import shipped
+from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.compiled.compiled_activity import CompiledActivity
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.engine.models.speech_detector import SpeechDetector
+from streamer.engine.network_graphs import CompiledActivity
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.stream_options import StreamOptions
-from streamer.shipped import shipped
 
 AUDIO = shipped("audio_samples/talk.flac")
 STEPS_MS = (320, 160)

@@ -20,11 +20,11 @@ import torch
 from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
+from streamer.base.package import shipped
+from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
-from streamer.shipped import shipped
 
 AUDIO = shipped("audio_samples/talk.flac")
 STEP_MS = 320

@@ -17,16 +17,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from streamer.base.limits import STEP_MS, STEPS_MS
+from streamer.commands.accuracy.manifest import HALVES, half
+from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.models.acoustic_model import BundleError
-from streamer.engine.punctuation.punctuation_model import PunctuationModel
-from streamer.evaluate.manifest import HALVES, half
-from streamer.limits import STEP_MS, STEPS_MS
-from streamer.training.data.alignment import read_alignments
-from streamer.training.data.corpus import Corpus, CorpusError
-from streamer.training.turns.measurement import figures, rules, table
-from streamer.training.turns.recorded_turns import TOGETHER, record, spoken_turns
+from streamer.engine.text.punctuation_model import PunctuationModel
+from workshop.data.alignment import read_alignments
+from workshop.data.corpus import Corpus, CorpusError
+from workshop.turns import TOGETHER, figures, record, rules, spoken_turns, table
 
 
 def main() -> int:

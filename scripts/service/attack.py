@@ -17,10 +17,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from streamer.bridge.triton import TritonError
 from streamer.commands.interrupt import run_until_signal
-from streamer.testing.attack.campaign import Campaign
-from streamer.testing.attack.catalogue import ATTACKS, chosen
-from streamer.triton import TritonError
+from workshop.attack.campaign import ATTACKS, Campaign, chosen
 
 FOLDER = Path("build/attack")
 

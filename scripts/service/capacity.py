@@ -15,14 +15,13 @@ import asyncio
 import sys
 
 from streamer.audio.audio_file import read_audio
-from streamer.shipped import shipped
-from streamer.testing.load.capacity_curve import live, step_table, steps
-from streamer.testing.load.live_sessions import HEADS
-from streamer.testing.watched_process import service
-from streamer.triton import MODEL
-from streamer.triton.link import LinkError
-from streamer.triton.repository import asr_repository
-from streamer.triton.server import TritonError, TritonServer
+from streamer.base.package import shipped
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.link import LinkError
+from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.server import TritonError, TritonServer
+from workshop.load.live_sessions import HEADS, live, step_table, steps
+from workshop.watched_process import service
 
 AUDIO = shipped("audio_samples/talk.flac")
 

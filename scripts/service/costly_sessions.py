@@ -18,10 +18,10 @@ import asyncio
 import sys
 
 from streamer.audio.audio_file import read_audio
-from streamer.limits import HOTWORDS_PER_ADDRESS
-from streamer.shipped import shipped
-from streamer.testing.load.costly_sessions import ATTACKS, failures, report, run
-from streamer.testing.watched_process import service
+from streamer.base.limits import HOTWORDS_PER_ADDRESS
+from streamer.base.package import shipped
+from workshop.load.costly_sessions import ATTACKS, failures, report, run
+from workshop.watched_process import service
 
 AUDIO = shipped("audio_samples/talk.flac")
 

@@ -16,10 +16,10 @@ import asyncio
 import sys
 
 from streamer.audio.audio_file import read_audio
-from streamer.shipped import shipped
-from streamer.testing.load.live_sessions import session_limit
-from streamer.testing.load.overload import failures, report, run
-from streamer.testing.watched_process import service
+from streamer.base.package import shipped
+from workshop.load.live_sessions import session_limit
+from workshop.load.overload import failures, report, run
+from workshop.watched_process import service
 
 AUDIO = shipped("audio_samples/talk.flac")
 

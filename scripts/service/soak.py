@@ -19,17 +19,16 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from streamer.audio.recording_check import AudioError
+from streamer.audio.recordings import AudioError
+from streamer.base.package import shipped
+from streamer.bridge.triton import MODEL, TritonError
 from streamer.client import SessionError
+from streamer.commands.accuracy.manifest import ManifestError
 from streamer.commands.interrupt import run_until_signal
-from streamer.evaluate.manifest import ManifestError
-from streamer.settings.served_models import folder_error
-from streamer.shipped import shipped
-from streamer.testing.soak import long_session_report, long_session_run
-from streamer.testing.soak.faults_run import Settings, soak
-from streamer.testing.soak.recorded_sessions import UndisturbedError
-from streamer.testing.watched_process import service
-from streamer.triton import MODEL, TritonError
+from streamer.commands.settings.served_models import folder_error
+from workshop.soak import long_session
+from workshop.soak.faults import Settings, UndisturbedError, soak
+from workshop.watched_process import service
 
 FOLDER = Path("build/soak")
 HEADS = "asr_heads"
@@ -69,16 +68,16 @@ def main() -> int:
 
 def _long(options: argparse.Namespace) -> int:
     try:
-        recordings = long_session_run.read_recordings(options.manifest, options.limit)
+        recordings = long_session.read_recordings(options.manifest, options.limit)
         with service(options.server) as (url, watched):
-            session = long_session_run.session(
+            session = long_session.session(
                 url, recordings, watched, minutes=options.minutes, pace=options.pace, search=options.search
             )
 
             async def work() -> int:
                 record = await session
-                print(long_session_report.report(record))
-                return _failed(long_session_report.failures(record, recordings))
+                print(long_session.report(record))
+                return _failed(long_session.failures(record, recordings))
 
             return run_until_signal(work())
     except (ManifestError, AudioError, SessionError, OSError) as error:

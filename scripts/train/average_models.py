@@ -14,10 +14,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.training.weight_average import averaged
+from workshop.processes import averaged
 
 
 def main() -> int:

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from streamer.engine.model_file import ModelFileError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.language.language_model_building import Recipe, build
+from workshop.data.corpus import CorpusError
+from workshop.language.language_model_building import Recipe, build
 
 
 def main() -> int:

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from streamer.engine.model_file import ModelFileError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.language.lexicon_building import build
-from streamer.training.language.pronunciation import cmu_dictionary
+from workshop.data.corpus import CorpusError
+from workshop.language.lexicon_building import build
+from workshop.language.pronunciation import cmu_dictionary
 
 
 def main() -> int:

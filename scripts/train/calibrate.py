@@ -15,9 +15,9 @@ import argparse
 import sys
 from functools import partial
 
-from streamer.limits import STEPS_MS, WHOLE_MS
-from streamer.training.search.calibration_fitting import calibrate
-from streamer.training.search.search_arguments import run_script, search_arguments
+from streamer.base.limits import STEPS_MS, WHOLE_MS
+from workshop.search.calibration import calibrate
+from workshop.search.trials import run_script, search_arguments
 
 
 def main() -> int:

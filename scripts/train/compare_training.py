@@ -19,11 +19,10 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic_model import BundleError
-from streamer.training.comparison.judged_training import Judge, comparison, read_judged, write_judged
-from streamer.training.comparison.training_settings import BASELINE, chosen, settings
-from streamer.training.data.corpus import CorpusError
-from streamer.training.stop_signals import StoppedError, stop_signals
+from streamer.engine.acoustics.acoustic_model import BundleError
+from workshop.comparison.trainings import BASELINE, Judge, chosen, comparison, read_judged, settings, write_judged
+from workshop.data.corpus import CorpusError
+from workshop.processes import StoppedError, stop_signals
 
 
 def main() -> int:

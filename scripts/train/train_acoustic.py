@@ -23,16 +23,15 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.training.acoustic.error_rates import evaluate, report
-from streamer.training.acoustic.schedule import GOING_ON, Schedule
-from streamer.training.acoustic.training_run import SIZES, STEPS_MS, PhoneModel, Run, averaged_model
-from streamer.training.augmentation.conditions import CONDITIONS
-from streamer.training.data.alignment import read_alignments
-from streamer.training.data.corpus import Corpus, CorpusError
-from streamer.training.phones.phone_ngram import ORDERS
-from streamer.training.stop_signals import stop_signals
-from streamer.training.teaching.growth import Growth
+from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from workshop.acoustic.augmentation import CONDITIONS
+from workshop.acoustic.growth import Growth
+from workshop.acoustic.losses import GOING_ON, Schedule
+from workshop.acoustic.training_run import SIZES, STEPS_MS, PhoneModel, Run, averaged_model, evaluate, report
+from workshop.data.alignment import read_alignments
+from workshop.data.corpus import Corpus, CorpusError
+from workshop.phones.phone_ngram import ORDERS
+from workshop.processes import stop_signals
 
 
 def main() -> int:

@@ -17,12 +17,10 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic_model import BundleError, read_activity, save_activity
-from streamer.training.activity.aligned_speech import AlignedSpeech
-from streamer.training.activity.background_sounds import BackgroundSounds
-from streamer.training.activity.examples import ExampleSource
-from streamer.training.activity.head_training import train
-from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError
+from streamer.engine.acoustics.acoustic_model import BundleError, read_activity, save_activity
+from workshop.activity.examples import AlignedSpeech, ExampleSource, train
+from workshop.activity.sounds import BackgroundSounds
+from workshop.data.corpus import SAMPLE_RATE, Corpus, CorpusError
 
 SECONDS = 10.24
 CLIPS = 60

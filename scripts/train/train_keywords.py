@@ -23,16 +23,14 @@ from typing import cast
 import torch
 from torch import nn
 
-from streamer.engine.heads.keyword_network import KeywordNetwork, KeywordsError
+from streamer.bridge.triton.repository import asr_repository
+from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.keywords.keyword_training import train, untrained
-from streamer.training.keywords.material import AlignedWords, encoded
-from streamer.training.keywords.measurement import KeywordErrors, errors, with_thresholds
-from streamer.training.keywords.repository import keyword_repository
-from streamer.training.language.pronunciation import Pronunciations, cmu_dictionary
-from streamer.triton.repository import asr_repository
+from streamer.heads.keywords import KeywordNetwork, KeywordsError
+from workshop.data.corpus import CorpusError
+from workshop.keywords.measurement import KeywordErrors, errors, keyword_repository, with_thresholds
+from workshop.keywords.training import AlignedWords, encoded, train, untrained
+from workshop.language.pronunciation import Pronunciations, cmu_dictionary
 
 WORDS = "first,last,never,nothing,something,before,again,little,house,people"
 HELD_BACK = 6  # one in this many utterances of train chooses the thresholds, too

@@ -21,13 +21,10 @@ from streamer.engine.bundle import LEXICON_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.model_file import ModelFileError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.language.text_sources import LeakGuard, read_transcripts
-from streamer.training.punctuation.fitting import Fit, fit
-from streamer.training.punctuation.heard_text import HeardText
-from streamer.training.punctuation.labelled_text import MOST_WORDS, read_texts, tell_first_cases
-from streamer.training.punctuation.similar_words import similar_words
-from streamer.training.punctuation.word_habits import WordHabits
+from workshop.data.corpus import CorpusError
+from workshop.language.text_sources import LeakGuard, read_transcripts
+from workshop.punctuation.fitting import Fit, HeardText, fit, similar_words
+from workshop.punctuation.labelled_text import MOST_WORDS, WordHabits, read_texts, tell_first_cases
 
 
 def main() -> int:

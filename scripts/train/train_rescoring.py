@@ -21,8 +21,8 @@ import torch
 from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.model_file import ModelFileError
-from streamer.training.data.corpus import CorpusError
-from streamer.training.rescoring.neural_training import SIZES, NeuralRecipe, train
+from workshop.data.corpus import CorpusError
+from workshop.language.neural_training import SIZES, NeuralRecipe, train
 
 
 def main() -> int:

@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 import soundfile  # type: ignore[import-untyped]
 
-from streamer.training.data.corpus import Corpus, CorpusError
-from streamer.training.zipformer2.ctc_training import SAMPLE_RATE, CtcTraining, Spoken, tokens_of
-from streamer.training.zipformer2.recipe import RecipeError
+from workshop.data.corpus import Corpus, CorpusError
+from workshop.zipformer2 import SAMPLE_RATE, CtcTraining, RecipeError, Spoken, tokens_of
 
 MOST_WORDS = 500
 HELD_BACK = 10  # one in this many recordings is held back

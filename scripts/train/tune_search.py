@@ -19,12 +19,21 @@ from functools import partial
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.search.beam_options import BeamOptions
-from streamer.training.search.corpus_errors import error_rates, halves, mean_over_corpora
-from streamer.training.search.emission_cache import EmittedUtterance, read_emissions
-from streamer.training.search.search_arguments import run_script, search_arguments
-from streamer.training.search.search_trials import run_beam
-from streamer.training.search.weight_tuning import RESCORING, TUNED, described, tune
+from streamer.engine.search.search import BeamOptions
+from workshop.search.trials import (
+    RESCORING,
+    TUNED,
+    EmittedUtterance,
+    described,
+    error_rates,
+    halves,
+    mean_over_corpora,
+    read_emissions,
+    run_beam,
+    run_script,
+    search_arguments,
+    tune,
+)
 
 STREAMS = 32
 

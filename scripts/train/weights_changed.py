@@ -19,12 +19,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.training.data.corpus import CorpusError
-from streamer.training.release.bundle_parts import take_over
-from streamer.training.release.figure_tables import blocks
-from streamer.training.release.marked_blocks import rewrite
-from streamer.training.release.release_steps import ReleasePlaces, release_steps
-from streamer.training.release.step_runner import StepRunner
+from workshop.data.corpus import CorpusError
+from workshop.release.figure_tables import blocks, rewrite
+from workshop.release.release_steps import ReleasePlaces, StepRunner, release_steps, take_over
 
 # The bundle that `streamer evaluate --engine` uses.
 BUNDLE = Path("asr_repo/streaming_asr/1")

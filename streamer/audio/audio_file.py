@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import soundfile  # type: ignore[import-untyped]
 
+from streamer.audio.decoder import SAMPLE_RATE as SAMPLE_RATE
+from streamer.audio.decoder import Int16Samples as Int16Samples
+from streamer.audio.decoder import SampleConverter
 from streamer.audio.ffmpeg import FfmpegAudio, ffmpeg_is_installed
-from streamer.audio.recording_check import FFMPEG_ENDINGS, AudioError, open_recording
-from streamer.audio.recording_end import header_of, lacks_end_mark, with_length
-from streamer.audio.sample_converter import SAMPLE_RATE as SAMPLE_RATE
-from streamer.audio.sample_converter import Int16Samples as Int16Samples
-from streamer.audio.sample_converter import SampleConverter
-from streamer.limits import MOST_CHANNELS
+from streamer.audio.recordings import FFMPEG_ENDINGS, AudioError, header_of, lacks_end_mark, open_recording, with_length
+from streamer.base.limits import MOST_CHANNELS
 
 READABLE: Final = "WAV, FLAC, OGG/Opus and MP3"
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamer.audio.sample_converter import FloatSamples, Int16Samples, SampleConverter
-from streamer.distribution import install_command
+from streamer.audio.decoder import FloatSamples, Int16Samples, SampleConverter
+from streamer.base.package import install_command
 
 CHUNK_S: Final = 0.05
 # A lost connection is restored within 30 s. Audio of that time waits here, and is sent afterwards.

@@ -21,13 +21,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal
 
-from streamer.bridge.telemetry.failures import Failures
-from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.models import Models
-from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.bridge.upstreams.rollover import RollError
-from streamer.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
-from streamer.triton import check_name
+from streamer.base.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
+from streamer.bridge.telemetry.logs import Failures, Log
+from streamer.bridge.triton import check_name
+from streamer.bridge.upstreams.admission import Models
+from streamer.bridge.upstreams.pool import RollError, UpstreamPool
 
 log = Log("streamer.bridge")
 

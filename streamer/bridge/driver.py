@@ -8,19 +8,19 @@ has ended. A client returns over a new websocket, which another driver has accep
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
+from typing import Generic, Protocol, TypeVar
 
 from streamer.bridge.access.quotas import Admittance, Denied
-from streamer.bridge.client_connection import Connection
-from streamer.bridge.flush_pace import FlushPace
-from streamer.bridge.holdings import Holdings
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead
-from streamer.bridge.model_requests import ModelRequests
-from streamer.bridge.resumption import Resumption
+from streamer.bridge.model_requests import Holdings, ModelRequests
 from streamer.bridge.session.endings import VANISHED
-from streamer.bridge.session.outbox import Numbered
+from streamer.bridge.session.messages import Numbered
 from streamer.bridge.session.session import Session
 from streamer.bridge.states import States
 from streamer.bridge.telemetry import logs
@@ -361,3 +361,121 @@ class SessionDriver:
         if former is not DriverState.PASSED_ON:
             self._session_metrics.count_ending(ready=former is DriverState.READY)
             log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)
+
+
+# The interface between the driver of a session and its client.
+
+
+class Connection(Protocol):
+    """The client's side of a session: a websocket, or the upload of a recording. websocket.py explains each member."""
+
+    @property
+    def closing(self) -> bool: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def agreed(self) -> bool: ...
+    @property
+    def goodbye(self) -> bool: ...
+    @property
+    def fault(self) -> str: ...
+    @property
+    def unintelligible(self) -> bool: ...
+    def ignore_rest(self) -> None: ...
+    def interrupt(self) -> None: ...
+    def abort(self) -> None: ...
+    def close(self, code: int, reason: str) -> asyncio.Task[None]: ...
+    async def receive(self) -> str | bytes: ...
+    async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool: ...
+    async def pause(self, seconds: float) -> None: ...
+    async def wait_until_closed(self) -> None: ...
+    async def wait_until_lost(self) -> None: ...
+    async def drop(self, code: CloseCode, reason: str) -> None: ...
+
+
+# Limits how fast `flush` messages of one client are read, because even a tiny one costs the recogniser an answer.
+
+MOST_FLUSHES = 32  # that a client may send at once
+FLUSHES_PER_S = 10.0  # that it may send in each second after that
+
+
+class FlushPace:
+    """The pace of one client. If its `flush` messages come faster, reading pauses for a moment."""
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0  # how far the client is ahead of the pace
+        self._last_at = 0.0
+
+    def wait_s(self, now: float) -> float:
+        """Note a `flush`. Return how long to wait before reading the next message."""
+        self._ahead_s = max(0.0, self._ahead_s - (now - self._last_at)) + 1 / FLUSHES_PER_S
+        self._last_at = now
+        return max(0.0, self._ahead_s - MOST_FLUSHES / FLUSHES_PER_S)
+
+
+# Finds sessions by their tokens, so that a client that lost its connection can go on.
+
+# The most sessions that wait for their clients. Further ones end with their connection, because each keeps messages.
+MOST_PARKED = 256
+
+
+class Resumable(Protocol):
+    """The driver of a session, as far as resumption is concerned."""
+
+    @property
+    def parked(self) -> bool:
+        """Whether the client lost its connection and may return."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the client may resume the session, over a new connection or in place of an older one."""
+
+
+Driver = TypeVar("Driver", bound=Resumable)
+
+
+@dataclass(frozen=True)
+class _Entry(Generic[Driver]):
+    driver: Driver
+    key: str  # the name of the access key that it was opened with
+
+
+class Resumption(Generic[Driver]):
+    """The sessions of one service that clients may resume."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, _Entry[Driver]] = {}
+        self._of_keys: Counter[str] = Counter()
+
+    @property
+    def full(self) -> bool:
+        """Whether no further session may wait for its client."""
+        return sum(entry.driver.parked for entry in self._entries.values()) >= MOST_PARKED
+
+    def add(self, token: str, key: str, driver: Driver) -> None:
+        """Allow a client to resume this session with this token and this access key."""
+        self._entries[_hash(token)] = _Entry(driver, key)
+        self._of_keys[key] += 1
+
+    def remove(self, token: str) -> None:
+        """Forget the session of this token, if it was added."""
+        entry = self._entries.pop(_hash(token), None)
+        if entry is not None:
+            self._of_keys[entry.key] -= 1
+            if not self._of_keys[entry.key]:
+                del self._of_keys[entry.key]
+
+    def find(self, token: str, key: str) -> Driver | None:
+        """Return the session of this token; None if it does not exist or belongs to another key."""
+        entry = self._entries.get(_hash(token))
+        if entry is None or entry.key != key or not entry.driver.resumable:
+            return None
+        return entry.driver
+
+    def knows(self, key: str) -> bool:
+        """Return whether there is a session of this access key to resume."""
+        return key in self._of_keys
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

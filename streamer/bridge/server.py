@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 from typing import Any
 
 from streamer import __version__
-from streamer.bridge.access.port_policy import PortPolicy
+from streamer.base.machine import give_back_freed_memory
 from streamer.bridge.access.quotas import Denied
-from streamer.bridge.access.rules import SUBPROTOCOL
-from streamer.bridge.dialects.dialects import Dialects, new_id, now
-from streamer.bridge.dialects.openai_realtime_paths import OpenAIRealtimePaths
-from streamer.bridge.freed_memory import FreedMemory
+from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
+from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
+from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.http.connection import Terms
-from streamer.bridge.http.counts import ConnectionCounts
 from streamer.bridge.http.listener import Listener
-from streamer.bridge.http.probes import Probes
-from streamer.bridge.http.routes import Endpoint, Route, Routes
-from streamer.bridge.http.static_files import StaticFiles, protection
+from streamer.bridge.http.routes import Endpoint, Probes, Route, Routes, StaticFiles, protection
 from streamer.bridge.http.websocket import CLOSE_LIMIT_S, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
-from streamer.bridge.uploads.documentation import Documentation
-from streamer.bridge.uploads.openai_paths import OpenAIPaths
-from streamer.bridge.uploads.uploads import Uploads
-from streamer.bridge.upstreams.admission import Admission
-from streamer.bridge.upstreams.models import Models
+from streamer.bridge.uploads.uploads import Documentation, OpenAIPaths, Uploads
+from streamer.bridge.upstreams.admission import Admission, Models
 from streamer.wire import native_upload
-from streamer.wire.dialects import deepgram_live
-from streamer.wire.dialects.deepgram_recorded import DeepgramRecorded
+from streamer.wire.dialects import deepgram
+from streamer.wire.dialects.deepgram import DeepgramRecorded
 from streamer.wire.events import Error, render
 from streamer.wire.native import PATH
 
@@ -151,7 +145,7 @@ class BridgeServer:
             routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
             routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
-        routes.add([(deepgram_live.PATH, self._dialects.route(deepgram_live.DeepgramLive, self._deepgram_recorded()))])
+        routes.add([(deepgram.PATH, self._dialects.route(deepgram.DeepgramLive, self._deepgram_recorded()))])
         routes.add(OpenAIRealtimePaths(self._dialects, policy.access).routes())
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
@@ -217,3 +211,42 @@ def _problem(host: str, port: int, error: OSError) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"'{host}' is not an address of this machine."
     return f"Port {port} of {host} cannot be opened: {error.strerror or error}."
+
+
+# Returns memory to the system after many connections have ended. Otherwise the process keeps it, and looks larger.
+
+CROWD = 64  # connections
+GONE = 8  # the crowd has gone when no more than one in eight of its connections is left
+# Wait before returning memory, because connections that have just ended still hold some.
+DELAY_S = 1.0
+# Returning memory blocks the service for some ten milliseconds, so it must not happen more often than this.
+SHORTEST_INTERVAL_S = 20.0
+
+
+class FreedMemory:
+    """Watches the number of connections, and returns memory when a crowd has gone."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._due: asyncio.TimerHandle | None = None
+        self._given_back_at = -SHORTEST_INTERVAL_S
+
+    def note(self, number: int) -> None:
+        """Note how many connections there are now."""
+        self._most = max(self._most, number)
+        if self._most >= CROWD and number <= self._most // GONE:
+            self._most = number
+            if self._due is None:
+                loop = asyncio.get_running_loop()
+                at = max(loop.time() + DELAY_S, self._given_back_at + SHORTEST_INTERVAL_S)
+                self._due = loop.call_at(at, self._give_back)
+
+    def _give_back(self) -> None:
+        self._due, self._given_back_at = None, asyncio.get_running_loop().time()
+        give_back()
+
+
+def give_back() -> None:
+    """Return unused memory to the system."""
+    gc.collect()
+    give_back_freed_memory()

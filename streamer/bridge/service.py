@@ -12,21 +12,20 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any
 
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.loading.choice import MemoryBound
-from streamer.bridge.loading.model_loader import ModelLoader
-from streamer.bridge.scaling.instance_count import InstanceCount
+from streamer.base.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
+from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
 from streamer.bridge.telemetry.traces import Tracing
-from streamer.bridge.upstreams.models import Models
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.link import PLAIN, Dialer
+from streamer.bridge.triton.server import TritonServer
+from streamer.bridge.upstreams.admission import Models
+from streamer.bridge.upstreams.instance_count import InstanceCount
+from streamer.bridge.upstreams.model_loader import MemoryBound, ModelLoader
 from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.bridge.upstreams.tritons import Tritons
-from streamer.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
-from streamer.triton import MODEL
-from streamer.triton.dialer import PLAIN, Dialer
-from streamer.triton.server import TritonServer
+from streamer.bridge.upstreams.supervision import Tritons
 
 
 class Service:

@@ -9,17 +9,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from streamer.bridge.access.quotas import Admittance, Denied
-from streamer.bridge.client_connection import Connection
-from streamer.bridge.driver import SessionDriver
-from streamer.bridge.resumption import Resumption
+from streamer.bridge.driver import Connection, Resumption, SessionDriver
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
-from streamer.bridge.upstreams.admission import Admission
-from streamer.bridge.upstreams.models import Models
-from streamer.triton.link import origin
+from streamer.bridge.triton.link import origin
+from streamer.bridge.upstreams.admission import Admission, Models
 
 log = Log("streamer.bridge")
 

@@ -52,7 +52,7 @@ class States(Generic[S]):
         self.now = state
         if _log.isEnabledFor(logging.DEBUG):
             fields = {**self._fields, "before": before.value, "now": state.value}
-            _log.debug(self._machine, extra={"fields": fields})  # in the form that telemetry/logs.py expects
+            _log.debug(self._machine, extra={"fields": fields})  # in the form that bridge/telemetry/logs.py expects
         return before
 
     def expect(self, *states: S) -> None:

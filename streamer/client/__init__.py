@@ -23,17 +23,17 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Genera
 from types import TracebackType
 from typing import Any, Final, Literal, get_args
 
-from streamer.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
 from streamer.audio.audio_file import AudioFile
+from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
+from streamer.base.transcript import Transcript as Transcript
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
 from streamer.client.connection import Connection, OnStarting, dial
 from streamer.client.connection import SessionError as SessionError
 from streamer.client.events import Event as Event
-from streamer.client.reopening import REFUSED_FOR_NOW as REFUSED_FOR_NOW
+from streamer.client.recovery import REFUSED_FOR_NOW as REFUSED_FOR_NOW
 from streamer.client.sending import Audio as Audio
 from streamer.client.sending import describe_audio, send_all
 from streamer.client.session import Session as Session
-from streamer.transcript import Transcript as Transcript
 
 Channels = Literal["mix", "separate"]
 Source = str | os.PathLike[str] | Iterable[Audio] | AsyncIterable[Audio]

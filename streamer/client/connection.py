@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from streamer.address import websocket_url
+from streamer.base.address import websocket_url
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 

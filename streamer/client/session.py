@@ -11,10 +11,8 @@ from typing import Any, Final, cast
 
 from streamer.client.connection import Connection, SessionError
 from streamer.client.events import Event, Ready
-from streamer.client.kept_audio import Entry, KeptAudio
-from streamer.client.progress import Message, Progress
-from streamer.client.reopening import Dial, Reopening
-from streamer.client.sending import Audio, bytes_of, describe_audio
+from streamer.client.recovery import Dial, Message, Progress, Reopening
+from streamer.client.sending import Audio, Entry, KeptAudio, bytes_of, describe_audio
 from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 

@@ -12,18 +12,15 @@ from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager,
 from typing import Final
 
 from streamer.audio.audio_file import AudioFile, Int16Samples
-from streamer.audio.incoming.fetched_recording import fetch
-from streamer.audio.incoming.piped_audio import PipedAudio
-from streamer.audio.incoming.temporary_recording import TemporaryRecording
-from streamer.audio.recording_check import AudioError, must_be_fetched
-from streamer.audio.recording_list import STDIN, ListedRecording
-from streamer.chosen_service import ReadyService
+from streamer.audio.incoming import PipedAudio, TemporaryRecording, fetch
+from streamer.audio.recordings import STDIN, AudioError, ListedRecording, must_be_fetched
+from streamer.base.timing import Timing
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
-from streamer.commands.arguments.key import error_text
-from streamer.commands.arguments.recognition import options_with_second_pass
+from streamer.commands.arguments import error_text
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
-from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
-from streamer.timing import Timing
+from streamer.commands.recognition import options_with_second_pass
+from streamer.commands.service import ReadyService
+from streamer.commands.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 
 # After these errors no other recording can succeed either: they concern the service, or the options of all sessions.
 _HOPELESS: Final = (

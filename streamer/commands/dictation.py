@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
+from streamer.audio.decoder import Int16Samples
 from streamer.audio.microphone import Microphone, MicrophoneError
-from streamer.audio.sample_converter import Int16Samples
-from streamer.chosen_service import ReadyService
 from streamer.client import Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
-from streamer.commands.arguments.key import error_text
+from streamer.commands.arguments import error_text
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
-from streamer.terminal.keyboard import keys
-from streamer.terminal.live_transcript import NAME, LiveTranscript
-from streamer.terminal.output_file import OutputError
+from streamer.commands.service import ReadyService
+from streamer.commands.terminal.live_transcript import NAME, LiveTranscript
+from streamer.commands.terminal.transcript_files import OutputError
 
 REDRAW_S: Final = 0.1
 PAUSE_KEYS: Final = (" ", "p")
@@ -168,3 +168,51 @@ class Dictation:
     def _on_hangup(self, microphone: Microphone) -> None:
         self._transcript.hide()
         self._finish(microphone)
+
+
+# Reads single keys of a terminal, without Enter. At the end the terminal gets its former mode back.
+
+if sys.platform != "win32":
+    import termios
+    import tty
+
+
+@contextmanager
+def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
+    """Call `pressed` in the running loop for each key. Yields whether there is a keyboard.
+
+    Ctrl-C stays a signal. On Windows, which has no such terminals, there is no keyboard.
+    """
+    if sys.platform == "win32":
+        yield False
+        return
+    try:
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+        # A process in the background must not touch the terminal: the system would stop it.
+        in_front = os.tcgetpgrp(descriptor) == os.getpgrp()
+    except (OSError, ValueError, AttributeError, termios.error):
+        in_front = False
+    if not in_front:
+        yield False
+        return
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        data = os.read(descriptor, 64)
+        if not data:
+            loop.remove_reader(descriptor)
+        for key in data.decode(errors="replace"):
+            pressed(key)
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, read)
+    # After Ctrl-Z and `fg` the shell may have given the terminal another mode.
+    loop.add_signal_handler(signal.SIGCONT, tty.setcbreak, descriptor)
+    try:
+        yield True
+    finally:
+        loop.remove_signal_handler(signal.SIGCONT)
+        loop.remove_reader(descriptor)
+        with suppress(termios.error):  # the terminal has been closed
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)

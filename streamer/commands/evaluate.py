@@ -13,23 +13,31 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from streamer.chosen_service import EMBEDDED, choose_service, chosen_service
-from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
-from streamer.commands.arguments.key import error_text
-from streamer.commands.arguments.model import model_choice
-from streamer.commands.arguments.parser import Parser, number
-from streamer.distribution import install_command
-from streamer.terminal.status_lines import StatusLines, is_terminal
-from streamer.text.counts import counted, part_of
-from streamer.timing import Timing
-from streamer.triton import TritonError
+from streamer.base.package import install_command
+from streamer.base.text import counted, part_of
+from streamer.base.timing import Timing
+from streamer.bridge.triton import TritonError
+from streamer.commands.arguments import (
+    Parser,
+    add_key_argument,
+    add_model_argument,
+    add_server_argument,
+    count,
+    error_text,
+    model_choice,
+    model_folder,
+    number,
+)
+from streamer.commands.recognition import add_recognition_arguments, options_with_second_pass
+from streamer.commands.service import EMBEDDED, choose_service, chosen_service
+from streamer.commands.terminal.status_lines import StatusLines, is_terminal
 
 if TYPE_CHECKING:
-    from streamer.evaluate.evaluation import Setup
-    from streamer.evaluate.manifest import Utterance
-    from streamer.evaluate.reports.comparison import Setting
-    from streamer.evaluate.reports.report import Evaluation
-    from streamer.evaluate.results import EvaluationRun
+    from streamer.commands.accuracy.evaluation import Setup
+    from streamer.commands.accuracy.manifest import Utterance
+    from streamer.commands.accuracy.report import Evaluation, Setting
+    from streamer.commands.accuracy.results import EvaluationRun
+
 
 EXAMPLES: Final = """\
 A manifest is a table with tabs and a header: `file` and `text`, and optionally `corpus` and `speaker`; or `shard`,
@@ -70,9 +78,9 @@ def run(options: argparse.Namespace) -> int:
     """Evaluate the manifest. Return 0 only if every utterance was recognised to its end."""
     try:
         from streamer.client import SessionError
-        from streamer.evaluate.manifest import ManifestError
-        from streamer.evaluate.reports.comparison import setting_combinations
-        from streamer.evaluate.results import Unavailable
+        from streamer.commands.accuracy.manifest import ManifestError
+        from streamer.commands.accuracy.report import setting_combinations
+        from streamer.commands.accuracy.results import Unavailable
     except ImportError as error:
         return _fail(f"evaluate needs {error.name}: {install_command('evaluate')}.")
     try:
@@ -91,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 def recognise_all(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
     """Recognise the utterances, with progress on a terminal. A signal ends the program in order."""
-    from streamer.evaluate.evaluation import recognise_with_engine, recognise_with_service
+    from streamer.commands.accuracy.evaluation import recognise_with_engine, recognise_with_service
 
     progress = _Progress(utterances)
     try:
@@ -139,9 +147,9 @@ def _changed_options(options: argparse.Namespace, setting: Setting) -> argparse.
 
 
 def _evaluations(options: argparse.Namespace, variants: Sequence[argparse.Namespace]) -> list[Evaluation]:
-    from streamer.evaluate.evaluation import evaluation
-    from streamer.evaluate.manifest import read_manifest, select_utterances
-    from streamer.evaluate.measures.reference_alignment import read_alignment
+    from streamer.commands.accuracy.evaluation import evaluation
+    from streamer.commands.accuracy.manifest import read_manifest, select_utterances
+    from streamer.commands.accuracy.word_figures import read_alignment
 
     manifest = read_manifest(Path(options.manifest))
     utterances = select_utterances(manifest, options.corpus, options.limit, options.half)
@@ -155,8 +163,7 @@ def _evaluations(options: argparse.Namespace, variants: Sequence[argparse.Namesp
 
 
 def _report(options: argparse.Namespace, evaluations: Sequence[tuple[Setting, Evaluation]]) -> int:
-    from streamer.evaluate.reports.comparison import comparison_text
-    from streamer.evaluate.reports.report import hypothesis_line, report_json, report_text
+    from streamer.commands.accuracy.report import comparison_text, hypothesis_line, report_json, report_text
 
     [*_, (setting, evaluation)] = evaluations
     if setting:
@@ -237,3 +244,42 @@ def _write(name: str, lines: Iterable[str]) -> None:
 def _fail(reason: str, status: int = 1) -> int:
     print(f"streamer: {reason}", file=sys.stderr, flush=True)
     return status
+
+
+# The arguments of commands that recognise a manifest: which recordings, and with which service or engine.
+
+PRECISIONS: Final = ("float32", "bfloat16")
+HALVES: Final = ("first", "second")
+
+
+def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments. `evaluate` has them, and so have scripts that do more with the results."""
+    add = parser.add_argument
+    add("manifest", metavar="MANIFEST", help="a table of recordings and what is said in them")
+    way = parser.add_mutually_exclusive_group()
+    add_server_argument(way, "the service to evaluate")
+    add_key_argument(parser)
+    add_model_argument(parser)
+    way.add_argument("--engine", action="store_true", help="use the bare engine in this process, not a service")
+    add("--bundle", type=Path, metavar="FOLDER", help="with --engine: the folder of another model")
+    add("--precision", choices=PRECISIONS, help="with --engine: the number format (what suits the machine)")
+    add("--sessions", type=count, metavar="N", default=8, help="how many recordings at the same time (8)")
+    add_recognition_arguments(parser)
+    parser.set_defaults(step_ms=320)
+    add(
+        "--written",
+        action="store_const",
+        const=True,
+        help="recognise the written form, and judge its marks and capitals where the manifest has them",
+    )
+    add("--corpus", action="append", default=[], metavar="NAME", help="only this corpus; may be given several times")
+    add("--half", choices=HALVES, help="only this half: fit values on the first and judge them on the second")
+    add("--limit", type=count, metavar="N", help="only this many recordings, evenly spread and always the same")
+
+
+def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
+    """Return the setup that the arguments describe."""
+    from streamer.commands.accuracy.evaluation import Setup
+
+    folder = options.bundle or model_folder(options)
+    return Setup(options_with_second_pass(options), options.sessions, options.engine, paced, folder, options.precision)

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Final
 
+from streamer.base.text import as_sentence
 from streamer.bridge.access.keys import make_key
-from streamer.commands.arguments.parser import USAGE
-from streamer.settings.nearest import as_sentence
+from streamer.commands.arguments import USAGE
 
 EXAMPLES: Final = """\
 The line for the file of `serve --keys` goes to standard output. The key itself goes to standard error and is shown only

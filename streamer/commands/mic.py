@@ -8,25 +8,29 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from streamer.chosen_service import chosen_service
-from streamer.commands.arguments.key import add_key_argument
-from streamer.commands.arguments.model import add_model_argument, model_folder
-from streamer.commands.arguments.output import add_output_arguments
-from streamer.commands.arguments.parser import USAGE, add_server_argument
-from streamer.commands.arguments.recognition import (
+from streamer.base.text import counted
+from streamer.base.timing import Timing
+from streamer.bridge.triton import TritonError
+from streamer.commands.arguments import (
+    USAGE,
+    add_key_argument,
+    add_model_argument,
+    add_output_arguments,
+    add_server_argument,
+    model_folder,
+)
+from streamer.commands.recognition import (
     add_form_arguments,
     add_recognition_arguments,
     option,
     options_with_second_pass,
 )
-from streamer.terminal.output_file import OutputError
-from streamer.text.counts import counted
-from streamer.timing import Timing
-from streamer.triton import TritonError
+from streamer.commands.service import chosen_service
+from streamer.commands.terminal.transcript_files import OutputError
 
 if TYPE_CHECKING:
     from streamer.audio.microphone import InputDevice
-    from streamer.terminal.live_transcript import LiveTranscript
+    from streamer.commands.terminal.live_transcript import LiveTranscript
 
 CHANNELS: Final = ("mix", "separate")
 
@@ -87,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
             if options.devices:
                 return _list(devices)
             device = choose_device(devices, options.device)
-            from streamer.terminal.live_transcript import LiveTranscript
+            from streamer.commands.terminal.live_transcript import LiveTranscript
 
             transcript = LiveTranscript(options.format, options.output, existing=options.existing)
         except MicrophoneError as error:

@@ -10,22 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamer.capacity.machine_memory import machine_memory, processors
-from streamer.capacity.plan import FEWEST_SLOTS, KEPT_FREE, Memory, Part, Plan, TooSmall, fewer_instances, largest, plan
-from streamer.capacity.session_limit import SLOTS, Capacities, Finding, circumstances
-from streamer.commands.arguments.parser import USAGE, argument, count
-from streamer.library.model_library import ModelLibrary
-from streamer.settings.kinds import FilePath, Number
-from streamer.settings.nearest import as_sentence
-from streamer.settings.served_models import ModelList, ServedModel, first_folder_error
-from streamer.text.counts import counted
-from streamer.triton import MODEL, TritonError
-from streamer.triton.model_config import instance_kind, reconfigure
-from streamer.triton.repository import asr_repository, config_of, models_in, parts_of
+from streamer.base.machine import machine_memory, processors
+from streamer.base.text import as_sentence, counted
+from streamer.bridge.triton import MODEL, TritonError
+from streamer.bridge.triton.repository import asr_repository, config_of, instance_kind, models_in, parts_of, reconfigure
+from streamer.commands.arguments import USAGE, argument, count
+from streamer.commands.capacity.plan import (
+    FEWEST_SLOTS,
+    KEPT_FREE,
+    Memory,
+    Part,
+    Plan,
+    TooSmall,
+    fewer_instances,
+    largest,
+    plan,
+)
+from streamer.commands.capacity.session_limit import SLOTS, Capacities, Finding, circumstances
+from streamer.commands.settings.kinds import FilePath, Number
+from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
+from streamer.models.library import ModelLibrary
 
 if TYPE_CHECKING:
-    from streamer.capacity.model_memory import ModelMemory
-    from streamer.capacity.plan_text import Subject
+    from streamer.commands.capacity.memory import ModelMemory
+    from streamer.commands.capacity.plan import Subject
 
 GIGABYTE: Final = 1_000_000_000
 
@@ -96,14 +104,14 @@ def run(options: argparse.Namespace) -> int:
     try:
         result, subject = _make_plan(model, options)
     except ImportError as error:
-        from streamer.distribution import install_command
+        from streamer.base.package import install_command
 
         return _fail(f"a plan needs the package {error.name}: {install_command('embedded')}")
     except TritonError as error:
         return _fail(error)
     if result is None or subject is None:
         return 1
-    from streamer.capacity.plan_text import content, text
+    from streamer.commands.capacity.plan import content, text
 
     print(json.dumps(content(result, subject), ensure_ascii=False, indent=1) if options.json else text(result, subject))
     return 0
@@ -142,9 +150,15 @@ def _model(choices: Sequence[ServedModel] | None, repository: Path | None) -> _M
 
 
 def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
-    from streamer.capacity.model_memory import MeasuringError, model_memory, server_parts, version_folder
-    from streamer.capacity.plan_text import InstanceConfig, Subject
-    from streamer.capacity.step_memory import steps_memory, steps_of
+    from streamer.commands.capacity.memory import (
+        MeasuringError,
+        model_memory,
+        server_parts,
+        steps_memory,
+        steps_of,
+        version_folder,
+    )
+    from streamer.commands.capacity.plan import InstanceConfig, Subject
 
     config = config_of(model.folder)
     steps = steps_of(config, model.repository)
@@ -210,12 +224,12 @@ def _session_limit(model: _Model, parts: Sequence[Part], here: Memory, instances
 
 
 def _measure_sessions(model: _Model, instances: int, slots: int, finding: Finding) -> int | None:
-    from streamer.bridge.upstreams.models import Models
-    from streamer.bridge.upstreams.tritons import Tritons
+    from streamer.base.limits import DEFAULT_MODEL
+    from streamer.bridge.triton.link import LinkError
+    from streamer.bridge.triton.server import TritonServer
+    from streamer.bridge.upstreams.admission import Models
+    from streamer.bridge.upstreams.supervision import Tritons
     from streamer.commands.interrupt import run_until_signal
-    from streamer.limits import DEFAULT_MODEL
-    from streamer.triton.link import LinkError
-    from streamer.triton.server import TritonServer
 
     results: list[int | None] = []
     folders = {} if model.folder == model.repository / model.name else {model.name: model.folder}

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from streamer.address import DEFAULT_PORT
-from streamer.commands.arguments.parser import USAGE, argument, port
-from streamer.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
-from streamer.settings.kinds import Number
-from streamer.settings.nearest import as_sentence
-from streamer.triton import check_name
+from streamer.base.address import DEFAULT_PORT
+from streamer.base.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
+from streamer.base.text import as_sentence
+from streamer.bridge.triton import check_name
+from streamer.commands.arguments import USAGE, argument, port
+from streamer.commands.settings.kinds import Number
 
 # The longest silence of a service between two reports: a model that others use too is watched for ten minutes.
 SILENCE_S: Final = 700.0

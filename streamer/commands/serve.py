@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from streamer.base.limits import DEFAULT_MODEL, InstanceBounds
+from streamer.base.package import install_command
+from streamer.base.text import as_sentence
+from streamer.bridge.access.certificate import Certificate, CertificateError
+from streamer.bridge.access.keys import KeyFile, KeyFileError
+from streamer.bridge.access.proxies import Proxies
+from streamer.bridge.access.quotas import QuotaLimits, UploadLimits
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.telemetry import logs
-from streamer.commands.arguments.parser import USAGE
-from streamer.commands.arguments.serve import add_setting_arguments, flag_values
-from streamer.distribution import install_command
-from streamer.library.model_library import ModelLibrary
-from streamer.limits import DEFAULT_MODEL, InstanceBounds
-from streamer.settings.configuration import Configuration, configure
-from streamer.settings.nearest import as_sentence
-from streamer.settings.printing import as_toml
-from streamer.settings.serve import ON_DEMAND, ServeSettings
-from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, first_folder_error, locate
-from streamer.settings.setting import SettingsError
-from streamer.triton import TritonError
-from streamer.triton.repository import asr_repository, parts_of
+from streamer.bridge.triton import TritonError
+from streamer.bridge.triton.repository import asr_repository, parts_of
+from streamer.commands.arguments import USAGE
+from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
+from streamer.commands.settings.kinds import ListOf, Setting, SettingsError, Switch
+from streamer.commands.settings.serve import ON_DEMAND, SETTINGS, ServeSettings
+from streamer.commands.settings.served_models import (
+    ModelsError,
+    ServedModel,
+    by_public_name,
+    first_folder_error,
+    locate,
+)
+from streamer.models.library import ModelLibrary
 
 if TYPE_CHECKING:
-    from streamer.bridge.access.port_policy import PortPolicy
-    from streamer.bridge.loading.choice import MemoryBound
     from streamer.bridge.service import Service
-    from streamer.triton.dialer import Dialer
+    from streamer.bridge.triton.link import Dialer
+    from streamer.bridge.upstreams.model_loader import MemoryBound
+
 
 EXAMPLES: Final = """\
 examples:
@@ -61,7 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the service. Return the exit status, which is 0 after a single SIGTERM."""
     # Here and below, modules that only a service needs are imported when one runs, so --help and the Tab key are quick.
-    from streamer.commands.arguments.access import PortPolicyError, is_local, port_policy, triton_dial
 
     try:
         configuration = configure(flag_values(options), os.environ, options.config)
@@ -103,9 +113,9 @@ def _serve(
     """Run the service until a signal. `exposed`: whether others on the network can read the traffic."""
     import asyncio
 
-    from streamer.capacity.session_limit import Finding, circumstances
+    from streamer.bridge.triton.server import TritonServer
+    from streamer.commands.capacity.session_limit import Finding, circumstances
     from streamer.commands.interrupt import run_until_signal
-    from streamer.triton.server import TritonServer
 
     triton = tracing = on_demand = None
     bounds, instances = _instances(settings)
@@ -141,7 +151,7 @@ def _serve(
             from streamer.bridge.session.deadlines import Limits
             from streamer.bridge.telemetry.supervisor_messages import SupervisorMessages
             from streamer.bridge.telemetry.traces import TracesError, Tracing
-            from streamer.triton.link import LinkError
+            from streamer.bridge.triton.link import LinkError
         except ImportError as error:
             raise TritonError(f"the service needs {error.name}: {install_command('embedded')}") from error
 
@@ -260,8 +270,8 @@ def _memory_bound(
     settings: ServeSettings, models: Mapping[str, ServedModel], repository: Path, slots: int | None
 ) -> MemoryBound:
     """Return how much memory models may hold, and what each needs. TritonError if one of them is larger than that."""
-    from streamer.bridge.loading.choice import MemoryBound
-    from streamer.capacity.loaded_models import check_room, expected_memory, memory_for_models
+    from streamer.bridge.upstreams.model_loader import MemoryBound
+    from streamer.commands.capacity.instance_limit import check_room, expected_memory, memory_for_models
 
     instances = settings.instances if isinstance(settings.instances, int) else None
     room = memory_for_models(settings.models_memory)
@@ -292,7 +302,7 @@ async def _listen_for_control(service: Service, path_setting: Path | None) -> As
 
 def _slots(settings: ServeSettings) -> int | None:
     """Return how many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
-    from streamer.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
+    from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
 
     bounds, instances = _instances(settings)
     if settings.sessions is None:
@@ -315,8 +325,8 @@ def _check_memory(
     models: Sequence[Path], repository: Path, bounds: InstanceBounds, slots: int | None, sessions: int | str | None
 ) -> None:
     """Raise TritonError if the largest number of instances does not fit in the memory, or the number cannot change."""
-    from streamer.capacity.instance_limit import check_instances
-    from streamer.triton.model_config import CONFIG, model_config, set_apart
+    from streamer.bridge.triton.repository import CONFIG, model_config, set_apart
+    from streamer.commands.capacity.instance_limit import check_instances
 
     for model in models:
         if (model / CONFIG).is_file():  # a public model has no such file, and gets the shipped one
@@ -327,3 +337,124 @@ def _check_memory(
 def _fail(reason: object) -> int:
     logs.say(as_sentence(reason), logging.ERROR)
     return 1
+
+
+# Makes the objects for access from the settings of `serve`: who may use the port, and how to reach Tritons.
+
+
+class PortPolicyError(Exception):
+    """The service must not start with these settings. The message says why, and what to do."""
+
+
+def triton_dial(configuration: Configuration) -> Dialer | None:
+    """Return how to connect to other Tritons; None for no TLS. PortPolicyError if settings contradict each other."""
+    settings, label = configuration.settings, configuration.label
+    names = ("triton_tls", "triton_ca", "triton_cert", "triton_key", "triton_metadata")
+    names_set = [name for name in names if getattr(settings, name)]
+    if names_set and not settings.triton:
+        raise PortPolicyError(f"{label(names_set[0])} is only for Tritons that run elsewhere: give --triton too.")
+    if names_set and not settings.triton_tls:
+        raise PortPolicyError(f"{label(names_set[0])} needs TLS: give --triton-tls too.")
+    if bool(settings.triton_cert) != bool(settings.triton_key):
+        raise PortPolicyError("--triton-cert and --triton-key belong together: give both.")
+    if not names_set:
+        return None
+    try:
+        # Imported only here: gRPC takes longer to import than everything else together.
+        from streamer.bridge.triton.link import secure_dialer
+
+        return secure_dialer(settings.triton_ca, settings.triton_cert, settings.triton_key, settings.triton_metadata)
+    except (TritonError, ImportError) as error:
+        raise PortPolicyError(str(error)) from error
+
+
+def port_policy(configuration: Configuration) -> PortPolicy:
+    """Return who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
+    settings, label = configuration.settings, configuration.label
+    if settings.keys is None:
+        for name in ("per_key", "audio_per_key"):
+            if getattr(settings, name) is not None:
+                raise PortPolicyError(f"{label(name)} is a limit for each key: give --keys too.")
+        if not settings.open and not is_local(settings.host):
+            raise PortPolicyError(
+                f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
+                "the service: give --keys FILE, or --open if you want that."
+            )
+    if settings.behind_proxy and settings.trust_proxy:
+        raise PortPolicyError(
+            f"{label('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
+        )
+    if settings.proxy_protocol and not settings.trust_proxy:
+        raise PortPolicyError(
+            f"{label('proxy_protocol')} is believed only from known proxies: give their addresses with --trust-proxy."
+        )
+    if settings.tls_key and not settings.tls_cert:
+        raise PortPolicyError(f"{label('tls_key')} belongs to a certificate: give --tls-cert too.")
+    proxies = Proxies(settings.trust_proxy, number=settings.behind_proxy)
+    try:
+        access = AccessRules(
+            KeyFile(settings.keys) if settings.keys else None,
+            origins=settings.origin,
+            proxies=proxies,
+            quotas=QuotaLimits(
+                settings.per_key,
+                settings.per_address,
+                settings.audio_per_key,
+                settings.hotwords_per_key,
+                settings.hotwords_per_address,
+            ),
+            open_metrics=settings.open_metrics,
+        )
+        certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
+    except (KeyFileError, CertificateError) as error:
+        raise PortPolicyError(str(error)) from error
+    uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads)
+    announcing = proxies if settings.proxy_protocol else Proxies()
+    return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit, uploads, announcing)
+
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine can reach a server at this address."""
+    try:
+        addresses = socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in addresses)
+
+
+# The flags of `serve`, made from its settings. Their values are checked later, with those of all other sources.
+
+
+def add_setting_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for each setting, in its group."""
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help=f"read settings from this file too ({CONFIG_VARIABLE})")
+    add("--print-config", action="store_true", help="print the settings in effect as such a file, and exit")
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for setting in SETTINGS.values():
+        if setting.group not in groups:
+            groups[setting.group] = parser.add_argument_group(setting.group)
+        _add(groups[setting.group].add_argument, setting)
+
+
+def flag_values(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the flags that were given, by the names of their settings."""
+    return {name: value for name in SETTINGS if (value := getattr(options, name)) is not None}
+
+
+def _add(add: Callable[..., argparse.Action], setting: Setting) -> None:
+    about = f"{setting.help.rstrip('.')} ({setting.usual})".replace("%", "%%")
+    kind = setting.kind
+    if isinstance(kind, Switch):
+        add(setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=about)
+    elif isinstance(kind, ListOf):
+        about = f"{about}; may be given several times"
+        add(setting.flag, dest=setting.name, action="append", metavar=kind.metavar, help=about)
+    elif setting.bare is not None:
+        about = f"{about}; {setting.bare} without {kind.metavar}"
+        add(setting.flag, dest=setting.name, nargs="?", const=setting.bare, metavar=kind.metavar, help=about)
+    else:
+        action = add(setting.flag, dest=setting.name, metavar=kind.metavar or None, help=about)
+        if kind.words:
+            # For argcomplete only. argparse would report a wrong value in other words than the settings do.
+            action.completer = lambda **_: kind.words  # type: ignore[attr-defined]

@@ -12,17 +12,21 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from streamer.audio.recording_check import AudioError, check_readable
-from streamer.audio.recording_list import STDIN, ListedRecording, list_recordings
-from streamer.chosen_service import chosen_service
-from streamer.commands.arguments.key import add_key_argument
-from streamer.commands.arguments.model import add_model_argument, model_folder
-from streamer.commands.arguments.output import add_output_arguments
-from streamer.commands.arguments.parser import USAGE, add_server_argument, count
-from streamer.commands.arguments.recognition import add_form_arguments, add_recognition_arguments, option
-from streamer.terminal.transcript_output import OutputError, TranscriptOutput
-from streamer.timing import Timing
-from streamer.triton import TritonError
+from streamer.audio.recordings import STDIN, AudioError, ListedRecording, check_readable, list_recordings
+from streamer.base.timing import Timing
+from streamer.bridge.triton import TritonError
+from streamer.commands.arguments import (
+    USAGE,
+    add_key_argument,
+    add_model_argument,
+    add_output_arguments,
+    add_server_argument,
+    count,
+    model_folder,
+)
+from streamer.commands.recognition import add_form_arguments, add_recognition_arguments, option
+from streamer.commands.service import chosen_service
+from streamer.commands.terminal.transcript_output import OutputError, TranscriptOutput
 from streamer.wire.options import ENCODINGS
 
 CHANNELS: Final = ("mix", "separate")

@@ -16,28 +16,32 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.heads.activity_head import ActivityHead
-from streamer.engine.heads.speech_encoder import SpeechEncoder
-from streamer.engine.heads.transcript_head import EncodedAcoustics, FrameHeads
+from streamer.base.machine import give_back_freed_memory
+from streamer.engine.acoustics.acoustic_model import (
+    ACTIVITY_FILE,
+    MODEL_FILE,
+    AcousticModel,
+    BundleError,
+    read_activity,
+)
+from streamer.engine.acoustics.acoustics import Acoustics
+from streamer.engine.acoustics.speech_detector import ActivityNetwork, SpeechDetector
+from streamer.engine.acoustics.streaming_model import SlotNetwork
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
-from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, AcousticModel, BundleError, read_activity
-from streamer.engine.models.acoustics import Acoustics
-from streamer.engine.models.activity_network import ActivityNetwork
-from streamer.engine.models.speech_detector import SpeechDetector
-from streamer.engine.models.streaming_model import SlotNetwork
-from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.search.search import Search
+from streamer.engine.search.rescoring import Rescorer
+from streamer.engine.search.search import BeamOptions, Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
-from streamer.machine.freed_memory import give_back_freed_memory
+from streamer.engine.text.punctuation_model import PUNCTUATION_FILE, PunctuationModel
+from streamer.heads.activity_head import ActivityHead
+from streamer.heads.speech_encoder import SpeechEncoder
+from streamer.heads.transcript_head import EncodedAcoustics, FrameHeads
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
@@ -110,7 +114,7 @@ def _acoustic_model(folder: Path, device: torch.device | str, precision: str) ->
 
 def _compile(model: AcousticModel) -> None:
     """Let graphs compute the steps of a model."""
-    from streamer.engine.compiled.compiled_encoder import CompiledEncoder  # here, because a GPU does not need it
+    from streamer.engine.network_graphs import CompiledEncoder  # here, because a GPU does not need it
 
     activity = model.activity
     compiled = _compiled(activity) if isinstance(activity, ActivityNetwork) else None
@@ -118,7 +122,7 @@ def _compile(model: AcousticModel) -> None:
 
 
 def _compiled(network: ActivityNetwork) -> SlotNetwork:
-    from streamer.engine.compiled.compiled_activity import CompiledActivity
+    from streamer.engine.network_graphs import CompiledActivity
 
     return CompiledActivity(network)
 
@@ -172,7 +176,7 @@ def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | 
         return None
     neural = NeuralModel.load(path, device)
     if computes_graphs(device):
-        from streamer.engine.compiled.compiled_reading import CompiledReading
+        from streamer.engine.network_graphs import CompiledReading
 
         neural.read_with(CompiledReading(neural))
     return Rescorer(neural, language)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
+from streamer.base.limits import AFTER_TEXT_MS, EAGERNESS, LONGEST_PAUSE_MS, LONGEST_SEGMENT_MS, WITHOUT_TEXT_MS
 from streamer.engine.search.search import Hypothesis, HypothesisWord
-from streamer.limits import AFTER_TEXT_MS, EAGERNESS, LONGEST_PAUSE_MS, LONGEST_SEGMENT_MS, WITHOUT_TEXT_MS
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class EndpointRule:
     A silence has neither new words nor activity. If there is activity but no new word for a long time, the activity is
     noise, and the words alone decide. Without `silence`, only the maximum length ends a segment.
 
-    With `turn`, the words so far decide how long the silence after them must be (`turn/turn_rule.py`).
+    With `turn`, the words so far decide how long the silence after them must be (`engine/endpointing.py`).
     """
 
     after_text_ms: int = AFTER_TEXT_MS
@@ -136,3 +138,139 @@ def paused(hypothesis: Hypothesis, frames: int, quiet: int | None) -> int:
     """Return for how many frames there was neither a word nor activity, if the model reports activity."""
     wordless = frames - end_of_words(hypothesis)
     return wordless if quiet is None else min(quiet, wordless)
+
+
+# Decides how long a pause must be to end a turn, from the probability that the turn is over.
+
+UNKNOWN = 0.5
+"""The probability without a judge of the words. Then only the silence decides."""
+
+LOOK_MS = 160
+"""A shorter pause is not judged, because it may be within a word."""
+
+FLUENT_MS = 2000
+"""After this much speech without a pause, the speaker does not count as hesitating."""
+
+EAGER_OVER = 0.5
+"""From this probability on, a pause is reported as the probable end of a turn."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The pause that ends a turn. It is `surely_ms` if the words are almost certainly complete.
+
+    Otherwise it is longer by `doubt_ms` for each unit by which the log-odds that the turn is over are below `sure`.
+    """
+
+    surely_ms: int
+    doubt_ms: int
+    sure: float
+
+    def pause_ms(self, over: float, spoken_ms: float | None) -> float:
+        """Return the pause that ends a turn which is over with this probability.
+
+        `spoken_ms` is the time from the previous pause to this one; None without a previous pause. A speaker who has
+        paused a short time ago is looking for words, or reads aloud, and will probably pause again. So the odds are
+        lower.
+        """
+        odds = math.log(max(over, 1e-6) / max(1 - over, 1e-6))
+        if spoken_ms is not None:
+            odds += min(0.0, math.log((spoken_ms + 100) / (FLUENT_MS + 100)))
+        return self.surely_ms + self.doubt_ms * max(0.0, self.sure - odds)
+
+
+# Chosen on the first half of the turns of scripts/measure/turns.py.
+PATIENCE = {
+    "low": Patience(680, 450, 2.0),
+    "medium": Patience(360, 450, 2.0),
+    "high": Patience(240, 450, 1.2),
+}
+
+
+@dataclass(frozen=True)
+class TurnRule:
+    """The pause that ends a turn for the options of a stream. It is never longer than `longest_pause_ms`."""
+
+    eagerness: str = EAGERNESS
+    longest_pause_ms: int = LONGEST_PAUSE_MS
+
+    def pause_ms(self, over: float, spoken_ms: float | None = None) -> int:
+        """Return the pause that ends a turn which is over with this probability, this long after the last pause."""
+        return round(min(PATIENCE[self.eagerness].pause_ms(over, spoken_ms), self.longest_pause_ms))
+
+
+# Follows the pauses of one stream, and decides how long a pause ends the turn, and what the client learns of it.
+
+Judge = Callable[[Sequence[str]], float]
+"""Returns the probability that a turn is over after these words."""
+
+
+def frames_to_end(pause_ms: float, paused_ms: float, frame_ms: float, step_frames: int) -> int:
+    """Return how many more frames of silence end a turn if a pause of `pause_ms` ends it, after `paused_ms` of pause.
+
+    Return 0 if the turn does not end before the end of the next step.
+    """
+    frames = math.ceil((pause_ms - paused_ms) / frame_ms)
+    return frames if 0 < frames < step_frames else 0
+
+
+class TurnState(str, Enum):
+    """The state of a turn in events."""
+
+    EAGER = "eager"  # it is probably over, but the pause is not long enough yet
+    RESUMED = "resumed"  # it was reported as probably over, but goes on
+    END = "end"
+
+
+class TurnWatch:
+    """Judges the pauses of one stream."""
+
+    def __init__(self, rule: TurnRule, judge: Judge | None = None) -> None:
+        """Without `judge`, the words have no effect, and every turn ends after the same silence."""
+        self.over = UNKNOWN  # the last probability that the turn is over
+        self._rule = rule
+        self._judge = judge
+        self._words: list[str] = []  # the words of the last judgement
+        self._worded = False  # whether the pause follows a word
+        self._eager = False  # whether the client was told that the turn is probably over
+
+    def pause_ms(
+        self,
+        hypothesis: Hypothesis,
+        paused_ms: float,
+        finish: Callable[[], Sequence[HypothesisWord]],
+        spoken_ms: float | None = None,
+    ) -> int | None:
+        """Return the pause that ends the turn; None if the present pause is too short to judge, or follows no word.
+
+        `finish` returns the words if the segment ended here, which takes some time. `spoken_ms` is the time from the
+        previous pause to this one, if there was one and the activity is known.
+        """
+        if paused_ms < LOOK_MS or not (hypothesis.words or hypothesis.running):
+            self._worded = False
+            return None
+        # The words of `finish` are used only if the hypothesis has no whole word yet. They are chosen as a complete
+        # sentence, so they show less well whether something is missing.
+        words = [word.text for word in hypothesis.words or finish()]
+        if words != self._words:
+            self._words = words
+            self.over = self._judge(words) if self._judge and words else UNKNOWN
+        self._worded = bool(self._words)
+        return self._rule.pause_ms(self.over, spoken_ms) if self._worded else None
+
+    def go_on(self, paused_ms: float) -> TurnState | None:
+        """Note that a pause of this length has not ended the turn. Return the new state if it has changed."""
+        pausing = paused_ms >= LOOK_MS and self._worded
+        if self._eager and not pausing:
+            self._eager = False
+            return TurnState.RESUMED
+        if not self._eager and pausing and self.over >= EAGER_OVER:
+            self._eager = True
+            return TurnState.EAGER
+        return None
+
+    def begin(self) -> TurnState | None:
+        """Begin another segment. Return the state to report if the last segment has not ended in a pause."""
+        eager = self._eager
+        self._eager, self._worded, self._words = False, False, []
+        return TurnState.RESUMED if eager else None

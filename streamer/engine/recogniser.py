@@ -11,28 +11,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.handling import StepHandling
-from streamer.engine.models.acoustics import Acoustics, Detector, ModelAcoustics
-from streamer.engine.models.streaming_model import Emissions, Multilingual, StreamingModel
-from streamer.engine.open_streams import OpenStreams
-from streamer.engine.search.search import Hypothesis, Search
-from streamer.engine.search.slot_search import SlotSearch
+from streamer.base.limits import LANGUAGE
+from streamer.engine.acoustics.acoustics import Acoustics, Detector, ModelAcoustics
+from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel
+from streamer.engine.endpointing import TurnRule, TurnWatch
+from streamer.engine.search.search import NO_WORDS, Hypothesis, LikelyWords, Search
 from streamer.engine.segment_audio import TimeScale
-from streamer.engine.slots import SlotLease
-from streamer.engine.stream import Stream
+from streamer.engine.slots import OpenStreams, SlotLease
+from streamer.engine.stream import StepHandling, Stream
 from streamer.engine.stream_events import StreamError, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import SentenceMarks
-from streamer.engine.turn.turn_rule import TurnRule
-from streamer.engine.turn.turn_watch import TurnWatch
-from streamer.engine.work.parts import NotNow, Work
-from streamer.engine.work.waiting import Wait, WaitingWork
-from streamer.limits import LANGUAGE
+from streamer.engine.waiting import NotNow, Wait, WaitingWork, Work
 
 if TYPE_CHECKING:
-    from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which not all models need
+    from streamer.engine.text.punctuation_model import PunctuationModel
+
 
 __all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
 
@@ -397,3 +393,38 @@ def _stream_error(error: Exception) -> StreamError:
     if isinstance(error, ValueError):
         return StreamError("bad_options", str(error))
     return StreamError("failed", f"the stream could not be prepared: {error}")
+
+
+# The searches of one stream for its first and second pass, as the stream uses them at the end of a segment.
+
+_STEP_FRAMES = 8  # a whole segment is searched in steps of this many frames, after which words are rescored
+
+
+@dataclass(frozen=True)
+class SlotSearch:
+    """The search of one slot. `second` is the search that reads whole segments."""
+
+    search: Search
+    slot: int
+    second: Search
+    acoustics: Acoustics
+
+    def again(self, segment: Any) -> Work[tuple[Hypothesis, SlotSearch]]:
+        """Search a whole segment again. Return the hypothesis of the last step, and the search for its alternatives."""
+        emissions, hypothesis = self.acoustics.whole(segment), NO_WORDS
+        yield
+        self.second.reset([self.slot])
+        frames = len(next(iter(emissions.values()))[0])
+        for first in range(0, frames, _STEP_FRAMES):
+            step = {head: values[:, first : first + _STEP_FRAMES] for head, values in emissions.items()}
+            [hypothesis] = self.second.advance([self.slot], step)
+            yield
+        return hypothesis, replace(self, search=self.second)
+
+    def finish(self) -> Hypothesis:
+        """Return the hypothesis if the segment ended here."""
+        return self.search.finish([self.slot])[0]
+
+    def alternatives(self, number: int) -> list[LikelyWords]:
+        """Return the likeliest hypotheses if the segment ended here."""
+        return self.search.alternatives(self.slot, number)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from streamer.engine.endpointing import SegmentEnd, paused
-from streamer.engine.handling import Handling, Reread
-from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
-from streamer.engine.models.speech_watch import SpeechChange, SpeechWatch
+from streamer.base.limits import WHOLE_MS
+from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
+from streamer.engine.endpointing import SegmentEnd, TurnState, TurnWatch, frames_to_end, paused
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
-from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent, Turn
+from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamError, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
-from streamer.engine.turn.turn_watch import TurnState, TurnWatch, frames_to_end
-from streamer.engine.work.parts import Work
-from streamer.limits import WHOLE_MS
+from streamer.engine.text.sentence_marks import Window
+from streamer.engine.waiting import Wait, WaitingWork, Work
+
+if TYPE_CHECKING:
+    from streamer.engine.text.punctuation_model import PunctuationModel
+
 
 # When the client flushes, the words end as if a pause of this length followed.
 FLUSH_PAUSE_MS = 1000
@@ -351,3 +353,78 @@ def _shared(words: Sequence[HypothesisWord], judged: Sequence[HypothesisWord]) -
     """Return the words with their shares in the final hypothesis; 0.5 for words that it does not have."""
     shares = {(word.text, word.start): word.share for word in judged}
     return [replace(word, share=shares.get((word.text, word.start), 0.5)) for word in words]
+
+
+# Lets streams handle the results of a step, and gives them the second passes and marks that they request for it.
+
+T = TypeVar("T")
+_REREAD = 0.015  # the approximate time in seconds to read one second of a segment again
+
+
+@dataclass(frozen=True)
+class Reread:
+    """The request for the second pass of a segment with this many seconds. Its answer is the result of `work`."""
+
+    seconds: float
+    work: Work[Any]
+
+
+Handling = Generator[Sequence[Window] | Reread, Any, T]
+"""The work of a stream after a step. It requests at most one second pass, and then at most once marks for windows."""
+
+
+class Handler(Protocol):
+    """A stream that handles a step."""
+
+    number: int
+    lease: SlotLease
+    options: StreamOptions
+
+
+class StepHandling:
+    """Runs the handlings of streams, and answers their requests."""
+
+    def __init__(
+        self,
+        waiting: WaitingWork,
+        punctuation: PunctuationModel | None,
+        start_afresh: Callable[[Sequence[int]], None],
+    ) -> None:
+        """`start_afresh` is called with the slots of streams whose handling returns True."""
+        self._waiting, self._punctuation, self._start_afresh = waiting, punctuation, start_afresh
+
+    def run(self, handlings: Iterable[tuple[Handler, Handling[bool]]]) -> None:
+        """Let these streams handle a step. A stream that requests a second pass goes on after it.
+
+        The punctuation model is called once for all other streams.
+        """
+        self._go_on([(stream, handling, None) for stream, handling in handlings])
+
+    def _go_on(self, answered: Iterable[tuple[Handler, Handling[bool], Any]]) -> None:
+        """Go on with these answers to the requests of the streams."""
+        with_windows: list[tuple[Handler, Handling[bool], Sequence[Window]]] = []
+        ended_slots: list[int] = []
+        for stream, handling, answer in answered:
+            try:
+                request = handling.send(answer)
+            except StopIteration as end:
+                ended_slots += [stream.lease.slot] if end.value else []
+                continue
+            if isinstance(request, Reread):
+                work, estimate_s = self._second_pass(stream, handling, request), _REREAD * request.seconds
+                self._waiting.add(stream.number, Wait.SECOND_PASS, work, stream.options.caller, estimate_s)
+            else:
+                with_windows.append((stream, handling, request))
+        self._start_afresh(ended_slots)
+        if with_windows and self._punctuation is not None:
+            marks = iter(self._punctuation.read([window for _, _, windows in with_windows for window in windows]))
+            self._go_on(
+                [(stream, handling, [next(marks) for _ in request]) for stream, handling, request in with_windows]
+            )
+
+    def _second_pass(self, stream: Handler, handling: Handling[bool], request: Reread) -> Work[None]:
+        try:
+            result = yield from request.work
+            self._go_on([(stream, handling, result)])
+        except Exception as error:
+            raise StreamError("failed", f"a segment could not be read again: {error}") from error

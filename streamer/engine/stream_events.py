@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamer.engine.punctuation.marks import HeardWord
+from streamer.engine.text.marks import HeardWord
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from streamer.engine.endpointing import EndpointRule
-from streamer.engine.punctuation.marks import HeardWord
-from streamer.engine.search.search import Hotword
-from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_forms
-from streamer.limits import (
+from streamer.base.limits import (
     AFTER_TEXT_BOUNDS_MS,
     ALTERNATIVES,
     BEAM,
@@ -38,6 +34,10 @@ from streamer.limits import (
     STEP_MS,
     WITHOUT_TEXT_BOUNDS_MS,
 )
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.search.search import Hotword
+from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_forms
+from streamer.engine.text.marks import HeardWord
 
 LONGEST_CALLER = 64  # characters
 _ENDPOINT_BOUNDS = {

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
-from streamer.adapters.event_model import EventModel
-from streamer.adapters.instance import Instance
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from streamer.base.torch_import import import_torch
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.repository import asr_repository
+from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.acoustics.encoder import SUBSAMPLING
+from streamer.engine.acoustics.features import LogMel
+from streamer.engine.acoustics.speech_detector import ActivityNetwork
+from streamer.engine.acoustics.streaming_model import Emissions, ModelState
+from streamer.engine.adapters.event_model import EventModel
+from streamer.engine.adapters.instance import Instance
 from streamer.engine.recogniser import Recogniser
+from streamer.engine.slots import OpenStreams
 from streamer.engine.stream_events import StreamEvent
-from streamer.machine.torch_import import import_torch
-from streamer.testing.exact_recogniser import FaultyRecogniser, exact_recogniser
-from streamer.testing.exact_repository import Fault
-from streamer.triton import MODEL
-from streamer.triton.repository import asr_repository
+from streamer.heads.activity_head import ActivityHead, Energies
+from streamer.heads.passage import Followed
+from streamer.heads.speech_encoder import SpeechEncoder
+from streamer.heads.step_models import ActivityModel, EncoderModel, TranscriptModel
+from streamer.heads.transcript_head import EncodedAcoustics, FrameHeads
+from streamer.testing.exact_model import ExactModel, FaultyRecogniser, exact_recogniser, searches
+from streamer.testing.exact_service import Fault
+from streamer.testing.exact_speech import UNITS
 
 if TYPE_CHECKING:
-    from streamer.engine.punctuation.punctuation_model import PunctuationModel
+    from streamer.engine.text.punctuation_model import PunctuationModel
 
 
 def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = False) -> type[EventModel]:
@@ -44,6 +62,98 @@ def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = Fals
 
 def _shipped_punctuation() -> PunctuationModel:
     import_torch()  # most of these models need none
-    import streamer.engine.punctuation.punctuation_model as models
+    import streamer.engine.text.punctuation_model as models
 
     return models.PunctuationModel.load(asr_repository() / MODEL / "1")
+
+
+# The exact recogniser in steps. The models of an exact `asr_heads` load these classes in place of the shipped ones.
+
+WIDTH, MELS = 192, 80  # as in the configurations of the steps
+HEAD = "characters"
+
+
+class ExactEncoding(ExactModel):
+    """The exact model as an encoder, which returns frames and energies."""
+
+    features = LogMel(MELS)  # for the pieces in which the activity head looks for speech
+    description = SimpleNamespace(encoder=SimpleNamespace(width=WIDTH, mels=MELS))
+
+    def encode_samples(
+        self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the emissions as frames, and energies of zero."""
+        emissions = self.step(state, slots, samples)[HEAD]
+        frames = np.zeros((*emissions.shape[:2], WIDTH), np.float32)
+        frames[:, :, : len(UNITS)] = emissions
+        return torch.from_numpy(frames), torch.zeros(len(samples), SUBSAMPLING * frames.shape[1], MELS)
+
+
+class ExactFrames(ExactModel):
+    """The exact model as a transcript head: reads emissions in frames, and keeps no state."""
+
+    def make_state(self, slots: int) -> ModelState:
+        """Return an empty state."""
+        return {}
+
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
+        """Do nothing."""
+
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[Any]) -> Emissions:
+        """Return the emissions in these frames, which take the place of samples."""
+        return {HEAD: samples[:, :, : len(UNITS)]}
+
+
+class WithoutDetector(EncodedAcoustics):
+    """Takes steps that were computed elsewhere. It has no detector, so only words say where somebody speaks."""
+
+    detects = False
+
+
+class SilentActivity(ActivityHead):
+    """Follows every passage, so that it notices a missing one, but reports no activity."""
+
+    def follow(self, batch: Sequence[Energies]) -> list[Followed]:
+        """Return the passages without readings."""
+        return [Followed(each.passage, each.probabilities[:0], ()) for each in super().follow(batch)]
+
+
+class ExactEncoder(EncoderModel):
+    """The first step."""
+
+    def load(self, instance: Instance) -> OpenStreams[Any]:
+        """Make the encoder."""
+        torch.set_num_threads(1)
+        model = cast("AcousticModel", ExactEncoding())
+        self._encoder = SpeechEncoder(model, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
+        return self._encoder.streams
+
+
+class ExactActivity(ActivityModel):
+    """The activity head. The exact model reports no activity."""
+
+    def load(self, instance: Instance) -> OpenStreams[Any]:
+        """Make the head with a network that was not trained."""
+        torch.set_num_threads(1)
+        network = ActivityNetwork().eval().requires_grad_(False)
+        mels = len(network.mean)
+        self._head = SilentActivity(network, mels=mels, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
+        return self._head.streams
+
+
+class ExactTranscript(TranscriptModel):
+    """The last step."""
+
+    def load(self, instance: Instance) -> Recogniser:
+        """Make the recogniser."""
+        torch.set_num_threads(1)
+        self._width = WIDTH
+        frames = ExactFrames()
+        acoustics = WithoutDetector(cast("FrameHeads", frames))
+        return Recogniser(
+            frames,
+            searches(instance.slots),
+            slots=instance.slots,
+            acoustics=acoustics,
+            idle_limit_s=instance.idle_limit_s,
+        )

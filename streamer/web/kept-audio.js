@@ -2,7 +2,7 @@
  * Keeps the audio, the flushes and the stop of a session as long as the client may have to send them again. Pure.
  *
  * Audio is kept until no later final can contain any of it, because another session of the service may have to
- * recognise it again. docs/reference/protocol.md says what a client must keep. streamer/client/kept_audio.py is the
+ * recognise it again. docs/reference/protocol.md says what a client must keep. streamer/client/sending.py is the
  * same code for the Python client. Places are bytes of audio since the start of the session.
  */
 

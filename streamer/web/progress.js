@@ -3,7 +3,7 @@
  *
  * A session of the client may use several sessions of the service, one after the other. Their messages become events
  * with the times, segments and numbers of one session, and messages that come again after a restart are left out.
- * streamer/client/progress.py is the same code for the Python client.
+ * streamer/client/recovery.py is the same code for the Python client.
  */
 
 import {windowMs} from "./kept-audio.js";

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from streamer.wire.native import encode
-from streamer.wire.text_context import TextContext
+from streamer.wire.options import TextContext
 
 
 @dataclass(frozen=True)

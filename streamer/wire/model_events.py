@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from streamer.limits import LONGEST_LANGUAGE, MOST_CONTEXT_WORDS, STEPS_MS
+from streamer.base.limits import LONGEST_LANGUAGE, MOST_CONTEXT_WORDS, STEPS_MS
 from streamer.wire.errors import kind_of
 from streamer.wire.events import (
     Alternative,
@@ -24,7 +24,7 @@ from streamer.wire.events import (
     TurnState,
     Word,
 )
-from streamer.wire.text_context import ContextWord
+from streamer.wire.options import ContextWord
 
 # An operator's head may send any content, but not of any length: the service keeps the content for a while.
 LONGEST_HEAD_NAME = 64

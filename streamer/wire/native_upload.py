@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from streamer.transcript import event_line
+from streamer.base.transcript import event_line
 from streamer.wire.errors import bad, quote
 from streamer.wire.events import Done, HeadEvent, Heard, Ready, ServerMessage, Speech, content
 from streamer.wire.events import Error as ErrorMessage

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamer.limits import ALTERNATIVES, MOST_ALTERNATIVES, MOST_CHANNELS, SEARCHES, STABILITIES, STEPS_MS
-from streamer.wire import native_upload, openai_upload
-from streamer.wire.dialects import deepgram_live
+from streamer.base.limits import ALTERNATIVES, MOST_ALTERNATIVES, MOST_CHANNELS, SEARCHES, STABILITIES, STEPS_MS
+from streamer.wire import native_upload
+from streamer.wire.dialects import deepgram, openai_upload
 from streamer.wire.dialects.deepgram_options import OPTIONS, Treatment
 from streamer.wire.options import ENCODINGS, SAMPLE_RATES
 from streamer.wire.upload import EVENTS, JSON
@@ -91,7 +91,7 @@ def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
             openai_upload.PATH: {"post": _openai()},
             openai_upload.TRANSLATIONS: {"post": _refused()},
             openai_upload.MODELS: {"get": _get("List the models.", "Models")},
-            deepgram_live.PATH: {"post": _deepgram()},
+            deepgram.PATH: {"post": _deepgram()},
             "/readyz": {"get": _get("Whether the service can recognise now.", None)},
         },
         "components": {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from streamer.limits import (
+from streamer.base.limits import (
     AFTER_TEXT_BOUNDS_MS,
     AFTER_TEXT_MS,
     ALTERNATIVES,
@@ -17,6 +17,8 @@ from streamer.limits import (
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LANGUAGE,
+    LONGEST_CONTEXT_PAUSE_MS,
+    LONGEST_CONTEXT_WORD,
     LONGEST_HOTWORD,
     LONGEST_LANGUAGE,
     LONGEST_PAUSE_BOUNDS_MS,
@@ -25,6 +27,7 @@ from streamer.limits import (
     LONGEST_SEGMENT_MS,
     MOST_ALTERNATIVES,
     MOST_CHANNELS,
+    MOST_CONTEXT_WORDS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
@@ -40,7 +43,53 @@ from streamer.limits import (
     WITHOUT_TEXT_MS,
 )
 from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, quote
-from streamer.wire.text_context import TextContext, contexts
+
+# The words before a cut, which decide the marks and capitals after it. A client sends them to a new session. Pure.
+
+
+@dataclass(frozen=True)
+class ContextWord:
+    """A word as it was spoken, and the silence after it."""
+
+    word: str
+    pause_ms: int
+
+
+@dataclass(frozen=True)
+class TextContext:
+    """The last words before a cut. `begins`: the first word after the cut begins a sentence."""
+
+    begins: bool
+    words: tuple[ContextWord, ...]
+
+
+def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:
+    """Read the option with this name: for each channel the context of a final or null. Raise WireError if not valid."""
+    if type(value) is not list or len(value) > MOST_CHANNELS:
+        raise bad("bad_option", f"'{name}' must be a list of at most {MOST_CHANNELS} entries, one for each channel.")
+    return tuple(None if entry is None else _context(name, entry) for entry in value)
+
+
+def _context(name: str, entry: Any) -> TextContext:
+    fields = entry if type(entry) is dict else {}
+    begins, words = fields.get("begins"), fields.get("words")
+    if fields.keys() != {"begins", "words"} or type(begins) is not bool or type(words) is not list:
+        raise bad("bad_option", f"An entry of '{name}' must be null, or the 'context' of a final.")
+    if len(words) > MOST_CONTEXT_WORDS:
+        raise bad("bad_option", f"An entry of '{name}' must have at most {MOST_CONTEXT_WORDS} words, not {len(words)}.")
+    return TextContext(begins, tuple(_word(name, word) for word in words))
+
+
+def _word(name: str, entry: Any) -> ContextWord:
+    fields: dict[str, Any] = entry if type(entry) is dict else {}
+    word, pause_ms = fields.get("word", ""), fields.get("pause_ms")
+    complete = fields.keys() == {"word", "pause_ms"} and type(word) is str
+    if not complete or not word.isprintable() or not 0 < len(word) <= LONGEST_CONTEXT_WORD:
+        raise bad("bad_option", f"A 'word' of '{name}' must have 1 to {LONGEST_CONTEXT_WORD} printable characters.")
+    if type(pause_ms) is not int or not 0 <= pause_ms <= LONGEST_CONTEXT_PAUSE_MS:
+        raise bad("bad_option", f"'pause_ms' of '{name}' must be a whole number from 0 to {LONGEST_CONTEXT_PAUSE_MS}.")
+    return ContextWord(word, pause_ms)
+
 
 # Bytes of a sample. mulaw and alaw have one byte each; streamer.audio decodes them.
 SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from streamer.engine.heads.keyword_network import KeywordNetwork
-from streamer.training.keywords.repository import keyword_repository
-from streamer.triton.repository import asr_repository
-from tests.engine.heads.keyword_networks import with_equal_layers
+from streamer.bridge.triton.repository import asr_repository
+from streamer.heads.keywords import KeywordNetwork
+from tests.heads.keyword_networks import with_equal_layers
+from workshop.keywords.measurement import keyword_repository
 
 Fault = Literal["raises", "fails", "is slow"]
 FAULT_FILE = "fault"
@@ -23,7 +23,7 @@ TRAINED = Path(__file__).parents[2] / "examples" / "keywords"
 _MODEL = """import time
 from pathlib import Path
 
-from streamer.adapters.activity_model import ActivityModel
+from streamer.heads.step_models import ActivityModel
 
 FAULT = Path({fault!r})
 

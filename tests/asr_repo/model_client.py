@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from streamer.triton.link import Link
+from streamer.bridge.triton.link import Link
 from streamer.wire.events import content
 from streamer.wire.model_events import ModelEvent, Other
 

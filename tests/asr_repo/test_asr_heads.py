@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
-from streamer.triton import link as link_module
-from streamer.triton.link import Link, LinkError, Sequence
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton import link as link_module
+from streamer.bridge.triton.link import Link, LinkError, Sequence
+from streamer.bridge.triton.server import TritonServer
 from streamer.wire.events import HeadEvent
 from streamer.wire.model_events import Again, Heard, ModelEvent
 from tests.asr_repo.faulty_heads import HEAD, SPOTTER, Fault, failed, faulty_repository, let_fail

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from streamer.triton.link import Link, LinkError
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.link import Link, LinkError
+from streamer.bridge.triton.server import TritonServer
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, text
 from tests.samples import TWO_SEGMENTS_S, pcm, reference
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from tritonclient.grpc import InferenceServerClient, InferInput
 
-from streamer.adapters.held_requests import MOST_REQUESTS
-from streamer.triton import MODEL
-from streamer.triton.link import Link, LinkError, Sequence
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.link import Link, LinkError, Sequence
+from streamer.bridge.triton.server import TritonServer
+from streamer.engine.adapters.held_requests import MOST_REQUESTS
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.samples import pcm
 

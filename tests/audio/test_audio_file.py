@@ -13,7 +13,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, read_audio
-from streamer.audio.recording_check import AudioError, check_readable
+from streamer.audio.recordings import AudioError, check_readable
 
 
 def tone(seconds: float, rate: int, hertz: float = 440.0) -> NDArray[Any]:

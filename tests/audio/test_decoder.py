@@ -11,8 +11,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from streamer.audio.decoder import ENCODINGS, AudioDecoder
-from streamer.audio.sample_converter import SAMPLE_RATE, Int16Samples
+from streamer.audio.decoder import ENCODINGS, SAMPLE_RATE, AudioDecoder, Int16Samples
 
 RATES = (8_000, 11_025, 16_000, 22_050, 44_100, 48_000)
 

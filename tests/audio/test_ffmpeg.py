@@ -16,7 +16,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, read_audio
-from streamer.audio.recording_check import AudioError
+from streamer.audio.recordings import AudioError
 from tests.project import SAMPLES
 
 TALK = SAMPLES / "talk.flac"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from streamer.audio import microphone
+from streamer.audio.decoder import Int16Samples
 from streamer.audio.microphone import InputDevice, Microphone, MicrophoneError, choose_device
-from streamer.audio.sample_converter import Int16Samples
 
 sounddevice = pytest.importorskip("sounddevice", reason="it is not installed: pip install 'streamer-asr[mic]'")
 

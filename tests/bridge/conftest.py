@@ -13,9 +13,9 @@ import pytest
 
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.service import Service
-from streamer.bridge.upstreams import patience
-from streamer.testing.exact_repository import exact_repository
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
+from streamer.bridge.upstreams import probe
+from streamer.testing.exact_service import exact_repository
 from tests.bridge.access.bare_port import ALICE, BOB
 from tests.bridge.service_client import serving
 
@@ -46,7 +46,7 @@ def no_answer_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
 
     On a busy machine the others are slow while a new one is loaded. That is no failure.
     """
-    monkeypatch.setattr(patience, "SHORTEST_S", patience.LONGEST_S)
+    monkeypatch.setattr(probe, "SHORTEST_S", probe.LONGEST_S)
 
 
 @pytest.fixture

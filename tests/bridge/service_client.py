@@ -12,9 +12,9 @@ import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from streamer.audio.sample_converter import SAMPLE_RATE
+from streamer.audio.decoder import SAMPLE_RATE
+from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_speech import say, silence
-from streamer.triton.server import TritonServer
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service

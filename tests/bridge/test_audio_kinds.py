@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.client import SessionError, connect, transcribe
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import Event, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
 from tests.triton_processes import no_streams

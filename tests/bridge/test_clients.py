@@ -11,14 +11,14 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.frames import Frame, Opcode
 
-from streamer.bridge import flush_pace
+from streamer.base.limits import LARGEST_MESSAGE
+from streamer.bridge import driver
 from streamer.bridge.http import listener
 from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
-from streamer.limits import LARGEST_MESSAGE
-from streamer.triton.link import Link
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.link import Link
+from streamer.bridge.triton.server import TritonServer
 from tests.bridge.service_client import (
     SPOKEN,
     START,
@@ -234,7 +234,7 @@ async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pyte
     """A client that reads nothing is closed after a limit, and others do not notice it meanwhile."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 3.0)
     monkeypatch.setattr(listener, "SEND_BUFFER", 4096)
-    monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
+    monkeypatch.setattr(driver, "FLUSHES_PER_S", 1e6)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.setblocking(False)

@@ -5,26 +5,47 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from string import ascii_lowercase
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect as open_websocket
 
-from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.quotas import QuotaLimits
-from streamer.bridge.access.rules import AccessRules
-from streamer.bridge.driver import PIECE
+from streamer.bridge.access.rules import AccessRules, PortPolicy
+from streamer.bridge.driver import FLUSHES_PER_S, MOST_FLUSHES, MOST_REPLACED, PIECE, FlushPace
 from streamer.bridge.http.websocket import WebSocket
-from streamer.bridge.session.outbox import Numbered
+from streamer.bridge.service import Service
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.session.messages import Numbered
 from streamer.bridge.session.session import Session
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
+from streamer.client import SessionError, transcribe
+from streamer.client import connect as connect_of_resumption
+from streamer.testing.faulty_proxy import FaultyProxy, proxy
 from streamer.wire.errors import CloseCode
-from tests.bridge.service_client import SPOKEN, lasting, receive, recognise, rest, resume, serving, session, text
+from tests.bridge.service_client import (
+    SPOKEN,
+    Event,
+    eventually,
+    lasting,
+    receive,
+    recognise,
+    rest,
+    resume,
+    serving,
+    session,
+    text,
+)
 from tests.bridge.telemetry.exposed_figures import figures, until_over
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 SLOW_S = 0.3
 
@@ -209,3 +230,301 @@ async def test_a_flush_goes_with_the_audio_before_it(triton: TritonServer) -> No
                 pass
             requests.append(figures(service.metrics)["streamer_answer_seconds_count"])
         assert requests[2] - requests[1] == 1
+
+
+def test_the_pace_of_flushes() -> None:
+    """Some messages may come at once; each further one waits; after a pause as many may come again."""
+    pace = FlushPace()
+    assert [pace.wait_s(100.0) for _ in range(MOST_FLUSHES)] == pytest.approx([0.0] * MOST_FLUSHES)
+    assert pace.wait_s(100.0) == pytest.approx(1 / FLUSHES_PER_S)
+    assert pace.wait_s(100.0 + 1 / FLUSHES_PER_S) == pytest.approx(1 / FLUSHES_PER_S)
+    assert [pace.wait_s(200.0) for _ in range(MOST_FLUSHES)] == pytest.approx([0.0] * MOST_FLUSHES)
+
+
+PIECE_of_resumption = 10_240
+START = '{"type":"start"}'
+Cut = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def whole(triton: TritonServer) -> list[Event]:
+    """Return the events of an undisturbed session."""
+
+    async def undisturbed() -> list[Event]:
+        async with serving(triton) as service:
+            return lasting(await recognise(service.url, SPOKEN))
+
+    return asyncio.run(undisturbed())
+
+
+async def begun(url: str, **settings: Any) -> tuple[ClientConnection, Event]:
+    """Open a session that is ready, and return it with its first message."""
+    websocket = await open_websocket(url, compression=None, **settings)
+    await websocket.send(START)
+    ready = await receive(websocket)
+    assert (ready["type"], ready["n"], ready["from_sample"]) == ("ready", 1, 0)
+    return websocket, ready
+
+
+async def until(websocket: ClientConnection, kind: str) -> Event:
+    while (event := await receive(websocket))["type"] != kind:
+        pass
+    return event
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed: int) -> None:
+    """A connection that is cut at random moments gives the same words and times as without, and each event once."""
+    dice = random.Random(seed)
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
+
+        def resumes() -> float:
+            return float(service.metrics.exposition().decode().split("\nstreamer_resumes_total ")[1].split()[0])
+
+        async def cutting() -> None:
+            while True:
+                await asyncio.sleep(dice.uniform(0.05, 0.8))
+                await cut()
+
+        async def speak() -> Any:
+            for place in range(0, len(SPOKEN), PIECE_of_resumption):
+                yield SPOKEN[place : place + PIECE_of_resumption]
+                await asyncio.sleep(0.05)
+            while resumes() < 3:  # noqa: ASYNC110 nothing tells when a metric changes
+                await asyncio.sleep(0.05)
+
+        scissors = asyncio.create_task(cutting())
+        try:
+            events: list[Any] = [event async for event in transcribe(speak(), address)]
+        finally:
+            scissors.cancel()
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    assert lasting(events) == whole
+    assert events[-1]["type"] == "done"
+    await no_streams(triton)
+
+
+def resumed(service: Service, times: int) -> bool:
+    """Return whether this number of sessions was resumed."""
+    return b"\nstreamer_resumes_total %d.0" % times in service.metrics.exposition()
+
+
+async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) -> None:
+    """Nothing is lost even if the service does not read, so that much audio is under way at the loss."""
+    way = FaultyProxy(lambda: triton.grpc_address)
+    await way.open()
+    async with (
+        Service(way.address, port=0) as service,
+        proxy(service.url.split("/")[2]) as (address, cut),
+        connect_of_resumption(address) as session,
+    ):
+        way.stall()
+
+        async def speak() -> None:
+            await session.send(SPOKEN)
+            await session.stop()
+
+        async def told() -> list[Any]:
+            return [session.ready, *[event async for event in session]]
+
+        speaking, reading = asyncio.create_task(speak()), asyncio.create_task(told())
+        for number in range(3):
+            await eventually(lambda: b"\nstreamer_backlog_bytes 0.0" not in service.metrics.exposition())
+            await cut()
+            await eventually(partial(resumed, service, number + 1))
+        way.resume()
+        await speaking
+        events = await reading
+    await way.close()
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    assert lasting(events) == whole
+
+
+async def test_flushes_are_answered_once(triton: TritonServer) -> None:
+    """A flush that may or may not have arrived is answered once."""
+    async with (
+        serving(triton) as service,
+        proxy(service.url.split("/")[2]) as (address, cut),
+        connect_of_resumption(address) as session,
+    ):
+        for number in range(4):
+            await session.send(SPOKEN[number * PIECE_of_resumption : (number + 1) * PIECE_of_resumption])
+            await session.flush()
+            if number % 2:
+                await asyncio.sleep(0.05)
+            await cut()
+        await session.stop()
+        flushed = [event["audio_ms"] async for event in session if event["type"] == "flushed"]
+    assert flushed == [320, 640, 960, 1280]
+
+
+async def test_by_hand(triton: TritonServer, whole: list[Event]) -> None:
+    """`ready` comes with the given number and the next sample to send, then the missed messages, unchanged."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        await first.send(SPOKEN[:200_001])
+        seen = [await receive(first) for _ in range(3)]
+        while (await receive(first))["n"] < 8:
+            pass
+        first.transport.abort()
+        second = await open_websocket(service.url, compression=None)
+        await second.send(resume(ready, 4))
+        greeting = await receive(second)
+        assert greeting == {**ready, "n": 4, "from_sample": 100_000, "flushes": 0}
+        await second.send(SPOKEN[200_000:])
+        await second.send('{"type":"stop"}')
+        events = await rest(second)
+        assert second.close_code == 1000
+    assert [event["n"] for event in events] == list(range(5, len(events) + 5))
+    assert lasting([*seen, *events]) == whole
+
+
+async def test_finals_after_the_end(triton: TritonServer) -> None:
+    """A client that lost its connection after `stop` gets the finals and `done`, even if the sequence has ended."""
+    async with serving(triton) as service:
+        undisturbed = await recognise(service.url, SPOKEN[:300_000])
+        first, ready = await begun(service.url)
+        await first.send(SPOKEN[:300_000])
+        await first.send('{"type":"stop"}')
+        await until(first, "partial")
+        first.transport.abort()
+        await no_streams(triton)
+        second = await open_websocket(service.url, compression=None)
+        await second.send(resume(ready, 1))
+        assert (await receive(second))["from_sample"] == 150_000
+        events = await rest(second)
+        assert (events[-1]["type"], second.close_code) == ("done", 1000)
+        assert lasting(events) == lasting(undisturbed)
+        # A client that has answered the close has received everything.
+        async with open_websocket(service.url) as fourth:
+            await fourth.send(resume(ready, 1))
+            assert (await rest(fourth))[-1]["code"] == "unknown_token"
+            assert fourth.close_code == 4000
+
+
+async def test_second_holder(triton: TritonServer, whole: list[Event]) -> None:
+    """A client that shows the token while the first connection lives goes on, and the first is closed with 4010."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        await first.send(SPOKEN[:100_000])
+        await until(first, "partial")
+        second = await open_websocket(service.url, compression=None)
+        await second.send(resume(ready, 1))
+        sample = (await receive(second))["from_sample"]
+        await rest(first)
+        assert (first.close_code, first.close_reason) == (4010, "resumed elsewhere")
+        await second.send(SPOKEN[2 * sample :])
+        await second.send('{"type":"stop"}')
+        assert lasting(await rest(second)) == whole
+
+
+async def test_too_late(triton: TritonServer) -> None:
+    """After the limit the token is unknown, and the slot is free."""
+    async with serving(triton, limits=Limits(resume_s=0.5)) as service:
+        first, ready = await begun(service.url)
+        first.transport.abort()
+        await eventually(lambda: 'ended_total{reason="vanished"} 1.0' in service.metrics.exposition().decode())
+        async with open_websocket(service.url) as second:
+            await second.send(resume(ready, 1))
+            (error,) = await rest(second)
+            assert (error["code"], second.close_code) == ("unknown_token", 4000)
+        await no_streams(triton)
+
+
+@pytest.mark.parametrize("after", [2, 1000])
+async def test_a_message_that_was_never_sent(triton: TritonServer, after: int) -> None:
+    """A client that claims a message which was never sent gets an error, and the session still waits."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        first.transport.abort()
+        async with open_websocket(service.url) as second:
+            await second.send(resume(ready, after))
+            (error,) = await rest(second)
+            assert (error["code"], second.close_code) == ("bad_resume", 4000)
+        async with open_websocket(service.url) as third:
+            await third.send(resume(ready, 1))
+            assert (await receive(third))["type"] == "ready"
+
+
+async def test_another_key(triton: TritonServer, tmp_path: Any) -> None:
+    """A token needs its own key; its owner may resume even if the key has all its sessions."""
+    keys = {name: make_key(name) for name in ("alice", "bob")}
+    file = tmp_path / "keys"
+    file.write_text("".join(f"{key.line}\n" for key in keys.values()))
+    headers: dict[str, dict[str, Any]] = {
+        name: {"additional_headers": {"Authorization": f"Bearer {key.secret}"}} for name, key in keys.items()
+    }
+    policy = PortPolicy(AccessRules(KeyFile(file), quotas=QuotaLimits(per_key=1)))
+    async with serving(triton, policy=policy) as service:
+        first, ready = await begun(service.url, **headers["alice"])
+        first.transport.abort()
+        async with open_websocket(service.url, **headers["bob"]) as second:
+            await second.send(resume(ready, 1))
+            (error,) = await rest(second)
+            assert error["code"] == "unknown_token"
+        for _ in range(3):
+            third = await open_websocket(service.url, **headers["alice"])
+            await third.send(resume(ready, 1))
+            assert (await receive(third))["type"] == "ready"
+            third.transport.abort()
+        async with open_websocket(service.url, **headers["alice"]) as fourth:
+            await fourth.send(START)
+            (error,) = await rest(fourth)
+            assert (error["code"], fourth.close_code) == ("too_many_sessions", 1013)
+        fifth = await open_websocket(service.url, **headers["alice"])
+        await fifth.send(resume(ready, 1))
+        assert (await receive(fifth))["type"] == "ready"
+        await fifth.send('{"type":"stop"}')
+        assert (await rest(fifth))[-1]["type"] == "done"
+        again, _ = await begun(service.url, **headers["alice"])
+        await again.close()
+
+
+async def test_replaced_connections_do_not_pile_up(triton: TritonServer) -> None:
+    """If clients take sessions over without answering the close, only the last few connections are waited for."""
+    async with serving(triton) as service:
+        websocket, ready = await begun(service.url)
+        silent = [websocket]
+        for _ in range(2 * MOST_REPLACED):
+            silent[-1].transport.pause_reading()
+            silent.append(await open_websocket(service.url, compression=None))
+            await silent[-1].send(resume(ready, 1))
+            assert (await receive(silent[-1]))["type"] == "ready"
+        waited_for = b'streamer_connections{state="websocket"} %d.0' % (1 + MOST_REPLACED)
+        await eventually(lambda: waited_for in service.metrics.exposition())
+        for each in silent:
+            each.transport.abort()
+
+
+async def test_a_goodbye_is_no_loss(triton: TritonServer) -> None:
+    """A client that closes on its own cannot return, and its slot is free at once."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        await first.close()
+        await no_streams(triton)
+        async with open_websocket(service.url) as second:
+            await second.send(resume(ready, 1))
+            assert (await rest(second))[-1]["code"] == "unknown_token"
+
+
+async def test_switched_off(triton: TritonServer) -> None:
+    """With limit 0, a session ends with its connection; our client says so unless it may start a new one."""
+    async with (
+        serving(triton, limits=Limits(resume_s=0)) as service,
+        proxy(service.url.split("/")[2]) as (address, cut),
+    ):
+        async with connect_of_resumption(address, restart=False) as session:
+            await cut()
+            with pytest.raises(SessionError, match=r"was lost.* does not know the session any more") as caught:
+                await session.__anext__()
+            assert caught.value.code == "lost"
+        await no_streams(triton)
+
+
+async def test_the_end_of_the_service(triton: TritonServer) -> None:
+    """When the service ends, it does not wait for parked clients."""
+    async with serving(triton, limits=Limits(resume_s=3600)) as service:  # longer than a test may take
+        first, _ = await begun(service.url)
+        first.transport.abort()
+        await eventually(lambda: 'state="parked"} 1.0' in service.metrics.exposition().decode())
+    await no_streams(triton)

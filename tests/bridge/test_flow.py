@@ -14,12 +14,11 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from streamer.bridge import flush_pace, sessions
-from streamer.bridge import resumption as resumption
+from streamer.bridge import driver, sessions
+from streamer.bridge import driver as resumption
 from streamer.bridge.access.keys import KeyFile
-from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.http import listener
 from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.http.channel import UNSENT_HIGH
@@ -27,9 +26,9 @@ from streamer.bridge.http.listener import RECEIVE_BUFFER
 from streamer.bridge.http.websocket import FRAMES_HIGH
 from streamer.bridge.service import Service
 from streamer.bridge.session.backlog import BYTES_PER_S, HIGH_MARK, PORTION
-from streamer.bridge.session.intake import LIVE_MARK
+from streamer.bridge.session.session import LIVE_MARK
+from streamer.bridge.triton.server import TritonServer
 from streamer.testing.faulty_proxy import FaultyProxy
-from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE
 from tests.bridge.service_client import SPOKEN, Event, receive, recognise, rest, said, serving, session, text
 from tests.triton_processes import no_streams
@@ -127,7 +126,7 @@ async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch
     """Little is kept for a client that does not read, and other sessions get their answers meanwhile."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 1e6)
     monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
-    monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
+    monkeypatch.setattr(driver, "FLUSHES_PER_S", 1e6)
     async with serving(triton) as service, session(service.url) as other:
         await answers(other)
         async with narrow(service.url) as websocket, flooding(websocket):
@@ -148,7 +147,7 @@ async def test_who_does_not_read_is_ended(triton: TritonServer, monkeypatch: pyt
     """After its limit, the session of a client that does not read ends."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 0.5)
     monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
-    monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
+    monkeypatch.setattr(driver, "FLUSHES_PER_S", 1e6)
     async with serving(triton) as service, narrow(service.url) as websocket, flooding(websocket):
         await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="not_read"}', 1), 60)
     await no_streams(triton)

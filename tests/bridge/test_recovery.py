@@ -19,10 +19,10 @@ from websockets.asyncio.client import connect
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
-from streamer.testing.exact_repository import exact_repository
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import (
     Event,
     disturbed,

@@ -16,9 +16,9 @@ import soxr
 from websockets.asyncio.client import connect as open_websocket
 
 from streamer.bridge.service import Service
-from streamer.testing.exact_repository import add_exact_model
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say, silence
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import Event, lasting, receive, recognise, rest, resume, serving, text
 from tests.samples import pcm
 from tests.triton_processes import no_streams

@@ -7,16 +7,21 @@ import http.client
 import json
 from contextlib import suppress
 
+import psutil
 import pytest
 from websockets.asyncio.client import connect
 
+from streamer.bridge import server as freed_memory
 from streamer.bridge import sessions
-from streamer.bridge.http import counts
-from streamer.bridge.server import BridgeServer, PortError
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.http import channel
+from streamer.bridge.server import CROWD, GONE, BridgeServer, FreedMemory, PortError
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams import probe as prober
-from streamer.triton.server import TritonServer
+from tests.bridge.access.bare_port import listening
+from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.service_client import SPOKEN, START, eventually, receive, recognise, rest, serving, session, text
 from tests.bridge.upstreams.opened_models import models_at
 from tests.triton_processes import no_streams
@@ -70,7 +75,7 @@ async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch
 
 async def test_handshakes_are_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections without a request are bounded; one that goes on or ends makes room."""
-    monkeypatch.setattr(counts, "MOST_OPENING", 2)
+    monkeypatch.setattr(channel, "MOST_OPENING", 2)
     host, port = service.url.split("/")[2].split(":")
 
     async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -205,3 +210,42 @@ async def state_of(service: Service) -> dict[str, object]:
     await writer.wait_closed()
     state: dict[str, object] = json.loads(answer.partition(b"\r\n\r\n")[2])
     return state
+
+
+async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once silent connections are cut off, the process is nearly as large as before."""
+    monkeypatch.setattr(freed_memory, "SHORTEST_INTERVAL_S", 0.0)
+    certificate = Certificate(authority.chain, authority.key)
+    async with listening(certificate=certificate, handshake_s=0.5) as server:
+        before = psutil.Process().memory_info().rss
+        held = 0
+        for _ in range(3):
+            silent = [(await asyncio.open_connection("127.0.0.1", server.port))[1] for _ in range(200)]
+            held = max(held, psutil.Process().memory_info().rss)
+            while any(server._metrics.connections().values()):  # noqa: ASYNC110 nothing tells
+                await asyncio.sleep(0.05)
+            for writer in silent:
+                writer.transport.abort()
+        for _ in range(1200):
+            if psutil.Process().memory_info().rss - before < (held - before) // 2:
+                return
+            await asyncio.sleep(0.05)
+    raise AssertionError((before, held, psutil.Process().memory_info().rss))
+
+
+async def test_once_for_each_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few connections do not count as a crowd, and crowds in quick succession count as one."""
+    calls: list[None] = []
+    monkeypatch.setattr(freed_memory, "DELAY_S", 0.0)
+    monkeypatch.setattr(freed_memory, "give_back", lambda: calls.append(None))
+    freed = FreedMemory()
+    few = [*range(CROWD), *range(CROWD, CROWD // GONE, -1)]
+    for number in few:
+        freed.note(number)
+    await asyncio.sleep(0.01)
+    assert not calls
+    for _ in range(3):
+        for number in (*few, CROWD // GONE, 0):
+            freed.note(number)
+        await asyncio.sleep(0.01)
+    assert len(calls) == 1

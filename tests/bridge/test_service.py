@@ -11,11 +11,11 @@ import pytest
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
-from streamer.testing.exact_repository import exact_repository
-from streamer.triton import MODEL
-from streamer.triton.link import LinkError
-from streamer.triton.repository import asr_repository
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.link import LinkError
+from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import exact_repository
 from tests.bridge.service_client import SPOKEN, recognise, serving, text
 from tests.bridge.upstreams.opened_models import models_at, until
 

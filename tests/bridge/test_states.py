@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from streamer.bridge import driver
-from streamer.bridge.scaling import instance_count
-from streamer.bridge.session import backlog, presence, replay, session, stream
+from streamer.bridge.session import backlog, replay, session, stream
 from streamer.bridge.states import StateError, States
 from streamer.bridge.telemetry.logs import Text
-from streamer.bridge.upstreams import admission, pool, reservation, upstream
+from streamer.bridge.upstreams import admission, instance_count, pool, upstream
 from tests.project import DOCS
 
 ARCHITECTURE = DOCS / "explanation" / "architecture.md"
@@ -77,7 +76,7 @@ def test_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 TABLES: dict[str, tuple[Mapping[Any, Collection[Any]], Enum]] = {
     "session": (session.TRANSITIONS, session.State.OPENING),
-    "client": (presence.TRANSITIONS, presence.ClientState.CONNECTED),
+    "client": (session.PRESENCE_TRANSITIONS, session.ClientState.CONNECTED),
     "driver": (driver.TRANSITIONS, driver.DriverState.OPENING),
     "sequence": (stream.SEQUENCE_TRANSITIONS, stream.SequenceState.NEW),
     "supply": (stream.SUPPLY_TRANSITIONS, stream.Supply.FLOWING),
@@ -85,7 +84,7 @@ TABLES: dict[str, tuple[Mapping[Any, Collection[Any]], Enum]] = {
     "replay": (replay.TRANSITIONS, replay.Hearing.FIRST),
     "admission": (admission.TRANSITIONS, admission.AdmissionState.STARTING),
     "model": (pool.TRANSITIONS, pool.ModelOrigin.GIVEN),
-    "reservation": (reservation.TRANSITIONS, reservation.SlotState.RESERVED),
+    "reservation": (pool.RESERVATION_TRANSITIONS, pool.SlotState.RESERVED),
     "instances": (instance_count.TRANSITIONS, instance_count.CountState.STEADY),
     "health": (upstream.TRANSITIONS, upstream.Health.AWAY),
 }

@@ -6,8 +6,7 @@ import math
 import random
 from typing import Any
 
-from streamer.client.kept_audio import KeptAudio
-from streamer.client.sending import describe_audio
+from streamer.client.sending import KeptAudio, describe_audio
 
 Step = list[Any]
 # Byte after byte from any place in it, for longer than the longest piece.

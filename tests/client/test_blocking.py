@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import soundfile
 
-from streamer.audio.recording_check import AudioError
+from streamer.audio.recordings import AudioError
 from streamer.client import SessionError, connect, transcribe
 from streamer.client.blocking import FEW_UNREAD, MOST_UNREAD, Inbox
 from streamer.testing.faulty_proxy import proxy

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from streamer.base.transcript import Transcript
+from streamer.bridge.triton.server import TritonServer
 from streamer.client import Session, connect, transcribe
-from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say, silence
-from streamer.transcript import Transcript
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import WORDS
 from tests.command_run import Said
 from tests.serve_process import RestartableService

@@ -10,8 +10,7 @@ import pytest
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.keys import KeyFile, make_key
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
 from tests.bridge.access.certificate_authority import Authority

@@ -19,7 +19,7 @@ import pytest
 import soundfile
 
 from streamer.bridge.service import Service
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
 from tests.command_run import PHRASE, Said, finals, streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 

@@ -16,10 +16,10 @@ import argcomplete
 import pytest
 from argcomplete.finders import CompletionFinder
 
+from streamer.base.transcript import FORMATS
 from streamer.bridge.telemetry.logs import LEVELS
-from streamer.cli import COMMANDS, parser_of, run
 from streamer.commands import completion
-from streamer.transcript import FORMATS
+from streamer.commands.cli import COMMANDS, parser_of, run
 from tests.pseudo_terminal import Terminal
 
 Completed = Callable[..., dict[str, str]]

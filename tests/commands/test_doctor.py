@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import streamer.doctor.model
-import streamer.doctor.packages
-from streamer.address import is_ready
+import streamer.commands.checks.models
+import streamer.commands.checks.packages
+from streamer.base.address import is_ready
 from streamer.bridge.service import Service
-from streamer.cli import run
+from streamer.commands.checks import packages
+from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
+from streamer.commands.cli import run
+from streamer.commands.doctor import Examination, usable
 from tests.command_run import streamer_here
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
@@ -68,8 +71,8 @@ def test_a_report_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_problem_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With a problem the exit status is 1, and no server is started."""
-    monkeypatch.setattr(streamer.doctor.model, "NEEDED", ("1/no.such.file",))
-    monkeypatch.setattr(streamer.doctor.packages, "torch", lambda: ())  # slow, and tested elsewhere
+    monkeypatch.setattr(streamer.commands.checks.models, "NEEDED", ("1/no.such.file",))
+    monkeypatch.setattr(streamer.commands.checks.packages, "torch", lambda: ())  # slow, and tested elsewhere
     assert run(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert re.search(r"^✗ model files     \S+/1/no.such.file: No such file or directory → ", shown, re.MULTILINE)
@@ -136,7 +139,7 @@ def test_the_light_client(light: Path, service: Service) -> None:
 
 def test_a_client_that_cannot_be_imported(light: Path) -> None:
     """A client package that cannot be imported is a problem, even if a service is named."""
-    code = "import sys; sys.modules['soundfile'] = None; from streamer.cli import run; sys.exit(run(sys.argv[1:]))"
+    code = "import sys; sys.modules['soundfile'] = None; from streamer.commands.cli import run; sys.exit(run(sys.argv[1:]))"
     command = [str(light), "-c", code, "doctor", "--server", "127.0.0.1:1"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -152,3 +155,30 @@ def test_a_wrong_argument_is_one_sentence() -> None:
     """A wrong argument gives one sentence, as for all commands."""
     done = streamer_here("doctor", "x")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+WELL, WARNED, BROKEN = (Finding("ffmpeg", state, "said") for state in (FINE, WARNING, WRONG))
+
+
+def test_only_what_is_wrong_makes_it_unusable() -> None:
+    """A warning does not make it unusable."""
+    assert usable([WELL, WARNED])
+    assert not usable([WELL, BROKEN])
+
+
+@pytest.mark.parametrize(
+    ("light", "quick", "found", "concluded"),
+    [
+        (False, False, [WELL], "Recordings can be transcribed. 0 warnings."),
+        (False, False, [WELL, WARNED], "Recordings can be transcribed. 1 warning."),
+        (False, True, [WELL], "No problem was found. 0 warnings."),
+        (True, True, [WELL], "Recordings can be transcribed with the service. 0 warnings."),
+        (False, False, [WARNED, WARNED, BROKEN], "1 problem, 2 warnings."),
+    ],
+)
+def test_the_conclusion_promises_only_what_was_tried(
+    monkeypatch: pytest.MonkeyPatch, light: bool, quick: bool, found: list[Finding], concluded: str
+) -> None:
+    """Without the trial, the conclusion says nothing about transcribing."""
+    monkeypatch.setattr(packages, "is_light", lambda: light)
+    assert Examination(quick=quick).conclusion(found) == concluded

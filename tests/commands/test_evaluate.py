@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.evaluate.manifest import half
+from streamer.commands.accuracy.manifest import half
 from tests.command_run import AWAY, streamer_here
 from tests.project import SAMPLES
 from tests.samples import FILES, reference

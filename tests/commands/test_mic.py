@@ -20,13 +20,13 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from streamer.audio.microphone import NO_SOUNDDEVICE
 from streamer.bridge.service import Service
-from streamer.evaluate.measures.word_errors import count_errors
-from streamer.evaluate.normalise import normalise
+from streamer.commands.accuracy.manifest import normalise
+from streamer.commands.accuracy.word_errors import count_errors
 from streamer.testing.faulty_proxy import proxy
-from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 from tests.virtual_microphone import Room, room, silent_environment, without_portaudio
+from workshop.graphs.exact_icefall import make_transducer_folder
 
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
@@ -362,7 +362,9 @@ def test_a_machine_without_portaudio() -> None:
 
 def test_a_python_without_the_package() -> None:
     """The light client has no microphone support unless it is installed with that part."""
-    code = "import sys; sys.modules['sounddevice'] = None; from streamer.cli import run; sys.exit(run(['mic']))"
+    code = (
+        "import sys; sys.modules['sounddevice'] = None; from streamer.commands.cli import run; sys.exit(run(['mic']))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"streamer: {NO_SOUNDDEVICE}\n"

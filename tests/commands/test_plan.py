@@ -14,19 +14,18 @@ from typing import Any
 import psutil
 import pytest
 
-import streamer.capacity.model_memory as measuring
-import streamer.capacity.step_memory as steps_measuring
-from streamer.capacity.model_memory import ModelMemory, model_memory, server_parts, version_folder
-from streamer.capacity.plan import Part
-from streamer.capacity.session_limit import SLOTS, Capacities, circumstances
-from streamer.cli import run
-from streamer.settings.configuration import configure
-from streamer.testing.exact_repository import exact_repository
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
-from streamer.triton import MODEL
-from streamer.triton.model_config import model_config
-from streamer.triton.repository import asr_repository, link_model, parts_of
-from streamer.triton.server import TritonServer
+import streamer.commands.capacity.memory as measuring
+import streamer.commands.capacity.memory as steps_measuring
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.repository import asr_repository, link_model, model_config, parts_of
+from streamer.bridge.triton.server import TritonServer
+from streamer.commands.capacity.memory import ModelMemory, model_memory, server_parts, version_folder
+from streamer.commands.capacity.plan import Part
+from streamer.commands.capacity.session_limit import SLOTS, Capacities, circumstances
+from streamer.commands.cli import run
+from streamer.commands.settings.configuration import configure
+from streamer.testing.exact_service import exact_repository
+from workshop.graphs.exact_icefall import make_ctc_folder
 
 # Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
 FEW, MANY = 16, 272

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from streamer.bridge.control import Control, default_path
-from streamer.bridge.telemetry.failures import Failures
-from streamer.testing.exact_repository import add_exact_model
+from streamer.bridge.telemetry.logs import Failures
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say, silence
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import receive, recognise, rest, session, text
 from tests.bridge.upstreams.opened_models import models_at
 from tests.command_run import streamer_here

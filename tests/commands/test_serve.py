@@ -22,9 +22,9 @@ import psutil
 import pytest
 
 from streamer.bridge.access.keys import make_key
-from streamer.cli import run
-from streamer.testing.exact_repository import exact_repository
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
+from streamer.commands.cli import run
+from streamer.testing.exact_service import exact_repository
 from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
 from tests.command_run import streamer_here
 from tests.project import ROOT

@@ -12,25 +12,23 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.cli import run
-from streamer.engine.graphs.loading import load_public_model
+from streamer.commands.cli import run
+from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
-from streamer.library.model_library import ModelLibrary
-from streamer.testing.exact_repository import add_exact_model
+from streamer.models.library import ModelLibrary
+from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say
-from streamer.testing.graphs.exact_nemo import make_nemotron_folder
-from streamer.testing.graphs.exact_t_one import make_t_one_folder
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
-from streamer.testing.graphs.sounds import random_sound
-from streamer.wire import openai_upload
-from streamer.wire.dialects import deepgram_live
+from streamer.wire.dialects import deepgram, openai_upload
 from tests.bridge.service_client import disturbed, recognise, rest, text
 from tests.bridge.uploads.uploading import form, post, recording
 from tests.command_run import SHORT, streamer, streamer_here
 from tests.serve_process import Serving, serving
 from tests.triton_processes import stubs
+from workshop.graphs.comparison import random_sound
+from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_nemo import make_nemotron_folder, make_t_one_folder
 
 
 async def test_models(tmp_path: Path) -> None:
@@ -102,9 +100,9 @@ async def test_a_model_of_several_languages(tmp_path: Path) -> None:
         body, kind = form(("language", "ja"), ("response_format", "text"), ("file", sound))
         status, _, content = post(served.url, openai_upload.PATH, body, Content_Type=kind)
         assert (status, content.decode().strip()) == (200, expected["ja-JP"])
-        status, _, content = post(served.url, f"{deepgram_live.PATH}?language=ja", sound)
+        status, _, content = post(served.url, f"{deepgram.PATH}?language=ja", sound)
         assert json.loads(content)["results"]["channels"][0]["alternatives"][0]["transcript"] == expected["ja-JP"]
-        status, _, content = post(served.url, f"{deepgram_live.PATH}?language=nl", sound)
+        status, _, content = post(served.url, f"{deepgram.PATH}?language=nl", sound)
         assert (status, json.loads(content)["err_code"]) == (400, "Bad Request")
         assert served.end() == 0
 

@@ -9,12 +9,12 @@ import promql_parser
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamer.bridge.http.counts import ConnectionCounts
+from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.pool import LoadState
 from tests.project import ROOT
 
-MODEL = (ROOT / "streamer/adapters/metrics.py").read_text(encoding="utf-8")
+MODEL = (ROOT / "streamer/engine/adapters/requests.py").read_text(encoding="utf-8")
 
 # Triton's own figures for each model, which the dashboard shows. tests/asr_repo/test_asr_heads.py looks for them.
 OF_TRITON = {"nv_inference_queue_duration_us", "nv_inference_request_success"}

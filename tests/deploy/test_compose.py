@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from streamer import __version__
-from streamer.cli import parser_of
-from streamer.commands.arguments.serve import flag_values
-from streamer.settings.configuration import configure
+from streamer.commands.cli import parser_of
+from streamer.commands.serve import flag_values
+from streamer.commands.settings.configuration import configure
 from tests.project import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from streamer import __version__
-from streamer.bridge.upstreams.tritons import RESOLVE_LIMIT_S
-from streamer.cli import parser_of
-from streamer.commands.arguments.serve import flag_values
-from streamer.limits import RETIRE_LIMIT_S
-from streamer.settings.configuration import Configuration, configure
+from streamer.base.limits import RETIRE_LIMIT_S
+from streamer.bridge.upstreams.supervision import RESOLVE_LIMIT_S
+from streamer.commands.cli import parser_of
+from streamer.commands.serve import flag_values
+from streamer.commands.settings.configuration import Configuration, configure
 from tests.deploy.known_metrics import samples, selectors
 from tests.deploy.kustomization import KUBERNETES, Manifest, manifests_in, rendered
 from tests.project import ROOT

@@ -20,23 +20,22 @@ from websockets.asyncio.client import connect
 from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
 
+from streamer.base.limits import IDLE_LIMIT_S
 from streamer.bridge.access.certificate import Certificate
-from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.http import channel, websocket
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.client import transcribe
-from streamer.limits import IDLE_LIMIT_S
 from streamer.testing import say, silence
-from streamer.testing.attack.families.http_requests import PIPELINED, SMUGGLED
-from streamer.triton.server import TritonServer
 from streamer.wire.native_upload import PATH as UPLOADS
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.service_client import START, eventually, receive, serving, text
 from tests.bridge.uploads.uploading import recording
 from tests.deploy.shipped_proxies import HAS_IPV6, SHIPPED, RunningProxy, before_bridges, before_triton
+from workshop.attack.families.http_requests import PIPELINED, SMUGGLED
 
 CLIENTS = ("nginx.conf", "haproxy.cfg", "haproxy-pass-through.cfg")
 OVER_HTTP = CLIENTS[:2]

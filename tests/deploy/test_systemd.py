@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streamer.cli import parser_of
-from streamer.commands.arguments.serve import flag_values
-from streamer.settings.configuration import Configuration, configure
-from streamer.settings.setting import PREFIX
+from streamer.commands.cli import parser_of
+from streamer.commands.serve import flag_values
+from streamer.commands.settings.configuration import Configuration, configure
+from streamer.commands.settings.kinds import PREFIX
 from tests.project import ROOT
 
 UNIT = (ROOT / "deploy/systemd/streamer.service").read_text(encoding="utf-8")

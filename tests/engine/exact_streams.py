@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
+from streamer.engine.acoustics.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Final, Heard, StreamEvent
 from streamer.engine.stream_options import StreamOptions

@@ -6,8 +6,7 @@ from functools import cache
 
 import torch
 
-from streamer.engine.punctuation.mark_network import MarkNetwork, NetworkShape
-from streamer.engine.punctuation.punctuation_model import PunctuationModel
+from streamer.engine.text.punctuation_model import MarkNetwork, NetworkShape, PunctuationModel
 
 SHAPE = NetworkShape(embedding=16, width=16, views=((-3, -1, 0, 1), (-4, 0, 2)))
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
-from streamer.engine.models.acoustic_model import BundleError
-from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.text.punctuation_model import PUNCTUATION_FILE
 from tests.project import BUNDLE
 from tests.samples import pcm
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from streamer.engine.endpointing import EndpointRule
-from streamer.engine.punctuation.marks import HeardWord, MarkedWord
-from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Cut, Final, Heard, Partial, StreamEvent
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.text.marks import HeardWord, MarkedWord
+from streamer.engine.text.punctuation_model import PunctuationModel
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import NOTHING, hear, hear_together, pieces, talk, text

@@ -15,7 +15,7 @@ from streamer.engine.search.search import Hotword, Hypothesis, Search
 from streamer.engine.segment_audio import SegmentAudio
 from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
-from streamer.engine.work.waiting import SLICE_S, WaitingWork
+from streamer.engine.waiting import SLICE_S, WaitingWork
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import FRAME, UNITS, say
 from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text

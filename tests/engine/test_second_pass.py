@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.limits import WHOLE_MS
+from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.endpointing import EndpointRule
-from streamer.engine.models.streaming_model import Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Search
@@ -18,8 +19,7 @@ from streamer.engine.segment_audio import SegmentAudio, TimeScale
 from streamer.engine.stream_events import Final, Heard, Partial, StreamError, StreamEvent
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
-from streamer.engine.work.waiting import Wait
-from streamer.limits import WHOLE_MS
+from streamer.engine.waiting import Wait
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text

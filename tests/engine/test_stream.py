@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamer.engine.models.streaming_model import Emissions
+from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Cut, Final, Partial, Speech, StreamEvent

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from streamer.base.limits import MOST_HOTWORDS
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import BadOptions, StreamOptions
-from streamer.limits import MOST_HOTWORDS
 
 STEPS = (160, 320, 640)
 SEARCHES = ("lexicon", "greedy")

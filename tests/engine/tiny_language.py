@@ -16,7 +16,7 @@ from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NeuralModel
-from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.search import BeamOptions
 
 PHONES = ["a", "b", "c"]
 UNITS = ["<blank>", "|", *PHONES]

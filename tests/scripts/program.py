@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.training.stop_signals import STOP_SIGNALS
 from tests.project import SCRIPTS
+from workshop.processes import STOP_SIGNALS
 
 PATIENCE_S = 380
 

@@ -19,8 +19,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Playwright, async_playwright, expect
 
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.testing import say
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, WORDS
 from tests.samples import FILES, pcm
 from tests.serve_process import RestartableService

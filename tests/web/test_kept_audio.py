@@ -1,6 +1,6 @@
 """What the client keeps of the audio that it sent: pure, run in the browser with random orders of events.
 
-tests/client/test_kept_audio.py tests the same of the Python client.
+tests/client/test_sending.py tests the same of the Python client.
 """
 
 from __future__ import annotations

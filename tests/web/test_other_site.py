@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.service import Service
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
 from tests.bridge.service_client import serving
 from tests.project import DOCS
 from tests.samples import pcm

@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
-from streamer.transcript import Transcript
+from streamer.base.transcript import Transcript
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, write, written
 

@@ -15,10 +15,10 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, WebSocketRoute, expect
 
 from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.base.transcript import Transcript
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.testing import say
-from streamer.transcript import Transcript
 from streamer.wire.options import with_second_pass
 from tests.bridge.service_client import Event
 from tests.project import SAMPLES

@@ -11,10 +11,9 @@ from playwright.async_api import Page, expect
 from rapidfuzz.distance import Levenshtein
 
 from streamer.bridge.access.keys import KeyFile, make_key
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.service import Service
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
 from tests.bridge.service_client import serving, session
 from tests.samples import pcm
 from tests.serve_process import RestartableService

@@ -8,11 +8,10 @@ from pathlib import Path
 from playwright.async_api import Page
 
 from streamer.bridge.access.keys import KeyFile, make_key
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.testing.faulty_proxy import proxy
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, lasting, serving
 from tests.web.conftest import CONNECTIONS, OpenPage
 from tests.web.expected_words import of, undisturbed, words

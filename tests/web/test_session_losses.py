@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamer.bridge.triton.server import TritonServer
 from streamer.client import transcribe
 from streamer.testing.faulty_proxy import proxy
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, lasting, serving
 from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.serve_process import RestartableService

@@ -26,7 +26,7 @@ from streamer.wire.events import (
     Word,
     render,
 )
-from streamer.wire.text_context import ContextWord, TextContext
+from streamer.wire.options import ContextWord, TextContext
 
 
 @pytest.mark.parametrize(

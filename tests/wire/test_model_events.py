@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streamer.engine import stream_events as engine
-from streamer.engine.punctuation.marks import HeardWord
+from streamer.engine.text.marks import HeardWord
 from streamer.wire.events import (
     Alternative,
     Final,
@@ -21,7 +21,7 @@ from streamer.wire.events import (
     Word,
 )
 from streamer.wire.model_events import Again, Cut, Heard, ModelEvent, Opened, Other, parse
-from streamer.wire.text_context import ContextWord
+from streamer.wire.options import ContextWord
 
 WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
 

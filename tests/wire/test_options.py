@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from streamer import limits
 from streamer.audio.decoder import ENCODINGS as DECODED
+from streamer.base import limits
 from streamer.engine import stream_options as engine
 from streamer.wire import options as wire
 from streamer.wire.errors import WireError
 from streamer.wire.native import encode, parse
-from streamer.wire.options import Endpoint, Hotword, Start
-from streamer.wire.text_context import ContextWord, TextContext
+from streamer.wire.options import ContextWord, Endpoint, Hotword, Start, TextContext
 
 WORDS = [{"word": "a", "pause_ms": 0}]
 CONTEXT: dict[str, Any] = {"begins": True, "words": WORDS}

@@ -2,10 +2,10 @@
 
 # ruff: noqa: E402
 
-from streamer.machine.torch_import import import_torch
+from streamer.base.torch_import import import_torch
 
 import_torch()  # before anything here imports torch
 
-from streamer.adapters.activity_model import ActivityModel as TritonPythonModel
+from streamer.heads.step_models import ActivityModel as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

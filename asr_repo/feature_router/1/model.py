@@ -8,8 +8,8 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from streamer.adapters.instance import Instance
-from streamer.adapters.metrics import BatchMetrics
+from streamer.engine.adapters.instance import Instance
+from streamer.engine.adapters.requests import BatchMetrics
 
 
 class TritonPythonModel:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.adapters.event_model import EventModel
-from streamer.adapters.instance import Instance
+from streamer.engine.adapters.event_model import EventModel
+from streamer.engine.adapters.instance import Instance
 from streamer.engine.recogniser import Recogniser
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
+from streamer.base.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
+from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.proxies import Proxies, plain_address
-from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
+from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas, UploadLimits
 from streamer.bridge.http.request import Headers, Request
 
 # A browser cannot set headers on a websocket, only subprotocols. So it offers SUBPROTOCOL, which the service accepts,
@@ -160,3 +163,25 @@ def _is_loopback(host: str) -> bool:
 
 def _is_literal(host: str) -> bool:
     return host == "localhost" or bool(plain_address(host))
+
+
+# How the port is protected: which callers are admitted, which certificate it has, and how much they may send.
+
+
+@dataclass(frozen=True)
+class PortPolicy:
+    """The rules of a port. The defaults have no keys and no TLS, which suits a service on loopback."""
+
+    access: AccessRules = field(default_factory=AccessRules)
+    certificate: Certificate | None = None
+    largest_message: int = LARGEST_MESSAGE  # bytes
+    handshake_s: float = HANDSHAKE_LIMIT_S  # for TLS, and then for the request
+    uploads: UploadLimits = field(default_factory=UploadLimits)
+    # Connections of these proxies begin with a header of the PROXY protocol.
+    header_proxies: Proxies = field(default_factory=Proxies)
+
+    def refresh(self) -> None:
+        """Check now whether keys and certificate have changed, instead of at the next request."""
+        self.access.refresh()
+        if self.certificate is not None:
+            self.certificate.refresh()

@@ -7,14 +7,18 @@ same code. The dialect translates in both directions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final
 
-from streamer.bridge.dialects.container_feed import ContainerFeed
+from streamer.bridge.access.quotas import UploadLimits
 from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead, WebSocket
-from streamer.bridge.session.outbox import Numbered
-from streamer.wire.dialects.dialect import Dialect, Hangup, Reply, Step
+from streamer.bridge.session.messages import Numbered
+from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, NotTaken, Opened, Samples
+from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Hangup, Reply, Step
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Starting
+from streamer.wire.upload import Problem
 
 
 class DialectClient:
@@ -109,3 +113,134 @@ class DialectClient:
         except NotRead:
             self._websocket.abort()
             raise ConnectionEnded from None
+
+
+# Decodes the audio of a websocket that comes in a container, such as WebM, in a separate process while it arrives.
+
+_MOST_WAITING: Final = 4  # steps that wait for the session
+# A flush is for all audio that was sent before it, so it waits until the decoder has decoded that audio.
+_SETTLING_LIMIT_S: Final = 10.0
+_CHECK_EVERY_S: Final = 0.02  # whether the decoder has done so
+# Some formats can be decoded only when the whole recording has come. Until then, the session gets a step without audio
+# at this interval, because its client is not idle.
+_KEEPALIVE_EVERY_S: Final = 2.0
+
+
+class ContainerFeed:
+    """Turns the messages of a client and the audio of its container into steps, in order. Call release() at the end."""
+
+    def __init__(self, limits: UploadLimits, *, separate: bool) -> None:
+        self._limits = limits
+        self._separate = separate
+        self._steps: asyncio.Queue[Step | BaseException] = asyncio.Queue(_MOST_WAITING)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._decoding: Decoding | None = None
+        self._decoded_at = 0.0
+        self._room = asyncio.Event()  # the session has taken the audio that was decoded last
+        self._room.set()
+        self._kept_alive_at = 0.0
+        self._over = False  # the decoder has ended
+        self._ending = False  # the client has ended its audio
+        self._failure: BaseException | None = None
+
+    async def next(self, websocket: WebSocket, dialect: Dialect) -> Step:
+        """Wait for the next step. Raise ConnectionEnded at the end."""
+        if not self._tasks:
+            self._begin(self._listen(websocket, dialect))
+        if self._failure is not None:
+            raise self._failure
+        step = await self._steps.get()
+        if isinstance(step, BaseException):
+            self._failure = step
+            raise step
+        return step
+
+    async def release(self) -> None:
+        """Stop both tasks and the decoder."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._decoding is not None:
+            await self._decoding.finish()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(self._guard(work)))
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # also ConnectionEnded: next() raises it
+            await self._steps.put(error)
+
+    async def _listen(self, websocket: WebSocket, dialect: Dialect) -> None:
+        """Take the messages of the client."""
+        while True:
+            for step in dialect.receive(await websocket.receive()):
+                if isinstance(step, bytes):
+                    await self._take(step, dialect)
+                elif step == STOP and self._decoding is not None and not self._over:
+                    self._ending = True
+                    self._decoding.end()  # `stop` follows when the rest is decoded
+                else:
+                    if step == FLUSH:
+                        await self._settle()
+                    await self._steps.put(step)
+
+    async def _take(self, data: bytes, dialect: Dialect) -> None:
+        if self._over:
+            return
+        if self._decoding is None:
+            try:
+                self._decoding = await Decoding.begin(self._limits, None, separate=self._separate)
+            except OSError:
+                self._over = True
+                reason = "The service cannot decode a recording now; try again later."
+                await self._put(dialect.undecodable(Problem("busy", reason)))
+                return
+            self._begin(self._decode(self._decoding, dialect))
+        with suppress(NotTaken):  # the decoder has ended, and its last frame says why
+            await self._decoding.feed(data)
+        now = asyncio.get_running_loop().time()
+        if now - max(self._decoded_at, self._kept_alive_at) >= _KEEPALIVE_EVERY_S:
+            self._kept_alive_at = now
+            await self._put(dialect.waiting())
+
+    async def _decode(self, decoding: Decoding, dialect: Dialect) -> None:
+        """Take the frames of the decoder."""
+        loop = asyncio.get_running_loop()
+        while True:
+            frame = await decoding.next()
+            self._decoded_at = loop.time()
+            if isinstance(frame, Samples):
+                self._room.clear()
+                await self._steps.put(frame.pcm)
+                self._room.set()
+                self._decoded_at = loop.time()
+            elif isinstance(frame, Opened):
+                await self._put(dialect.opened(frame.channels))
+            else:
+                self._over = True
+                if isinstance(frame, DecoderProblem):
+                    await self._put(dialect.undecodable(Problem(frame.code.value, frame.message)))
+                elif self._ending:  # otherwise the recording has an end of its own, and the client will still end it
+                    await self._steps.put(STOP)
+                return
+
+    async def _settle(self) -> None:
+        """Wait until the decoder has decoded all that it can for now."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SETTLING_LIMIT_S
+        while self._decoding is not None and not self._over and loop.time() < deadline:
+            if not self._room.is_set():
+                # While the session takes nothing, as in a recovery, the decoder waits too. This time does not count.
+                blocked_at = loop.time()
+                await self._room.wait()
+                deadline += loop.time() - blocked_at
+            elif self._decoding.at_rest():
+                return
+            await asyncio.sleep(_CHECK_EVERY_S)
+
+    async def _put(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            await self._steps.put(step)

@@ -10,15 +10,21 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
-from streamer.bridge.http.channel import NOT_READ, Channel
-from streamer.bridge.http.counts import ANSWERING, IDLE, WEBSOCKET, ConnectionCounts, CountedConnection
+from streamer.bridge.http.channel import (
+    ANSWERING,
+    IDLE,
+    NOT_READ,
+    WEBSOCKET,
+    Channel,
+    ConnectionCounts,
+    CountedConnection,
+)
 from streamer.bridge.http.framing import Framing, Head, Mark
 from streamer.bridge.http.messages import Handshake, check_handshake
-from streamer.bridge.http.request import Headers, Request, split_target
-from streamer.bridge.http.response import HttpError, Response
+from streamer.bridge.http.request import Headers, HttpError, Request, Response, split_target
 from streamer.bridge.http.routes import Admission, Endpoint, Route, Routes, refusal
 from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
-from streamer.bridge.telemetry.failures import Failures
+from streamer.bridge.telemetry.logs import Failures
 from streamer.wire.errors import CloseCode
 
 # How long a connection is kept for its next request.

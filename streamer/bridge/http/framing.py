@@ -10,8 +10,7 @@ from typing import Final
 
 import h11
 
-from streamer.bridge.http.request import Headers
-from streamer.bridge.http.response import HttpError
+from streamer.bridge.http.request import Headers, HttpError
 
 # The most bytes of a request's line and headers together, and of trailing headers after a chunked body.
 LONGEST_HEAD: Final = 16 * 1024

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streamer.bridge.access.certificate import Certificate
-from streamer.bridge.access.proxies import Proxies
-from streamer.bridge.access.proxy_protocol import ProxyHeaderError, read_source
+from streamer.bridge.access.proxies import Proxies, ProxyHeaderError, read_source
+from streamer.bridge.http.channel import CountedConnection
 from streamer.bridge.http.connection import TOO_SLOW, Connection, Terms
-from streamer.bridge.http.counts import CountedConnection
 from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")

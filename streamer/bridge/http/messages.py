@@ -18,8 +18,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from streamer.bridge.http.request import Request
-from streamer.bridge.http.response import HttpError
+from streamer.bridge.http.request import HttpError, Request
 
 # The header fields that the library sees. It does not check others, and cannot quote them: they may contain a key.
 _HANDSHAKE_FIELDS: Final = (

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
 
-from streamer.bridge.http.request import Request
-from streamer.bridge.http.response import HttpError, Response
+from streamer.base.package import PACKAGE
+from streamer.bridge.access.quotas import Denied
+from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.http.messages import upgrade_required
+from streamer.bridge.http.request import Headers, HttpError, Request, Response, as_json, content, text
 from streamer.bridge.http.websocket import WebSocket
+from streamer.bridge.session.endings import RETRY_S
+from streamer.bridge.telemetry.metrics import Metrics
 
 Handler = Callable[[Request], Awaitable[Response]]
 # How long each kibibyte of a body may take; a slower client is answered with 408. Live audio, even well compressed,
@@ -115,3 +123,134 @@ def refusal(error: HttpError, request: Request | None, route: Route | None) -> R
     response = route.complain(error)
     response.headers.update(error.headers)
     return response
+
+
+# Answers questions about the service: whether it is alive and ready, its metrics, and whether a key is valid.
+
+
+class Probes:
+    """The paths for probes. `state` returns the content of /readyz, including `ready`."""
+
+    def __init__(self, metrics: Metrics, state: Callable[[], dict[str, Any]], access: AccessRules) -> None:
+        self._metrics = metrics
+        self._state = state
+        self._access = access
+
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths with their routes."""
+        yield "/healthz", Route({"GET": self._alive})
+        yield "/readyz", Route({"GET": self._ready})
+        yield "/metrics", Route({"GET": self._figures})
+
+    async def key_check(self, request: Request) -> Response:
+        """Answer a plain request at the websocket's path: say whether a websocket with this key would get a session."""
+        try:
+            self._access.check(request)
+        except Denied as denied:
+            raise denial(denied) from None
+        state = self._state()
+        if state["ready"] and state["sequences"] >= state["sessions_limit"]:
+            why = "All sessions are taken; try again when one has ended."
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "full", why, {"Retry-After": str(RETRY_S)})
+        raise upgrade_required()
+
+    async def _alive(self, _: Request) -> Response:
+        return text(HTTPStatus.OK, "alive")
+
+    async def _ready(self, _: Request) -> Response:
+        state = self._state()
+        response = as_json(HTTPStatus.OK if state["ready"] else HTTPStatus.SERVICE_UNAVAILABLE, state)
+        if not state["ready"]:
+            response.headers["Retry-After"] = str(RETRY_S)
+        return response
+
+    async def _figures(self, request: Request) -> Response:
+        try:
+            self._access.check_metrics(request)
+        except Denied as denied:
+            raise denial(denied) from None
+        return content(HTTPStatus.OK, self._metrics.content_type, self._metrics.exposition())
+
+
+def denial(denied: Denied) -> HttpError:
+    """Make the HTTP answer for a refusal."""
+    headers = {}
+    if denied.retry_s:
+        headers["Retry-After"] = str(denied.retry_s)
+    elif denied.status is HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return HttpError(denied.status, denied.code, denied.message, headers)
+
+
+# The files of the page and of the JavaScript client: read once, and served with their types and a strict policy.
+
+WEB: Final = PACKAGE / "web"
+# Not from `mimetypes`: its type for JavaScript depends on the machine, and browsers require the right one for modules.
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml; charset=utf-8",
+}
+# Nothing inline, and nothing from other sites. The audio of a recording is played from memory (blob:).
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; worker-src 'self'; img-src 'self'; media-src blob:; "
+    "connect-src 'self'{sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
+}
+_HOST: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of the page. `tag` changes with its content."""
+
+    type: str
+    content: bytes
+    tag: str
+
+
+class StaticFiles:
+    """All files in the folder that are for browsers, by path. The page is at `/`."""
+
+    def __init__(self, folder: Path = WEB) -> None:
+        self._files: dict[str, File] = {}
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.suffix in TYPES:
+                content = path.read_bytes()
+                tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+                self._files[f"/{path.relative_to(folder).as_posix()}"] = File(TYPES[path.suffix], content, tag)
+        self._files["/"] = self._files.pop("/index.html")
+
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths with their routes."""
+        for path, file in self._files.items():
+            yield path, Route({"GET": _handler(path, file)})
+
+
+def _handler(path: str, file: File) -> Handler:
+    headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+    if path.endswith(".js"):
+        # Pages of other sites may import the client. The websocket decides whether they may use the service.
+        headers["Access-Control-Allow-Origin"] = "*"
+
+    async def serve(request: Request) -> Response:
+        """Answer with the file, or that the browser has it already."""
+        if any(file.tag in tags for tags in request.headers.all("If-None-Match")):
+            return Response(HTTPStatus.NOT_MODIFIED, headers)
+        return Response(HTTPStatus.OK, {**headers, "Content-Type": file.type}, file.content)
+
+    return serve
+
+
+def protection(headers: Headers) -> Mapping[str, str]:
+    """Return header fields that restrict what a browser does with the answer to a request with these headers."""
+    hosts = headers.all("Host")
+    # For some browsers, 'self' does not include the websockets of the same host.
+    valid = len(hosts) == 1 and _HOST.fullmatch(hosts[0])
+    sockets = f" ws://{hosts[0]} wss://{hosts[0]}" if valid else ""
+    return {"Content-Security-Policy": POLICY.format(sockets=sockets), **SECURITY}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from streamer.bridge.http.channel import NOT_READ, Channel
 from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.request import Request
-from streamer.bridge.session.outbox import Numbered
+from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import close_reason
 

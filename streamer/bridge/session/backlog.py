@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from streamer.audio.sample_converter import SAMPLE_RATE
+from streamer.audio.decoder import SAMPLE_RATE
 from streamer.bridge.states import States
 
 SAMPLE_BYTES = 2

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamer.base.limits import IDLE_LIMIT_S, LOAD_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 from streamer.bridge.session import endings
 from streamer.bridge.session.endings import Ending
-from streamer.bridge.session.stream_group import StreamGroup
-from streamer.limits import IDLE_LIMIT_S, LOAD_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
+from streamer.bridge.session.stream import StreamGroup
 
 
 @dataclass(frozen=True)

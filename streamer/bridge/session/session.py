@@ -12,19 +12,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
+from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session import endings
+from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Deadlines, Limits
 from streamer.bridge.session.endings import DONE, NOT_READ, RETRY_S, TRY_LATER, VANISHED, Close, Ending, Outcome
-from streamer.bridge.session.intake import Intake
-from streamer.bridge.session.messages import Messages
-from streamer.bridge.session.outbox import Numbered, Outbox
-from streamer.bridge.session.presence import ClientState, Presence
-from streamer.bridge.session.stream import Request, SequenceState
-from streamer.bridge.session.stream_group import StreamGroup
+from streamer.bridge.session.messages import Messages, Numbered, Outbox
+from streamer.bridge.session.stream import Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
-from streamer.wire.errors import WireError
+from streamer.wire.errors import FailureCode, WireError
 from streamer.wire.events import Done, Error
-from streamer.wire.failures import FailureCode
 from streamer.wire.model_events import ModelEvent
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
@@ -398,3 +395,134 @@ class Session:
         self._outcome = Outcome(ended_by, close)
         self._deadlines.end_load()
         self.streams.drop()
+
+
+# Takes a client's audio into the streams of its session: decodes it, splits it by channel, and bounds it. Pure.
+
+# A live client is always read. If this much of its audio waits, its session ends, because the backlog would only grow.
+# After a stall of the network, a client may send some seconds at once.
+LIVE_MARK = 20 * BYTES_PER_S
+
+
+class Intake:
+    """Takes the client's audio from `start` to `stop`."""
+
+    def __init__(self, streams: StreamGroup) -> None:
+        self.start = Start()
+        self.flushes = 0  # the number that the client asked for
+        self.live_mark = LIVE_MARK
+        self._streams = streams
+        self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
+
+    @property
+    def decoder(self) -> AudioDecoder:
+        """The decoder, which knows how much audio came and whether it ended within a sample."""
+        return self._decoder
+
+    @property
+    def full(self) -> bool:
+        """Whether the client should not be read for now. A live client is always read."""
+        return not self.start.live and self._streams.full
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether too much audio of a live client waits for the model."""
+        return self.start.live and self._streams.exceeds(self.live_mark)
+
+    def begin(self, start: Start, refresh_s: float, now: float) -> None:
+        """Prepare for the audio that `start` describes."""
+        self.start = start
+        self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self._streams.begin(self._decoder.streams, start.step_ms, refresh_s, now, start.context)
+
+    def receive(self, data: bytes) -> None:
+        """Take audio of any length. The next audio continues where it ends, even within a sample."""
+        for stream, block in zip(self._streams, self._decoder.decode(data), strict=True):
+            stream.add(block.tobytes())
+
+    def flush(self) -> None:
+        """Make all audio so far final."""
+        self.flushes += 1
+        self._streams.flush()
+
+    def go_on(self, away_s: float) -> int:
+        """Continue after the client was away for at most `away_s`. Return the sample that it must send next."""
+        # A live client may now send all the audio of that time at once.
+        self.live_mark = LIVE_MARK + int(away_s) * BYTES_PER_S
+        return self._decoder.drop_rest()
+
+    def finish(self) -> None:
+        """End the audio."""
+        for stream, block in zip(self._streams, self._decoder.finish(), strict=True):
+            stream.add(block.tobytes())
+        self._streams.finish()
+
+
+# The client of a session: connected, parked (its connection is lost, and it may return), or gone. Pure.
+
+
+class ClientState(Enum):
+    """Whether the session's client is connected."""
+
+    CONNECTED = "connected"
+    PARKED = "parked"  # it lost its connection, and may return
+    DISMISSED = "dismissed"  # connected, but it may not return if the connection is lost
+    LEFT = "left"  # it cannot return
+
+
+PRESENCE_TRANSITIONS: Mapping[ClientState, tuple[ClientState, ...]] = {
+    ClientState.CONNECTED: (ClientState.PARKED, ClientState.DISMISSED, ClientState.LEFT),
+    ClientState.PARKED: (ClientState.CONNECTED, ClientState.LEFT),
+    ClientState.DISMISSED: (ClientState.LEFT,),
+    ClientState.LEFT: (),
+}
+
+
+class Presence:
+    """The client of one session. Only this class knows whether it is parked."""
+
+    def __init__(self) -> None:
+        self._states = States("client", ClientState.CONNECTED, PRESENCE_TRANSITIONS)
+        self._until = 0.0  # a parked client may return before this time
+
+    @property
+    def state(self) -> ClientState:
+        """The state of the client."""
+        return self._states.now
+
+    @property
+    def parked(self) -> bool:
+        """Whether the client lost its connection and may return."""
+        return self._states.now is ClientState.PARKED
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client is gone and cannot return."""
+        return self._states.now is ClientState.LEFT
+
+    @property
+    def due_at(self) -> float | None:
+        """The end of the time in which a parked client may return."""
+        return self._until if self.parked else None
+
+    def park(self, until: float) -> None:
+        """Note that the connection is lost. The client may return before this time."""
+        self._states.become(ClientState.PARKED)
+        self._until = until
+
+    def come_back(self) -> None:
+        """Note that the client has a new connection. The old one may not be lost yet."""
+        if self.parked:
+            self._states.become(ClientState.CONNECTED)
+        else:
+            self._states.expect(ClientState.CONNECTED, ClientState.DISMISSED)
+
+    def dismiss(self) -> None:
+        """Note that the session ends if the connection is lost from now on."""
+        if self._states.now is ClientState.CONNECTED:
+            self._states.become(ClientState.DISMISSED)
+
+    def leave(self) -> None:
+        """Note that the client is gone. This may be called again."""
+        if not self.gone:
+            self._states.become(ClientState.LEFT)

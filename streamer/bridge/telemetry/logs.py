@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import select
 import sys
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
-
-from streamer.bridge.telemetry.log_writer import LogWriter
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -127,3 +129,138 @@ def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
 
 def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
     Log("streamer.bridge").error("a thread failed", exc_info=failure.exc_value)
+
+
+# Writes log lines to a descriptor in a thread, so that logging never waits for the reader of the log.
+
+MOST_WAITING: Final = 1 << 20  # bytes
+# The longest wait of flush(), which is called at the end of the program.
+FLUSH_LIMIT_S: Final = 1.0
+_TRY_AGAIN_MS: Final = 1000
+
+
+class LogWriter(logging.Handler):
+    """Writes to a descriptor, and never closes it."""
+
+    def __init__(self, descriptor: int, most: int = MOST_WAITING) -> None:
+        """`most`: how many bytes may wait at a time."""
+        super().__init__()
+        self.dropped = 0
+        self._descriptor = descriptor
+        self._most = most
+        self._lines: deque[tuple[bytes, int]] = deque()  # each with the number of dropped lines that it reports
+        self._waiting = 0  # bytes, including the line that is being written
+        self._missing = 0  # lines that were dropped since the last report
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a line. This waits at most for another thread that queues one."""
+        try:
+            line = self._line(record)
+        except Exception:
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._waiting + len(line) > self._most:
+                self._drop()
+                return
+            self._report_missing()
+            self._add(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until all lines are written, but at most FLUSH_LIMIT_S."""
+        deadline = time.monotonic() + FLUSH_LIMIT_S
+        with self._changed:
+            while self._waiting and (remaining := deadline - time.monotonic()) > 0:
+                self._changed.wait(remaining)
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode(errors="backslashreplace")
+
+    def _add(self, line: bytes, reports: int = 0) -> None:
+        self._lines.append((line, reports))
+        self._waiting += len(line)
+
+    def _drop(self, reports: int = 0) -> None:
+        self.dropped += not reports
+        self._missing += reports or 1
+
+    def _report_missing(self) -> None:
+        """Queue a line that reports the dropped lines, if there are any."""
+        if self._missing:
+            missing, self._missing = self._missing, 0
+            fields = {"lines": missing}
+            name, event = "streamer.bridge", "log lines dropped: they could not be written in time"
+            record = logging.makeLogRecord(
+                {"name": name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": event, "fields": fields}
+            )
+            self._add(self._line(record), missing)
+
+    def _write_all(self) -> None:
+        works = True
+        while True:
+            with self._changed:
+                while not self._lines:
+                    if self._missing and works:  # otherwise the next line tries again
+                        self._report_missing()
+                    else:
+                        self._changed.wait()
+                line, reports = self._lines.popleft()
+            works = self._write(line)
+            with self._changed:
+                self._waiting -= len(line)
+                if not works:
+                    self._drop(reports)
+                self._changed.notify_all()
+
+    def _write(self, line: bytes) -> bool:
+        while line:
+            try:
+                line = line[os.write(self._descriptor, line) :]
+            except BlockingIOError:  # another process that shares the descriptor has made it non-blocking
+                poll = select.poll()
+                poll.register(self._descriptor, select.POLLOUT)
+                poll.poll(_TRY_AGAIN_MS)
+            except OSError:  # the reader has gone, or the disk is full
+                return False
+        return True
+
+
+# Unexpected failures inside the service: they are counted, and logged with their traceback.
+
+log = Log("streamer.bridge")
+
+# The same failure is logged at most once in this time, because a client may cause it a thousand times.
+AGAIN_S = 60.0
+_MOST_KINDS = 256
+
+
+class Failures:
+    """The failures of one part of the service. Two are the same if they were raised at the same line."""
+
+    def __init__(self, count: Callable[[], None]) -> None:
+        self._count = count
+        self._kinds: dict[tuple[str, str, int | None], tuple[float, int]] = {}  # when logged, and how often since then
+
+    def report(self, event: str, error: BaseException, **fields: Any) -> None:
+        """Count a failure, and log it with this `event` and these `fields`."""
+        self._count()
+        frames = traceback.extract_tb(error.__traceback__)
+        last = frames[-1] if frames else None
+        kind = (type(error).__name__, last.filename if last else event, last.lineno if last else None)
+        now = time.monotonic()
+        logged_at, repeats = self._kinds.get(kind, (None, 0))
+        if logged_at is not None and now - logged_at < AGAIN_S:
+            self._kinds[kind] = logged_at, repeats + 1
+            return
+        if len(self._kinds) >= _MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = now, 0
+        if repeats:
+            fields["unsaid"] = repeats
+        log.error(event, exc_info=error, **fields)

@@ -16,11 +16,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamer.bridge.session.presence import ClientState
-from streamer.bridge.session.session import State
+from streamer.bridge.session.session import ClientState, State
 from streamer.bridge.telemetry import logs
-from streamer.bridge.telemetry.failures import Failures
-from streamer.wire.failures import FailureCode
+from streamer.bridge.telemetry.logs import Failures
+from streamer.wire.errors import FailureCode
 
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from streamer.distribution import install_command
+from streamer.base.package import install_command
 from streamer.wire import events
 from streamer.wire.events import ServerMessage
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import re
 import signal
+import stat
+import struct
 import sys
+import termios
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
-from streamer.audio.arriving.frames import (
+from streamer.audio.decoder_process import MODULE
+from streamer.audio.frames import (
     HEAD_BYTES,
     End,
     Frame,
@@ -21,12 +28,12 @@ from streamer.audio.arriving.frames import (
     content_length,
     decode,
 )
-from streamer.audio.arriving.frames import Problem as DecoderProblem
-from streamer.audio.arriving.process import MODULE
-from streamer.bridge.access.upload_limits import UploadLimits
-from streamer.bridge.uploads.process_rest import Look, look_at_session, unread
-from streamer.shipped import PACKAGE
-from streamer.wire.upload import BareSamples
+from streamer.audio.frames import Problem as DecoderProblem
+from streamer.base.machine import processes
+from streamer.base.package import PACKAGE
+from streamer.base.text import counted
+from streamer.bridge.access.quotas import UploadLimits
+from streamer.wire.upload import BareSamples, Problem
 
 # A decoder that has a whole recording and gives nothing for this time has failed.
 STALL_LIMIT_S: Final = 60.0
@@ -180,3 +187,64 @@ def _environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 __all__ = ["DecoderProblem", "Decoding", "End", "NotTaken", "Opened", "Samples"]
+
+
+# Detects processes that rest: all of their threads wait, and have done nothing since the last look. Only on Linux.
+
+_WAITS: Final = "S"
+_STATE: Final = re.compile(r"^State:\s+(\S)", re.MULTILINE)
+_SWITCHES: Final = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.MULTILINE)
+
+# The numbers of context switches of each thread.
+Look = dict[int, tuple[int, ...]]
+
+
+def look_at_session(leader: int) -> Look | None:
+    """Return what all processes of this leader's session have done; None if one of their threads does not wait."""
+    look: Look = {}
+    for process in processes():
+        if process.session != leader:
+            continue
+        try:
+            for thread in Path(f"/proc/{process.pid}/task").iterdir():
+                status = (thread / "status").read_text()
+                if (state := _STATE.search(status)) is None or state[1] != _WAITS:
+                    return None
+                look[int(thread.name)] = tuple(map(int, _SWITCHES.findall(status)))
+        except OSError:  # the process or thread has ended
+            continue
+    return look
+
+
+def unread(descriptor: int) -> int:
+    """Return how many bytes the other end of a pipe or local socket has not read yet."""
+    request = termios.FIONREAD if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else termios.TIOCOUTQ
+    return int(struct.unpack("i", fcntl.ioctl(descriptor, request, bytes(4)))[0])
+
+
+# Limits the number of decoder processes, for uploads and for websockets together.
+
+
+class DecoderPlaces:
+    """Places for decoders, each with its owner."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._owners: set[object] = set()
+
+    @property
+    def full(self) -> Problem:
+        """The problem for a client for whom there is no place."""
+        why = f"At most {counted(self._most, 'recording')} can be decoded at a time; try again later."
+        return Problem("busy", why)
+
+    def take(self, owner: object) -> bool:
+        """Take a place for this owner. Return False if there is none."""
+        if len(self._owners) >= self._most:
+            return False
+        self._owners.add(owner)
+        return True
+
+    def give_back(self, owner: object) -> None:
+        """Give the place of this owner back, if it has one."""
+        self._owners.discard(owner)

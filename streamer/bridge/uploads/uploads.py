@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import html
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from urllib.parse import parse_qsl
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote
 
-from streamer.bridge.access.quotas import Denied
+from streamer import __version__
+from streamer.bridge.access.quotas import Denied, UploadLimits
 from streamer.bridge.access.rules import AccessRules
-from streamer.bridge.access.upload_limits import UploadLimits
-from streamer.bridge.http.probes import refusal
-from streamer.bridge.http.request import Request
-from streamer.bridge.http.response import HttpError, Response
-from streamer.bridge.http.routes import Route
+from streamer.bridge.http.request import HttpError, Request, Response, as_json
+from streamer.bridge.http.routes import Handler, Route, denial
 from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
-from streamer.bridge.uploads.decoder_places import DecoderPlaces
+from streamer.bridge.triton.link import origin
+from streamer.bridge.uploads.decoding import DecoderPlaces
 from streamer.bridge.uploads.upload import SHUTTING_DOWN, Stopped, Surroundings, Upload
-from streamer.bridge.upstreams.admission import Admission, Refused
-from streamer.triton.link import origin
+from streamer.bridge.upstreams.admission import Admission, Models, Refused
+from streamer.wire.dialects import openai_upload
+from streamer.wire.dialects.openai_upload import OpenAIUpload
 from streamer.wire.errors import WireError
+from streamer.wire.openapi import document
 from streamer.wire.upload import JSON, Problem, UploadFormat, problem_of
 
 log = Log("streamer.bridge")
@@ -68,7 +73,7 @@ class Uploads:
             admittance = self._access.enter(request)
         except Denied as denied:
             self._count(denied.code)
-            raise refusal(denied) from None
+            raise denial(denied) from None
         format = make()
         upload = Upload(request, format, admittance, self._around)
         self._running.add(upload)
@@ -137,3 +142,133 @@ def _error(format: UploadFormat, problem: Problem, status: HTTPStatus | None = N
     if problem.retry_s:
         headers["Retry-After"] = str(problem.retry_s)
     return Response(status or HTTPStatus(usual_status), headers, text.encode())
+
+
+# The paths that OpenAI's clients use for recordings.
+
+
+class OpenAIPaths:
+    """Transcriptions, models, and the refusal of translations."""
+
+    def __init__(self, uploads: Uploads, models: Models, access: AccessRules) -> None:
+        self._uploads = uploads
+        self._models = models
+        self._access = access
+
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths with their routes."""
+        names = self._models.names
+        recordings = self._uploads.route(lambda: OpenAIUpload(self._models.languages))
+        yield openai_upload.PATH, recordings
+        # The route allows a body, so that the answer is the refusal and not that the body is too large.
+        yield openai_upload.TRANSLATIONS, replace(recordings, methods={"POST": self._refuse})
+        bodiless = replace(recordings, largest_body=0)
+        yield openai_upload.MODELS, replace(bodiless, methods={"GET": self._list})
+        for name in names:
+            show = partial(self._show, name)
+            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", replace(bodiless, methods={"GET": show})
+
+    async def _refuse(self, request: Request) -> Response:
+        self._admit(request)
+        problem = openai_upload.no_translations()
+        raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)
+
+    async def _list(self, request: Request) -> Response:
+        self._admit(request)
+        return as_json(HTTPStatus.OK, openai_upload.models(self._models.names))
+
+    async def _show(self, name: str, request: Request) -> Response:
+        self._admit(request)
+        return as_json(HTTPStatus.OK, openai_upload.model(name))
+
+    def _admit(self, request: Request) -> None:
+        try:
+            self._access.caller(request)
+        except Denied as denied:
+            raise denial(denied) from None
+
+
+# The description of the HTTP interface: at /openapi.json, and as a page at /docs that needs no other site.
+
+OPENAPI: Final = "/openapi.json"
+PAGE: Final = "/docs"
+_Row = tuple[str, Mapping[str, Any], str]  # a name, its schema and its meaning
+_HTML: Final = "text/html; charset=utf-8"
+
+
+class Documentation:
+    """The description in both forms, made once."""
+
+    def __init__(self, limits: UploadLimits) -> None:
+        self._description = document(__version__, limits.largest, limits.longest_s)
+
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths with their routes."""
+        text = json.dumps(self._description, indent=2) + "\n"
+        yield OPENAPI, Route({"GET": _handler(JSON, text)})
+        yield PAGE, Route({"GET": _handler(_HTML, page(self._description))})
+
+
+def page(description: Mapping[str, Any]) -> str:
+    """Write the description as a page."""
+    info = description["info"]
+    parts = [f"<h1>{_safe(info['title'])} {_safe(info['version'])}</h1>", f"<p>{_safe(info['description'])}</p>"]
+    parts.append(f'<p>For programs: <a href="{OPENAPI}">{OPENAPI}</a>. The page for speaking: <a href="/">/</a>.</p>')
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            parts.append(f"<h2><code>{method.upper()} {_safe(path)}</code></h2><p>{_safe(operation['summary'])}</p>")
+            parts += _operation(operation)
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    style = '<link rel="stylesheet" href="/docs.css">'
+    body = "\n".join(parts)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>{head}<title>Streamer: HTTP interface</title>{style}</head>\n'
+        f"<body><main>\n{body}\n</main></body>\n</html>\n"
+    )
+
+
+def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
+    if "description" in operation:
+        yield f"<p>{_safe(operation['description'])}</p>"
+    rows = [(each["name"], each["schema"], each["description"]) for each in operation.get("parameters", ())]
+    if rows:
+        yield "<h3>Query</h3>" + _table(rows)
+    content = operation.get("requestBody", {}).get("content", {})
+    if content:
+        yield f"<h3>Body</h3><p>{', '.join(f'<code>{_safe(kind)}</code>' for kind in content)}</p>"
+    if not rows:
+        for kind in content.values():
+            fields = kind["schema"].get("properties", {}).items()
+            yield _table([(name, schema, schema.get("description", "")) for name, schema in fields])
+    answers: list[_Row] = [(status, {}, answer["description"]) for status, answer in operation["responses"].items()]
+    yield "<h3>Answers</h3>" + _table(answers)
+
+
+def _table(rows: Sequence[_Row]) -> str:
+    lines = [
+        f"<tr><td><code>{_safe(name)}</code></td><td>{_safe(_kind(schema))}</td><td>{_safe(meaning)}</td></tr>"
+        for name, schema, meaning in rows
+    ]
+    return "<table>" + "".join(lines) + "</table>"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " or ".join(map(str, schema["enum"]))
+    if "minimum" in schema:
+        return f"{schema['minimum']} to {schema['maximum']}"
+    if "items" in schema:
+        return f"several: {_kind(schema['items'])}"
+    return {"boolean": "true or false", "integer": "whole number", "string": "text"}.get(str(schema.get("type")), "")
+
+
+def _safe(text: str) -> str:
+    return html.escape(text)
+
+
+def _handler(kind: str, text: str) -> Handler:
+    async def serve(_: Request) -> Response:
+        """Answer with this text."""
+        return Response(HTTPStatus.OK, {"Content-Type": kind, "Cache-Control": "no-cache"}, text.encode())
+
+    return serve

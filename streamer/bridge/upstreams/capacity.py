@@ -17,8 +17,7 @@ from itertools import count
 from typing import Any, Final
 
 from streamer.bridge.session.backlog import BYTES_PER_S
-from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.bridge.upstreams.reservation import Reservation
+from streamer.bridge.upstreams.pool import Reservation, UpstreamPool
 
 STEP_S: Final = 0.32
 STEP: Final = int(STEP_S * BYTES_PER_S)

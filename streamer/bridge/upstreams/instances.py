@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
-from streamer.triton.dialer import Dialer
-from streamer.triton.link import Link, LinkError, Overdue, Sequence
+from streamer.bridge.triton.link import Dialer, Link, LinkError, Overdue, Sequence
 from streamer.wire.model_events import ModelEvent, Opened
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")

@@ -10,21 +10,23 @@ If models are loaded on demand (../loading/), a pool is opened when a session ne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
+from streamer.base.limits import RETIRE_LIMIT_S
+from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.reservation import Reservation
-from streamer.bridge.upstreams.rollover import RollError, look_for, successors
-from streamer.bridge.upstreams.supervision import Supervisor
-from streamer.bridge.upstreams.tritons import Tritons
+from streamer.bridge.triton import TritonError
+from streamer.bridge.triton.link import ConnectionLost, LinkError, Overdue
+from streamer.bridge.upstreams.instances import begin_at_living, instance_of
+from streamer.bridge.upstreams.probe import PREPARING_S
+from streamer.bridge.upstreams.supervision import Supervisor, Tritons
 from streamer.bridge.upstreams.upstream import Upstream
-from streamer.limits import RETIRE_LIMIT_S
-from streamer.triton import TritonError
-from streamer.triton.link import LinkError
+from streamer.wire.model_events import ModelEvent
 
 log = Log("streamer.bridge")
 CANCEL_AGAIN_S: Final = 1.0
@@ -329,3 +331,188 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
         # Before Python 3.12, wait_for() loses a cancellation that comes at the same time as its result.
         _, waiting = await asyncio.wait(waiting, timeout=CANCEL_AGAIN_S)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# The slot that one stream holds. If its upstream fails or retires, the stream gets a slot at another upstream.
+
+# Returns the upstream for the next sequence of a stream, from the last one; None if no upstream has room.
+Chooser = Callable[[Upstream], Upstream | None]
+
+
+class SlotState(Enum):
+    """The state of the sequence in the slot."""
+
+    RESERVED = "reserved"  # there is none yet
+    ASKED = "asked"  # the model got the start of a sequence, and has not accepted it yet
+    ACCEPTED = "accepted"  # the model has accepted the sequence
+
+
+RESERVATION_TRANSITIONS: Mapping[SlotState, tuple[SlotState, ...]] = {
+    SlotState.RESERVED: (SlotState.ASKED,),
+    SlotState.ASKED: (SlotState.ACCEPTED,),
+    SlotState.ACCEPTED: (SlotState.ASKED,),
+}
+
+
+class Reservation:
+    """The slot of one stream, from the admission to the end of its session. It reports failures to its upstream."""
+
+    def __init__(self, upstream: Upstream, options: Mapping[str, Any], choose: Chooser) -> None:
+        self._options = options
+        self._choose = choose
+        self._states = States("reservation", SlotState.RESERVED, RESERVATION_TRANSITIONS)
+        self._open(upstream, options)
+
+    @property
+    def upstream(self) -> Upstream:
+        """The upstream of the stream, or its last one."""
+        return self._upstream
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the stream must move to another slot as soon as it can, and there is one."""
+        upstream = self._upstream
+        return upstream.must_move(self) or (upstream.retiring and self._choose(upstream) is not None)
+
+    async def begin(self, options: Mapping[str, Any]) -> list[ModelEvent]:
+        """Start a sequence and return its first events. Raise LinkError if that fails.
+
+        If there was a sequence before, this one goes to another upstream if possible. `options` are for this sequence,
+        in addition to the stream's own.
+        """
+        all_options: Mapping[str, Any] = {**self._options, **options}
+        if self._states.now is not SlotState.RESERVED:
+            self._move(all_options)
+        elif options:
+            self._sequence_options, self._sequence = all_options, self._link.sequence(all_options)
+        if self._states.now is not SlotState.ASKED:
+            self._states.become(SlotState.ASKED)
+        return await self.send()
+
+    async def send(self, audio: bytes = b"", *, flush: bool = False, end: bool = False) -> list[ModelEvent]:
+        """Send a request and return the events of its answer (see Sequence.send), within a limit of the upstream."""
+        upstream, link = self._upstream, self._link
+        # Closing a link ends its sequences. To the caller this must look like a lost connection, not like a mistake.
+        if not link.alive:
+            raise ConnectionLost("the link was closed")
+        if upstream.is_overdue(self):
+            raise ConnectionLost("its instance is being removed")
+        sent_at, patience, audio_s = time.monotonic(), upstream.patience, len(audio) / BYTES_PER_S
+        opening = self._states.now is not SlotState.ACCEPTED and not (audio or flush or end)
+        preparing = opening and bool(self._sequence_options.get("hotwords"))
+        try:
+            if opening:
+                async with upstream.openings.one():
+                    events = await self._begin(max(patience.limit_s, PREPARING_S if preparing else 0))
+                    upstream.note_instance(self, instance_of(events))
+            else:
+                with patience.work(audio_s, sent_at):
+                    limit = lambda: patience.limit_s  # noqa: E731 (it grows with the work of others)
+                    events = await self._sequence.send(audio, flush=flush, end=end, timeout=limit)
+                    patience.note(time.monotonic() - sent_at, time.monotonic(), audio_s)
+        except LinkError as error:
+            silent = isinstance(error, Overdue) and link.answered_at < sent_at
+            upstream.doubt(link, error, certain=silent)
+            raise
+        now = time.monotonic()
+        if self._states.now is not SlotState.ACCEPTED:
+            self._states.become(SlotState.ACCEPTED)
+        if opening and not preparing:  # the time of preparations says nothing about other answers
+            patience.note(now - sent_at, now)
+        return events
+
+    def release(self) -> None:
+        """End the sequence if it is open, and give the slot back. This may be called again."""
+        self._sequence.discard()
+        self._upstream.give_back(self)
+
+    async def _begin(self, patience_s: float) -> list[ModelEvent]:
+        upstream = self._upstream
+        if not upstream.must_choose:
+            return await self._sequence.send(timeout=patience_s)
+        self._sequence, events = await begin_at_living(
+            self._link, self._sequence_options, upstream.in_use, patience_s, upstream.avoids
+        )
+        return events
+
+    def _open(self, upstream: Upstream, options: Mapping[str, Any]) -> None:
+        self._upstream, self._link = upstream, upstream.hold(self)
+        self._sequence_options = options
+        self._sequence = self._link.sequence(options)
+
+    def _move(self, options: Mapping[str, Any]) -> None:
+        self.release()
+        upstream = self._choose(self._upstream)
+        if upstream is None:
+            raise LinkError("unavailable", "no recogniser is ready and has a free slot")
+        self._open(upstream, options)
+
+
+# Prepares another model on the same Tritons, and tests it before streams go there.
+
+# The longest wait until a model that was loaded in vain is unused, so that it can be unloaded again.
+DROP_LIMIT_S = 60.0
+
+
+class RollError(Exception):
+    """The roll failed, and the service keeps its model. The message says why."""
+
+
+async def look_for(upstreams: Iterable[Upstream], model: str) -> None:
+    """Raise RollError if no Triton is ready, or a ready one has no such model. This loads nothing."""
+    ready = _ready(upstreams, model)
+    searches = (upstream.supervisor.look_for(model) for upstream in ready)
+    results = await asyncio.gather(*searches, return_exceptions=True)
+    _check(model, [f"{upstream.name}: {error}" for upstream, error in zip(ready, results, strict=True) if error])
+
+
+async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream, Upstream]:
+    """Return for each upstream one with another model at the same Triton, which has answered a short sequence.
+
+    A Triton that is away gets the model when it is back. If a ready one cannot serve the model, raise RollError, and
+    leave everything as it was.
+    """
+    successor_of = {
+        upstream: Upstream(upstream.name, upstream.supervisor, model, loads=True) for upstream in list(upstreams)
+    }
+    ready = [successor_of[upstream] for upstream in _ready(successor_of, model)]
+    try:
+        results = await asyncio.gather(*(upstream.open() for upstream in ready), return_exceptions=True)
+        failures = [f"{upstream.name}: {error}" for upstream, error in zip(ready, results, strict=True) if error]
+        failures = failures or [f"{upstream.name} was lost again" for upstream in ready if not upstream.well]
+        room, in_use = (sum(upstream.most for upstream in ready), sum(upstream.in_use for upstream in successor_of))
+        if not failures and room < in_use:
+            failures = [f"It has slots for {room} sequences, but sessions hold {in_use}"]
+    except asyncio.CancelledError:
+        await asyncio.gather(*(upstream.close() for upstream in ready))
+        raise
+    if failures:
+        await asyncio.gather(*(_drop(upstream) for upstream in ready))
+        _check(model, failures)
+    return successor_of
+
+
+def _ready(upstreams: Iterable[Upstream], model: str) -> list[Upstream]:
+    """Return the upstreams that are ready. Raise RollError if none is."""
+    ready = [upstream for upstream in upstreams if upstream.well]
+    if not ready:
+        raise RollError(f"{model} cannot be tested: no Triton is ready")
+    return ready
+
+
+def _check(model: str, failures: Sequence[str]) -> None:
+    if failures:
+        raise RollError(f"{model} cannot be used. {'; '.join(failures)}")
+
+
+async def _drop(upstream: Upstream) -> None:
+    """Leave an upstream, and unload its model if this upstream has loaded it."""
+    await upstream.close()
+    if not upstream.loaded:
+        return
+    try:
+        if not await upstream.supervisor.unused(upstream.model, DROP_LIMIT_S):
+            raise TritonError("others use it, or its Triton does not report that")
+        await upstream.supervisor.unload(upstream.model)
+    except TritonError as error:
+        log.warning("model not unloaded", triton=upstream.name, model=upstream.model, detail=str(error))

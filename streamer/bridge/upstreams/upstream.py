@@ -16,6 +16,9 @@ from enum import Enum
 
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.triton import MODEL, TritonError
+from streamer.bridge.triton.link import ConnectionLost, Link, LinkError
+from streamer.bridge.triton.repository import group_name
 from streamer.bridge.upstreams import probe
 from streamer.bridge.upstreams.instances import (
     OpeningFailures,
@@ -25,13 +28,9 @@ from streamer.bridge.upstreams.instances import (
     reports_dead_instance,
     wait_for_endings,
 )
-from streamer.bridge.upstreams.patience import Doubts, Patience
-from streamer.bridge.upstreams.probe import OpenModel, Probe
+from streamer.bridge.upstreams.probe import Doubts, OpenModel, Patience, Probe
 from streamer.bridge.upstreams.supervision import Supervisor
-from streamer.triton import MODEL, TritonError
-from streamer.triton.link import ConnectionLost, Link, LinkError
-from streamer.triton.model_config import group_name
-from streamer.wire.failures import FailureCode
+from streamer.wire.errors import FailureCode
 
 log = Log("streamer.bridge")
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from streamer.engine.work.parts import Work, finish
+from streamer.engine.waiting import Work, finish
 
 Graphone = tuple[str, tuple[str, ...]]
 """A letter and its phones. The marks for the beginning and end of a word are graphones without a letter."""

@@ -1,4 +1,4 @@
-"""Compiled look-ups in the tables of the language model, one n-gram at a time (`compiled_loop.py`)."""
+"""Compiled look-ups in the tables of the language model, one n-gram at a time (`compiled_loops.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.compiled.compiled_loop import compiled_loop, inlined_loop
+from streamer.engine.compiled_loops import compiled_loop, inlined_loop
 
 # The values of the tables are multiples of these. `language_model.py` packs them.
 BIGRAM_STEP, TRIGRAM_STEP = 1 / 64, 1 / 32

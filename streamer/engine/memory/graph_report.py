@@ -19,12 +19,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.graphs.loading import load_public_model
+from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
 from streamer.engine.memory.footprint import footprint
+from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
-from streamer.graphs.model_folder import ModelFolderError, read_model_folder
-from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
+from streamer.models.model_folder import ModelFolderError, read_model_folder
 
 STEPS: Final = 4  # the steps of each stream; the memory stops growing after the first steps
 BYTES_PER_SAMPLE: Final = 2

@@ -20,21 +20,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.machine.torch_import import import_torch
+from streamer.base.torch_import import import_torch
 
 import_torch()  # before any other import of torch, as in the process of an instance
 
 import torch
 
+from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
+from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.engine.acoustics.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.language.trie_tables import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
-from streamer.engine.memory.footprint import Footprint, footprint, reachable
-from streamer.engine.memory.process_memory import GpuMemory, resident, sizes
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
+from streamer.engine.language.lexicon import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
+from streamer.engine.memory.footprint import Footprint, GpuMemory, footprint, reachable, resident, sizes
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
-from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 
 STEPS = 4  # the steps of each stream; the memory stops growing after the first steps
 BYTES_PER_SAMPLE = 2

@@ -11,14 +11,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.compiled.compiled_loop import compiled_loop, inlined_loop
+from streamer.engine.compiled_loops import compiled_loop, inlined_loop
 from streamer.engine.language.language_model import SENTENCE_END
-from streamer.engine.language.lexicon import ROOT
+from streamer.engine.language.lexicon import (
+    BASE,
+    DEPTH,
+    DOUBLED,
+    FIRST_WORD,
+    PARENT,
+    ROOT,
+    UNIT,
+    WORD_COUNT,
+    TrieArrays,
+)
 from streamer.engine.language.ngram_loops import LanguageArrays, score
-from streamer.engine.language.trie_tables import BASE, DEPTH, DOUBLED, FIRST_WORD, PARENT, UNIT, WORD_COUNT, TrieArrays
 from streamer.engine.search.beams import HYPOTHESIS, Records
-from streamer.engine.search.hotwords.bonus_loops import BonusArrays, extend_hash, gain_of, is_own, lent_after
-from streamer.engine.search.row_loops import NOBODY, best_of, find, index_for, put
 from streamer.engine.search.search import BLANK
 
 _SMALLEST, _SMALL = 1e-250, 1e-100  # masses are scaled when the greatest is smaller than _SMALL
@@ -403,3 +410,126 @@ def read_step(
         else:
             rows[row].total, rows[row].in_blank, rows[row].node = 0.0, 0.0, ROOT
     return count, scale
+
+
+# Compiled loops that find rows by two numbers, and rank values (`compiled_loop.py`).
+
+NOBODY = -1  # means that there is no row
+_MIX, _OTHER_MIX = -4417276706812531889, -7046029254386353131  # odd multipliers for a hash; products wrap around
+
+
+@compiled_loop
+def index_for(rows: int) -> NDArray[np.int64]:
+    """Return an empty index for this many rows by two numbers. Each entry has a row or NOBODY, and its numbers."""
+    size = 2
+    while size < 2 * rows:
+        size *= 2
+    return np.full((size, 3), NOBODY)
+
+
+@inlined_loop
+def _entry(index: NDArray[np.int64], first: int, second: int) -> int:
+    """Return the place of the entry for these two numbers, or of the free entry for them."""
+    last = len(index) - 1
+    entry = (((first + second * _MIX) * _OTHER_MIX) >> 32) & last
+    while index[entry, 0] != NOBODY and (index[entry, 1] != first or index[entry, 2] != second):
+        entry = (entry + 1) & last
+    return entry
+
+
+@inlined_loop
+def find(index: NDArray[np.int64], first: int, second: int) -> int:
+    """Return the row with these two numbers; NOBODY if there is none."""
+    return index[_entry(index, first, second), 0]
+
+
+@inlined_loop
+def put(index: NDArray[np.int64], row: int, first: int, second: int) -> None:
+    """Add this row under these two numbers."""
+    entry = _entry(index, first, second)
+    index[entry, 0], index[entry, 1], index[entry, 2] = row, first, second
+
+
+@compiled_loop
+def best_of(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Return the places of the greatest of these values, the greatest first."""
+    keys, places = values.copy(), np.arange(len(values))
+    # A quicksort that does not sort the parts after the first `most` places.
+    waiting = [(0, len(values) - 1)]
+    while waiting:
+        low, high = waiting.pop()
+        while low < high and low < most:
+            pivot, left, right = keys[(low + high) // 2], low, high
+            while left <= right:
+                while keys[left] > pivot:
+                    left += 1
+                while keys[right] < pivot:
+                    right -= 1
+                if left <= right:
+                    keys[left], keys[right] = keys[right], keys[left]
+                    places[left], places[right] = places[right], places[left]
+                    left, right = left + 1, right - 1
+            waiting.append((left, high))
+            high = right
+    return places[:most]
+
+
+# Compiled look-ups of the bonuses of hotwords (`compiled_loop.py`).
+
+# Odd 64-bit multipliers for a hash. Their products wrap around.
+_HISTORY_MIX, _WORD_MIX = -7046029254386353131, 2685821657736338717
+
+
+class BonusArrays(NamedTuple):
+    """The bonuses by last words, for each slot [slots, entries]. The keys of a row are sorted."""
+
+    roots: NDArray[np.int64]  # [slots]: the base of the root of the trie of each stream; 0 if it has no hotwords
+    keys: NDArray[np.int64]  # hashes of one to three words
+    earned: NDArray[np.float64]  # the bonus that the hypothesis keeps
+    lent: NDArray[np.float64]  # the bonus that it gives back at the next word
+    own: NDArray[np.bool_]  # whether the key is one word that the trie of the stream contains
+
+
+@compiled_loop
+def extend_hash(history: int, word: int) -> int:
+    """Return the hash of a history of words after this word is appended."""
+    mixed = (history ^ (word * _WORD_MIX)) * _HISTORY_MIX
+    return mixed ^ (mixed >> 29)
+
+
+@compiled_loop
+def _place(bonuses: BonusArrays, slot: int, key: int) -> int:
+    """Return the place of the entry with this key; -1 if there is none."""
+    keys = bonuses.keys[slot]
+    place = np.searchsorted(keys, key)
+    return place if place < len(keys) and keys[place] == key else -1
+
+
+@compiled_loop
+def is_own(bonuses: BonusArrays, slot: int, word: int) -> bool:
+    """Return whether a word is in the trie of the stream."""
+    place = _place(bonuses, slot, extend_hash(0, word))
+    return place >= 0 and bonuses.own[slot, place]
+
+
+@compiled_loop
+def lent_after(bonuses: BonusArrays, slot: int, older: int, last: int) -> float:
+    """Return the bonus that is lent to a hypothesis after these two words."""
+    lent = 0.0
+    for key in (extend_hash(0, last), extend_hash(extend_hash(0, older), last)):
+        place = _place(bonuses, slot, key)
+        if place >= 0:
+            lent = max(lent, bonuses.lent[slot, place])
+    return lent
+
+
+@compiled_loop
+def gain_of(bonuses: BonusArrays, slot: int, older: int, last: int, word: int) -> float:
+    """Return the bonus of a word after these two words."""
+    before = extend_hash(extend_hash(0, older), last)
+    earned = 0.0
+    for key in (extend_hash(0, word), extend_hash(extend_hash(0, last), word), extend_hash(before, word)):
+        place = _place(bonuses, slot, key)
+        if place >= 0:
+            earned = max(earned, bonuses.earned[slot, place])
+    return earned + lent_after(bonuses, slot, last, word) - lent_after(bonuses, slot, older, last)

@@ -7,28 +7,25 @@ CTC paths and pronunciations, plus the weighted score of the language model and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.language.lexicon import ROOT, Lexicon
-from streamer.engine.language.rescoring import Rescorer
-from streamer.engine.models.streaming_model import Emissions
-from streamer.engine.search.beam_expansion import BeamExpander
-from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.beams import Beams
-from streamer.engine.search.hotwords.hotword_compiler import HotwordCompiler
-from streamer.engine.search.neural_rescoring import BeamStep, NeuralRescoring
-from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.search.word_agreement import AgreementShares, WordAgreement
-from streamer.engine.search.word_histories import NO_HISTORY, EndedWord, WordHistories
-from streamer.engine.work.parts import Work, finish
+from streamer.engine.language.lexicon import ROOT, WORD_COUNT, Lexicon, TrieTables
+from streamer.engine.search.beam_loops import Rules, Tables, last_words, read_step
+from streamer.engine.search.beams import ENDED_WORD, NO_HISTORY, Beams, EndedWord, Records, WordHistories
+from streamer.engine.search.hotwords import CompiledHotwords, HotwordBonuses, HotwordCompiler
+from streamer.engine.search.rescoring import BeamStep, NeuralRescoring, Rescorer
+from streamer.engine.search.search import BLANK, BeamOptions, Hotword, Hypothesis, HypothesisWord, LikelyWords
+from streamer.engine.waiting import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
@@ -282,3 +279,198 @@ class BeamSearch:
     def _text(self, slot: int, number: int) -> str:
         in_vocabulary = number < len(self._texts)
         return self._texts[number] if in_vocabulary else self._new_words[slot][number - len(self._texts)]
+
+
+# Expands the hypotheses of a slot by the frames of a step, with the compiled loops and their tables.
+
+MOST_HOMOPHONES = 8  # of words with the same pronunciation, only the likeliest are considered
+LEAST_HOMOPHONES = 4  # room for hotwords with the same pronunciation, even if the lexicon has no such words
+
+
+@dataclass
+class LastWords:
+    """The words with which hypotheses could end now: [rows, homophones]. A worth of 0 means that there is no word."""
+
+    words: NDArray[np.int64]
+    worth: NDArray[np.float64]
+    posteriors: NDArray[np.float64]  # [rows]: the geometric mean over the phones
+    whole: NDArray[np.float64]  # [rows]: the worth of ending with no further word; 0 in the middle of a word
+
+
+class BeamExpander:
+    """Expands beams step by step, with the lexicon, the language model and the hotwords of the streams."""
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        language: LanguageModel,
+        options: BeamOptions,
+        boundary: int,
+        units: int,
+        slots: int,
+        first: BeamExpander | None = None,
+    ) -> None:
+        """`first` is the expander of the first pass, if this is the second. Both share its tables and hotwords."""
+        self._options, self._language = options, language
+        homophones = min(max(lexicon.homophones, LEAST_HOMOPHONES), MOST_HOMOPHONES)
+        self._rules = Rules(
+            tokens=min(options.tokens, units - len({BLANK, boundary})),
+            endings=options.endings,
+            homophones=homophones,
+            boundary=boundary,
+            language_weight=float(options.language_weight),
+            word_bonus=float(options.word_bonus),
+            end_weight=float(options.end_weight),
+            blank_penalty=float(options.blank_penalty),
+            blank_ceiling=float(options.blank_ceiling),
+            boundary_floor=float(options.boundary_floor),
+            hotword_floor=float(options.hotword_floor),
+        )
+        self._nodes: TrieTables
+        self._bonuses: HotwordBonuses
+        if first:
+            self._nodes, self._bonuses = first._nodes, first._bonuses
+        else:
+            self._nodes = TrieTables(lexicon, self._worth, language.unigrams, homophones, boundary, slots)
+            self._bonuses = HotwordBonuses(slots)
+        # Run the loops once, so that they are compiled, or read from disk, before a client waits for words.
+        empty = Beams(1, options.beam, language.start)
+        self.step(empty, 0, torch.zeros(0, units), rescored=False)
+        self.last_words(empty, 0, 1, sentence=False)
+
+    @property
+    def look_ahead(self) -> NDArray[np.float32]:
+        """The factor for each node in the rank of a hypothesis. The ranks decide which hypotheses are kept."""
+        return self._nodes.arrays.ahead
+
+    def _worth(self, log_probabilities: Tensor) -> Tensor:
+        """Return the factor of a word with this language model probability in the mass of a hypothesis."""
+        return (log_probabilities.double() * self._options.language_weight + self._options.word_bonus).exp()
+
+    def set_hotwords(self, slot: int, hotwords: CompiledHotwords | None) -> Work[None]:
+        """Set the hotwords of the stream in a slot. NotNow if there is no room for them now."""
+        self._bonuses.remove(slot)
+        if hotwords is None:
+            self._nodes.remove(slot)
+            return
+        root = yield from self._nodes.put(slot, hotwords.trie, hotwords.words, hotwords.worth)
+        yield from self._bonuses.put(slot, hotwords.bonuses, root)
+
+    def ends_no_word(self, node: int) -> bool:
+        """Return whether no word ends at this node of the trie."""
+        return not self._nodes.arrays.table[node, WORD_COUNT]
+
+    def last_words(self, beams: Beams, slot: int, rows: int, *, sentence: bool) -> LastWords:
+        """Return the words with which the first `rows` hypotheses could end if the segment ended here.
+
+        `sentence`: their worth includes the probability that a sentence ends with them.
+        """
+        shape = rows, self._rules.homophones
+        result = LastWords(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(rows), np.zeros(rows))
+        last_words(self._tables, self._rules, slot, beams.hypotheses[slot, :rows], sentence, *vars(result).values())
+        return result
+
+    def step(self, beams: Beams, slot: int, log_probabilities: Tensor, rescored: bool) -> Records:
+        """Read a step of emissions [frames, units]. Return the words that ended in it.
+
+        `rescored`: the words of the beams were rescored after each earlier step.
+        """
+        frames = np.ascontiguousarray(log_probabilities.float().numpy())
+        records: Records = np.empty(len(frames) * self._rules.endings, ENDED_WORD)
+        before = int(beams.frames[slot])
+        number, scale = read_step(
+            self._tables, self._rules, slot, beams.hypotheses[slot], frames, before, rescored, records
+        )
+        beams.scale[slot] += scale
+        beams.frames[slot] += len(frames)
+        return records[:number]
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables(self._nodes.arrays, self._language.arrays, self._bonuses.arrays)
+
+
+# Measures how much of a beam agreed on each word of its best hypothesis while the word could still change.
+
+_RECENT = 24  # how many of the last notes are searched for a word; there are never more unsettled words
+_NEGLIGIBLE_SHARE = 1e-4  # hypotheses that are less likely than this part of the likeliest do not count
+
+
+class WordAgreement:
+    """The shares of words, collected step by step, because the last beam no longer has other words than the settled."""
+
+    def __init__(self) -> None:
+        self._notes: list[tuple[HypothesisWord, float, int]] = []  # word, sum of its shares, number of steps
+        self._by_text: dict[str, list[int]] = {}  # the indices of the notes with a text
+
+    def note(self, rows: Sequence[tuple[HypothesisWord, ...]], masses: Sequence[float]) -> None:
+        """Note a step: the unsettled words of every hypothesis, those of the best one first, and the mass of each."""
+        if not rows[0]:
+            return
+        least = _NEGLIGIBLE_SHARE * max(masses)
+        distinct: dict[int, tuple[HypothesisWord, ...]] = {}
+        mass_of: dict[int, float] = {}
+        for words, mass in zip(rows, masses, strict=True):
+            if mass > least:
+                distinct[id(words)] = words
+                mass_of[id(words)] = mass_of.get(id(words), 0.0) + mass
+        shares = AgreementShares(zip(distinct.values(), mass_of.values(), strict=True), {word.text for word in rows[0]})
+        for word in rows[0]:
+            share, index = shares.of(word), self._index_of(word)
+            if index is None:
+                self._by_text.setdefault(word.text, []).append(len(self._notes))
+                self._notes.append((word, share, 1))
+            else:
+                _, total, steps = self._notes[index]
+                self._notes[index] = word, total + share, steps + 1
+
+    def of(self, word: HypothesisWord, now: float) -> float:
+        """Return the mean share of a word over the steps in which it was open, with its share `now`."""
+        index = self._index_of(word, everywhere=True)
+        _, total, steps = self._notes[index] if index is not None else (word, 0.0, 0)
+        return min((total + now) / (steps + 1), 1.0)
+
+    def _index_of(self, word: HypothesisWord, everywhere: bool = False) -> int | None:
+        first = 0 if everywhere else max(0, len(self._notes) - _RECENT)
+        for index in reversed(self._by_text.get(word.text, ())):
+            if index < first:
+                break
+            if is_same_word(self._notes[index][0], word):
+                return index
+        return None
+
+
+def is_same_word(one: HypothesisWord, other: HypothesisWord) -> bool:
+    """Return whether both have the same text and overlap in time."""
+    return one.text == other.text and one.start < other.end and other.start < one.end
+
+
+class AgreementShares:
+    """The shares of words among some hypotheses."""
+
+    def __init__(
+        self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]], texts: Collection[str] | None = None
+    ) -> None:
+        """`texts` has the texts of the words that `of` is called for; None if they are not known."""
+        self._masses: list[float] = []
+        self._having: dict[str, dict[tuple[int, int], list[int]]] = {}  # the hypotheses by text and time
+        self._shares: dict[tuple[str, int, int], float] = {}
+        for number, (words, mass) in enumerate(hypotheses):
+            self._masses.append(mass)
+            for word in words:
+                if texts is not None and word.text not in texts:
+                    continue
+                self._having.setdefault(word.text, {}).setdefault((word.start, word.end), []).append(number)
+        self._total = sum(self._masses)
+
+    def of(self, word: HypothesisWord) -> float:
+        """Return the share of this word."""
+        key = word.text, word.start, word.end
+        if key not in self._shares:
+            having: set[int] = set()
+            for (start, end), numbers in self._having.get(word.text, {}).items():
+                if word.start < end and start < word.end:
+                    having.update(numbers)
+            mass = sum(self._masses[number] for number in sorted(having))
+            self._shares[key] = mass / self._total if self._total else 0.0
+        return self._shares[key]

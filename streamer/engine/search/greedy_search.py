@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streamer.engine.models.streaming_model import Emissions
+from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.search.search import BLANK, Hotword, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.work.parts import Work
+from streamer.engine.waiting import Work
 
 SPACE = " "
 

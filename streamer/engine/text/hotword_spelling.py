@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from streamer.engine.search.search import Hotword
-from streamer.engine.text.spoken_numbers import TrackedWords
+from streamer.engine.text.figures import TrackedWords
 
 VARIANTS = 4  # the most spoken forms of a hotword
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from streamer.engine.punctuation.marks import HeardWord, Mark, MarkedWord
+from streamer.base.text import joined
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.stream_events import Alternative, Final, Partial, SpokenWord
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.hotword_spelling import spellings_of
+from streamer.engine.text.marks import HeardWord, Mark, MarkedWord
 from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMarks, Window
-from streamer.engine.text.written_form import (
-    Form,
-    WrittenToken,
-    read_tokens,
-    settled_tokens,
-    written_tokens,
-)
-from streamer.text.joining import joined
+from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, settled_tokens, written_tokens
 
 
 @dataclass(frozen=True)

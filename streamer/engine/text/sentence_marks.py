@@ -10,8 +10,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from streamer.engine.punctuation.marks import HeardWord, MarkedWord
-from streamer.limits import LONGEST_CONTEXT_PAUSE_MS, LONGEST_CONTEXT_WORD, MOST_CONTEXT_WORDS
+from streamer.base.limits import LONGEST_CONTEXT_PAUSE_MS, LONGEST_CONTEXT_WORD, MOST_CONTEXT_WORDS
+from streamer.engine.text.marks import HeardWord, MarkedWord
 
 T = TypeVar("T")
 Window = tuple[HeardWord, ...]

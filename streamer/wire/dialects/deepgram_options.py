@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
-from streamer.wire.dialects.spoken_language import Languages, session_language
+from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
+from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
 from streamer.wire.options import hotword
 

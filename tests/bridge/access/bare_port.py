@@ -13,8 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.access.keys import make_key
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.telemetry.metrics import Metrics
 from tests.bridge.service_client import rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-from streamer.bridge.access.proxy_protocol import SIGNATURE
+from streamer.bridge.access.proxies import SIGNATURE
 
 LOCAL = SIGNATURE + b"\x20\x00\x00\x00"  # the proxy's own connection, for example a health check
 

@@ -15,12 +15,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from streamer.bridge import server as port
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.keys import KeyFile
-from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits
-from streamer.bridge.access.rules import AccessRules, origin_of
+from streamer.bridge.access.rules import AccessRules, PortPolicy, origin_of
+from streamer.bridge.triton.server import TritonServer
 from streamer.client import SessionError, transcribe
-from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ADMITTED, ALICE, BOB, START, ask, bearer, listening, outcome, started
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.service_client import SPOKEN, receive, rest, serving, session, text

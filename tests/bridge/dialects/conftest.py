@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.bridge.access.quotas import UploadLimits
+from streamer.bridge.access.rules import PortPolicy
 from streamer.testing.exact_service import ExactService
 
 DECODERS = 2

@@ -12,7 +12,7 @@ import numpy as np
 from websockets.sync.client import ClientConnection, connect
 
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, Audio, silence
-from streamer.wire.dialects.openai_realtime.realtime import PATH
+from streamer.wire.dialects.openai_realtime import PATH
 
 Event = dict[str, Any]
 PATIENCE_S = 60.0

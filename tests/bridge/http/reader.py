@@ -11,12 +11,11 @@ from typing import Any
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.proxies import Proxies
+from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.http.connection import Terms
-from streamer.bridge.http.counts import ConnectionCounts
 from streamer.bridge.http.listener import Listener
-from streamer.bridge.http.routes import Route, Routes
-from streamer.bridge.http.static_files import protection
-from streamer.bridge.telemetry.failures import Failures
+from streamer.bridge.http.routes import Route, Routes, protection
+from streamer.bridge.telemetry.logs import Failures
 
 PATIENCE_S = 60.0
 HANDSHAKE = (

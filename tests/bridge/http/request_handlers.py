@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from streamer.bridge.http.request import Request
-from streamer.bridge.http.response import HttpError, Response, text
+from streamer.bridge.http.request import HttpError, Request, Response, text
 from streamer.bridge.http.routes import Route
 
 LARGEST_BODY = 300_000

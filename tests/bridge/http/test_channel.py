@@ -16,9 +16,9 @@ from websockets.frames import Opcode
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.http import channel, connection, websocket
-from streamer.bridge.http.channel import UNSENT_HIGH, Channel
+from streamer.bridge.http.channel import ANSWERING, IDLE, OPENING, UNSENT_HIGH, Channel, ConnectionCounts
 from streamer.bridge.http.websocket import FRAMES_HIGH, NotRead, WebSocket
-from streamer.bridge.session.outbox import Numbered
+from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Heard
 from tests.bridge.access.certificate_authority import Authority
@@ -251,3 +251,36 @@ async def test_over_tls(handler: Handler, authority: Authority, monkeypatch: pyt
             await asyncio.sleep(0)
         assert opened.dropped == ["not_read"]
         peer.writer.transport.abort()
+
+
+def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection counts in its present state until it ends; if too many are opening, a new one is refused."""
+    monkeypatch.setattr(channel, "MOST_OPENING", 2)
+    numbers = ConnectionCounts()
+    first, second = numbers.enter(), numbers.enter()
+    assert first is not None
+    assert second is not None
+    assert numbers.enter() is None
+    first.move(ANSWERING)
+    assert numbers.enter() is not None
+    assert numbers.numbers == {"opening": 2, "idle": 0, "answering": 1, "websocket": 0}
+    for _ in range(2):
+        first.leave()
+        first.move(OPENING)
+    assert numbers.numbers == {"opening": 2, "idle": 0, "answering": 0, "websocket": 0}
+    assert first.state is None
+
+
+def test_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle connections and requests that are being answered are bounded as well."""
+    monkeypatch.setattr(channel, "MOST_IDLE", 1)
+    monkeypatch.setattr(channel, "MOST_ANSWERING", 1)
+    numbers = ConnectionCounts()
+    place = numbers.enter()
+    assert place is not None
+    assert numbers.room_for_idle
+    assert numbers.room_for_answering
+    place.move(IDLE)
+    assert not numbers.room_for_idle
+    place.move(ANSWERING)
+    assert not numbers.room_for_answering

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from streamer.bridge.http import connection, counts
+from streamer.bridge.http import channel, connection
 from tests.bridge.http.reader import Answer, Port
 from tests.bridge.http.request_handlers import Handlers
 
@@ -281,7 +281,7 @@ async def test_a_body_that_breaks_off(opened: Port) -> None:
 async def test_idle_connections_end(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle connections are kept for a while, and only a limited number of them."""
     monkeypatch.setattr(connection, "IDLE_LIMIT_S", 1.0)
-    monkeypatch.setattr(counts, "MOST_IDLE", 1)
+    monkeypatch.setattr(channel, "MOST_IDLE", 1)
     first = await opened.connect(GET)
     await first.answer()
     await opened.until(idle=1)
@@ -294,7 +294,7 @@ async def test_idle_connections_end(opened: Port, monkeypatch: pytest.MonkeyPatc
 
 async def test_requests_at_a_time_are_bounded(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request above the limit is told to try again."""
-    monkeypatch.setattr(counts, "MOST_ANSWERING", 1)
+    monkeypatch.setattr(channel, "MOST_ANSWERING", 1)
     first = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
     await opened.until(answering=1)
     peer = await opened.connect(GET)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.bridge.http.framing import LONGEST_HEAD, Framing, Head, Mark
-from streamer.bridge.http.response import HttpError
+from streamer.bridge.http.request import HttpError
 
 POST = b"POST /up?a=b HTTP/1.1\r\nHost: a\r\nX-Name: \xe9\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n3;x=y\r\nefg\r\n0\r\nTrailer: 1\r\n\r\n"

@@ -11,9 +11,8 @@ import pytest
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.proxies import Proxies
-from streamer.bridge.http import counts, listener
-from streamer.bridge.http.request import Request
-from streamer.bridge.http.response import Response, text
+from streamer.bridge.http import channel, listener
+from streamer.bridge.http.request import Request, Response, text
 from streamer.bridge.http.routes import Route
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.access.proxy_headers import LOCAL, block, line
@@ -32,14 +31,14 @@ ROUTES = {"/": Route({"GET": answer})}
 
 async def test_opening_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection above the limit is cut off at once; connections with a request do not count."""
-    monkeypatch.setattr(counts, "MOST_OPENING", 2)
+    monkeypatch.setattr(channel, "MOST_OPENING", 2)
     async with port(ROUTES) as opened:
         await bounded(opened)
 
 
 async def test_tls_counts_from_the_first_byte(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent clients of a TLS port are bounded like those of any other port."""
-    monkeypatch.setattr(counts, "MOST_OPENING", 2)
+    monkeypatch.setattr(channel, "MOST_OPENING", 2)
     async with port(ROUTES, certificate=Certificate(authority.chain, authority.key)) as opened:
         await bounded(opened)
         reader, writer = await asyncio.open_connection("localhost", opened.number, ssl=authority.trusted)

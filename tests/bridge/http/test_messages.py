@@ -13,8 +13,7 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from streamer.bridge.http.messages import Handshake, Messages
-from streamer.bridge.http.request import Headers, Request
-from streamer.bridge.http.response import HttpError
+from streamer.bridge.http.request import Headers, HttpError, Request
 
 LARGEST = 1000
 FIELDS = {

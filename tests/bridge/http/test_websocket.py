@@ -15,7 +15,7 @@ from websockets.frames import Opcode
 from streamer.bridge.http import websocket
 from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
-from streamer.bridge.session.outbox import Numbered
+from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Heard
 from tests.bridge.http.reader import HANDSHAKE, Port

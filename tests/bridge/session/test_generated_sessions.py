@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import State
-from streamer.testing.soak.scripted_client import SessionRecord
-from streamer.testing.soak.session_check import check
-from streamer.testing.soak.session_plan import STOP, Audio, Item, SessionPlan, Text, encoded
-from streamer.testing.soak.traceable_speech import draw_speech
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, told
 from tests.bridge.session.driven_session import STOP as STOP_TEXT
 from tests.bridge.session.simulation import Event, Speaker, World
+from workshop.soak.scripted_client import SessionRecord
+from workshop.soak.session_check import check
+from workshop.soak.session_plan import STOP, Audio, Item, SessionPlan, Text, draw_speech, encoded
 
 LIMITS = Limits(idle_s=60.0, recover_s=20.0)
 CAN_END_BY = ("done", "idle", "failed", "odd_bytes", "too_fast", "unknown_type", "vanished", "shutting_down")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from streamer.bridge.session.session import ClientState, Presence
 from streamer.bridge.session.stream import Request
+from streamer.bridge.states import StateError
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, partial
 
 # The purpose of a session.
@@ -332,3 +334,37 @@ def test_half_sample_at_the_end() -> None:
     assert driven.session.close is not None
     assert driven.session.close.code == 4000
     assert driven.session.over
+
+
+def test_parked_and_back() -> None:
+    """A session waits for a client that lost its connection, until a limit or until the client returns."""
+    client = Presence()
+    assert (client.parked, client.due_at) == (False, None)
+    client.park(130.0)
+    assert (client.parked, client.due_at) == (True, 130.0)
+    client.come_back()
+    assert (client.parked, client.due_at) == (False, None)
+    client.come_back()  # over another connection, while the first one lives
+    assert client.state is ClientState.CONNECTED
+
+
+def test_dismissed() -> None:
+    """During shutdown a client may return over another connection, but the session does not wait for it."""
+    client = Presence()
+    client.dismiss()
+    client.dismiss()
+    client.come_back()
+    assert client.state is ClientState.DISMISSED
+    with pytest.raises(StateError, match="client to become parked: expected connected, met dismissed"):
+        client.park(130.0)
+
+
+def test_left() -> None:
+    """A client that has left cannot return."""
+    client = Presence()
+    client.leave()
+    client.leave()
+    client.dismiss()
+    assert (client.gone, client.parked) == (True, False)
+    with pytest.raises(StateError, match="client: expected connected or dismissed, met left"):
+        client.come_back()

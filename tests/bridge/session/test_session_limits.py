@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from streamer.bridge.session.backlog import BYTES_PER_S, FEW_FLUSHES, HIGH_MARK, MOST_FLUSHES
-from streamer.bridge.session.intake import LIVE_MARK
-from streamer.bridge.session.session import State
+from streamer.bridge.session.session import LIVE_MARK, State
 from streamer.bridge.session.stream import Request
 from streamer.bridge.states import StateError
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, told

@@ -16,8 +16,8 @@ from websockets.asyncio.client import connect
 import streamer
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, PARTS, REASONS, UPLOAD_REASONS, Metrics
+from streamer.bridge.triton.server import TritonServer
 from streamer.testing.faulty_proxy import FaultyProxy
-from streamer.triton.server import TritonServer
 from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import SPOKEN, eventually, receive, recognise, rest, serving, session
 from tests.bridge.telemetry.exposed_figures import figures, until_over

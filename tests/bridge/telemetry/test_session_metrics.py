@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from streamer.bridge.session.outbox import MOST_KEPT
+from streamer.bridge.session.messages import MOST_KEPT
 from streamer.bridge.telemetry import session_metrics as watch
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics

@@ -33,10 +33,10 @@ from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.telemetry.traces import SLOW_S, Tracing
-from streamer.testing.exact_repository import exact_repository
+from streamer.bridge.triton.link import Link, origin
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say
-from streamer.triton.link import Link, origin
-from streamer.triton.server import TritonServer
 from streamer.wire.events import Recovered
 from tests.bridge.service_client import SPOKEN, receive, recognise, rest, serving, session, text
 from tests.bridge.session.driven_session import Driven

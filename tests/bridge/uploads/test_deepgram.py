@@ -9,7 +9,7 @@ import pytest
 
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
-from streamer.wire.dialects.deepgram_live import PATH
+from streamer.wire.dialects.deepgram import PATH
 from tests.bridge.uploads.uploading import post, recording, sentences
 
 TALK = sentences(say("hello world"), say("goodbye"))

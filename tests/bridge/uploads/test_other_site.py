@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from streamer.bridge.access.rules import AccessRules
-from streamer.wire import native_upload, openai_upload
+from streamer.wire import native_upload
+from streamer.wire.dialects import openai_upload
 from tests.bridge.access.bare_port import listening
 from tests.bridge.uploads.uploading import error, post
 

@@ -6,11 +6,11 @@ import asyncio
 import json
 from pathlib import Path
 
-from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.bridge.access.quotas import UploadLimits
 from streamer.bridge.service import Service
-from streamer.testing.exact_repository import exact_repository
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say
-from streamer.triton.server import TritonServer
 from streamer.wire.native_upload import PATH
 from tests.bridge.access.bare_port import listening
 from tests.bridge.uploads.uploading import Wire, error, post, recording, sentences

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import soundfile
 
-from streamer.audio.arriving.process import MODULE
-from streamer.machine.processes import command, processes
+from streamer.audio.decoder_process import MODULE
+from streamer.base.machine import command, processes
 from streamer.testing.exact_speech import Audio, silence
 
 PATIENCE_S = 60.0

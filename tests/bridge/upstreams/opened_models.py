@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from streamer.bridge.upstreams.models import Models
-from streamer.bridge.upstreams.tritons import Tritons
-from streamer.triton import MODEL
+from streamer.bridge.triton import MODEL
+from streamer.bridge.upstreams.admission import Models
+from streamer.bridge.upstreams.supervision import Tritons
 
 
 def models_at(*tritons: str) -> Models:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from streamer.bridge.service import Service
-from streamer.testing.exact_repository import add_exact_model
-from streamer.triton.server import TritonServer
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing.exact_service import add_exact_model
 from tests.bridge.service_client import Event, lasting
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.audio.sample_converter import SAMPLE_RATE
+from streamer.audio.decoder import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.service_client import Event, rest, session

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams import capacity
 from streamer.bridge.upstreams.capacity import SHARE, STEP_S, WHOLE_SHARE, Capacity, Level, measure
 from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.triton.server import TritonServer
 from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
 from tests.triton_processes import metric, no_streams

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.bridge.upstreams import patience
+from streamer.bridge.triton.server import TritonServer
+from streamer.bridge.upstreams import probe
 from streamer.bridge.upstreams import probe as prober
-from streamer.bridge.upstreams.rollover import RollError
-from streamer.testing.exact_repository import FAULTS, add_exact_model
+from streamer.bridge.upstreams.pool import RollError
+from streamer.testing.exact_service import FAULTS, add_exact_model
 from streamer.testing.exact_speech import say
-from streamer.triton.server import TritonServer
 from tests.bridge.service_client import recognise, session, text
 from tests.bridge.upstreams.rolled_models import check, gone, serving, states, two_models
 from tests.bridge.upstreams.speaking_sessions import speak, talk, value
@@ -31,7 +31,7 @@ async def test_a_model_that_cannot_work(repository: Path, monkeypatch: pytest.Mo
     """The failed model is unloaded, the reason reported, and sessions do not notice."""
     monkeypatch.setattr(prober, "FIRST_ANSWER_LIMIT_S", 8.0)  # the wait for a model that hangs
     # The model in use may be slow while others load. That is no failure.
-    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", patience.LONGEST_S)
+    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", probe.LONGEST_S)
     words, audio = talk(1)
     async with serving(repository) as (service, triton):
         whole = await recognise(service.url, audio)

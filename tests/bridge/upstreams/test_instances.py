@@ -11,6 +11,8 @@ import pytest
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.triton.link import LinkError, Overdue
+from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.instances import (
     LONGEST_SILENT_LIMIT_S,
     SILENT_LIMIT_S,
@@ -18,9 +20,7 @@ from streamer.bridge.upstreams.instances import (
     OpeningFailures,
     Openings,
 )
-from streamer.testing.exact_repository import add_exact_model
-from streamer.triton.link import LinkError, Overdue
-from streamer.triton.server import TritonServer
+from streamer.testing.exact_service import add_exact_model
 from tests.bridge.service_client import recognise, text
 from tests.bridge.upstreams.speaking_sessions import speak, talk, value
 from tests.triton_processes import stubs

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams import probe as prober
-from streamer.bridge.upstreams.rollover import RollError
-from streamer.testing.exact_repository import add_exact_model
-from streamer.triton.server import TritonServer
+from streamer.bridge.upstreams.pool import RollError
+from streamer.testing.exact_service import add_exact_model
 from tests.bridge.service_client import recognise, text
 from tests.bridge.upstreams.rolled_models import check, gone, states, two_models
 from tests.bridge.upstreams.speaking_sessions import speak, talk

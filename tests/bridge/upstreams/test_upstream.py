@@ -9,14 +9,14 @@ import psutil
 import pytest
 
 from streamer.bridge.states import StateError
-from streamer.bridge.upstreams import instances, patience, upstream
+from streamer.bridge.triton import TritonError
+from streamer.bridge.triton.link import LinkError, Overdue
+from streamer.bridge.triton.server import TritonServer
+from streamer.bridge.upstreams import instances, probe, upstream
 from streamer.bridge.upstreams import probe as prober
 from streamer.bridge.upstreams.supervision import RemoteTriton
 from streamer.bridge.upstreams.upstream import Health
-from streamer.testing.exact_repository import add_exact_model, exact_repository
-from streamer.triton import TritonError
-from streamer.triton.link import LinkError, Overdue
-from streamer.triton.server import TritonServer
+from streamer.testing.exact_service import add_exact_model, exact_repository
 from tests.bridge.upstreams.opened_models import models_at, opened, until
 from tests.triton_processes import asleep, stubs
 
@@ -24,7 +24,7 @@ from tests.triton_processes import asleep, stubs
 async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A remote model is reloaded if it never answers, although Triton says that all is well."""
     monkeypatch.setattr(instances, "SILENT_LIMIT_S", 1.5)
-    monkeypatch.setattr(patience, "SHORTEST_S", 1.0)
+    monkeypatch.setattr(probe, "SHORTEST_S", 1.0)
     monkeypatch.setattr(upstream, "CLOSE_LIMIT_S", 0.5)
     for limit in ("ANSWER_LIMIT_S", "FIRST_ANSWER_LIMIT_S"):
         monkeypatch.setattr(prober, limit, 1.0)

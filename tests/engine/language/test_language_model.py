@@ -11,9 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from streamer.engine.language.language_model import RESERVED, LanguageModel
+from streamer.engine.language.language_model import RESERVED, LanguageModel, NgramTable
 from streamer.engine.language.ngram_loops import ABSENT, index_of, value_at
-from streamer.engine.language.ngram_table import NgramTable
 from streamer.engine.model_file import ModelFileError
 
 Grams = dict[tuple[str, ...], tuple[float, float]]

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from streamer.engine.compiled.compiled_reading import CompiledReading
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.network_graphs import CompiledReading
 
 SIZE = 12
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from tests.samples import pcm
+from workshop.graphs.exact_icefall import make_ctc_folder
 
 # The states of the small model: keys, values and attention of three layers, their convolutions, and the first layer's.
 KEYS, VALUES, ATTENTION = 16 * 6 + 2 * 8 * 6, 2 * (16 * 4 + 2 * 8 * 4), 16 * 6 + 2 * 8 * 9

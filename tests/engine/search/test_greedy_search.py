@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from streamer.engine.models.streaming_model import Emissions
+from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hotword
-from streamer.engine.work.parts import finish
+from streamer.engine.waiting import finish
 from streamer.testing.exact_speech import UNITS
 
 

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from streamer.engine.language.language_model import SENTENCE_END
-from streamer.engine.language.rescoring import Rescorer
-from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
-from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.engine.search.rescoring import Rescorer
+from streamer.engine.search.search import BeamOptions, Hypothesis, HypothesisWord
 from tests.engine.tiny_language import UNITS, WIDE, Tongue, emissions, enumerated, neural_model
 
 OPTIONS = BeamOptions(

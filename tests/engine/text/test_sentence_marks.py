@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamer.engine.punctuation.marks import HeardWord, MarkedWord
+from streamer.base.limits import LONGEST_CONTEXT_PAUSE_MS, LONGEST_CONTEXT_WORD
+from streamer.engine.text.marks import HeardWord, MarkedWord
 from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMarks, T, Window
-from streamer.limits import LONGEST_CONTEXT_PAUSE_MS, LONGEST_CONTEXT_WORD
 from tests.engine.random_marks import random_marks
 
 MODEL = random_marks()

@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from streamer.engine.punctuation.marks import Case, Mark, MarkedWord
+from streamer.base.text import joined
 from streamer.engine.search.search import Hotword
-from streamer.engine.text import spoken_numbers as numbers
+from streamer.engine.text import figures as numbers
 from streamer.engine.text.hotword_spelling import spellings_of
-from streamer.engine.text.written_form import (
-    Form,
-    WrittenToken,
-    read_tokens,
-    settled_tokens,
-    written_tokens,
-)
-from streamer.text.joining import joined
+from streamer.engine.text.marks import Case, Mark, MarkedWord
+from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, settled_tokens, written_tokens
 from tests.engine.text.plain_form import settled, written
 from tests.engine.text.written_form_table import ROWS
 
@@ -207,3 +201,143 @@ def test_a_token_is_settled_with_its_marks() -> None:
     read = read_tokens(["so", "it", "was", "nineteen", "eighty", "four", "then"], Form())
     assert [settled_tokens(read, 7, decided) for decided in range(8)] == [0, 1, 2, 3, 3, 3, 4, 5]
     assert settled_tokens(read_tokens(["so", "nineteen", "eighty", "four"], Form()), 4, 4) == 1
+
+
+DICTATED = Form(dictation=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("hello comma how are you question mark fine full stop", "Hello, how are you? Fine."),
+        ("stop exclamation mark go exclamation point", "Stop! Go!"),
+        ("two things colon salt semicolon pepper semi colon oil period", "Two things: salt; pepper; oil."),
+        ("dear ada comma new line thanks full stop new paragraph bye", "Dear ada,\nThanks.\n\nBye"),
+        ("new line", "\n"),
+        ("comma and so on", ", And so on"),
+        ("the full story of a new year", "The full story of a new year"),
+        ("twenty comma five", "20, five"),
+        ("it is five p m full stop and then", "It is 5 PM. And then"),
+    ],
+)
+def test_what_is_written(said: str, written: str) -> None:
+    """A mark joins the word before it, and after the end of a sentence the next word has a capital."""
+    tokens = written_tokens(read_tokens(said.split(), DICTATED), begins=True)
+    assert joined([token.text for token in tokens]) == written
+
+
+def test_it_is_off_by_default() -> None:
+    """Without the option, the words of marks stay words."""
+    tokens = written_tokens(read_tokens(["hello", "comma"], Form()), begins=False)
+    assert [token.text for token in tokens] == ["hello", "comma"]
+
+
+def test_a_mark_belongs_to_its_word() -> None:
+    """The token has the spoken words of both; a line break is a token of its own."""
+    tokens = written_tokens(read_tokens(["hello", "full", "stop", "new", "line", "so"], DICTATED), begins=False)
+    assert [(token.text, token.first, token.end) for token in tokens] == [("hello.", 0, 3), ("\n", 3, 5), ("So", 5, 6)]
+
+
+def test_a_word_waits_for_the_mark_that_may_follow() -> None:
+    """A word is settled when the next one is known, or two if that may begin a mark."""
+    words = ["hello", "full", "stop", "so"]
+    counts = [settled_tokens(read_tokens(words[:known], DICTATED), known) for known in range(5)]
+    assert counts == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("the u s and the u k", "the U.S. and the U.K."),
+        ("the u n in washington d c", "the U.N. in washington D.C."),
+        ("a ph d", "a ph d"),
+        ("a p h d on t v in the e u", "a PhD on TV in the EU"),
+        ("a t v show", "a TV show"),
+        ("the f b i and i b m", "the FBI and IBM"),
+        ("the f b i i think", "the FBI I think"),
+        ("the f b i one day", "the FBI one day"),
+        ("the c i a", "the CIA"),
+        ("plan b i think", "plan b I think"),
+        ("vitamin b twelve", "vitamin b 12"),
+        ("i a m here", "I a m here"),
+        ("my name is b r a m a n i a n", "my name is BRAMANIAN"),
+        ("h e double l o", "HELLO"),
+        ("double oh seven", "007"),
+        ("oh b c d e", "oh BCDE"),
+    ],
+)
+def test_letters_in_a_row(said: str, expected: str) -> None:
+    """Three or more letters in a row are one word; letters that are words stay words where they may be."""
+    assert " ".join(token.text for token in written(said.split(), begins=False)) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("b seven k two nine", "B7K29"),
+        ("b a two four nine i think", "BA249 I think"),
+        ("b seven o nine", "B709"),
+        ("s w one a two a a", "SW1A2AA"),
+        ("seven a b c one two three", "7ABC123"),
+        ("a b c five hundred", "ABC 500"),
+        ("a b c five point two", "ABC 5.2"),
+        ("five five five one two three four", "5551234"),
+        ("gate b two", "gate b two"),
+        ("at five oh five p m", "at 5:05 PM"),
+    ],
+)
+def test_codes(said: str, expected: str) -> None:
+    """Letters with digits among them are one code, but a number stays a number."""
+    assert " ".join(token.text for token in written(said.split(), begins=False)) == expected
+
+
+def test_a_long_name_settles_in_time() -> None:
+    """After twenty letters the first part of a spelled name is settled, though the name goes on."""
+    words = ["b", "c"] * 15
+    assert [token.text for token in read_tokens(words, Form())] == ["BC" * 10, "BC" * 5]
+    assert [settled(words, stable) for stable in (19, 21, 30)] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("mr smith", "Mr. smith"),
+        ("mister smith", "mister smith"),
+        ("the doctor", "the doctor"),
+    ],
+)
+def test_titles_what_is_written(said: str, expected: str) -> None:
+    """Titles that are never words are always abbreviated, and others only before a name."""
+    assert " ".join(token.text for token in written(said.split(), begins=False)) == expected
+
+
+def marks(*cases: Case, mark: Mark = Mark.NONE) -> list[MarkedWord]:
+    return [MarkedWord(mark, case) for case in cases]
+
+
+def test_a_title_before_a_name() -> None:
+    """Mister, missus, doctor and saint are abbreviated before a word with a capital, and only there."""
+    words = ["mister", "brown", "saw", "the", "doctor", "in", "saint", "louis"]
+    lower, first = Case.LOWER, Case.FIRST
+    cases = marks(first, first, lower, lower, lower, lower, lower, first)
+    found = written_tokens(read_tokens(words, Form()), begins=True, marks=cases)
+    assert " ".join(token.text for token in found) == "Mr. Brown saw the doctor in St. Louis"
+    cases[4] = MarkedWord(Mark.COMMA, Case.LOWER)
+    cases[5] = MarkedWord(Mark.NONE, Case.FIRST)
+    found = written_tokens(read_tokens(words, Form()), begins=True, marks=cases)
+    assert " ".join(token.text for token in found) == "Mr. Brown saw the doctor, In St. Louis"
+
+
+def test_a_title_waits_for_the_case_of_the_next_word() -> None:
+    """A title is settled when it is decided whether a name follows."""
+    read = read_tokens(["so", "doctor", "brown"], Form())
+    assert [settled_tokens(read, 3, decided) for decided in range(4)] == [0, 1, 1, 3]
+    assert settled_tokens(read_tokens(["so", "doctor"], Form()), 2) == 1
+
+
+def test_a_title_before_a_hotword() -> None:
+    """A hotword with a capital counts as a name after a title."""
+    form = Form(spellings_of([Hotword("Quilter"), Hotword("iPhone")], capitals=True))
+    for said, expected in (("mister quilter", "Mr. Quilter"), ("doctor iphone", "doctor iPhone")):
+        found = written_tokens(read_tokens(said.split(), form), begins=False)
+        assert " ".join(token.text for token in found) == expected

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.evaluate.manifest import read_manifest
-from streamer.training.data.corpus import Utterance, write_corpus
+from streamer.commands.accuracy.manifest import read_manifest
 from tests.project import SAMPLES
 from tests.scripts.program import run_here
+from workshop.data.corpus import Utterance, write_corpus
 
 SCRIPT = "data/degrade_speech.py"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.scripts.program import run_here
-from tests.training.labelling.dictated_folder import make_collection
+from tests.workshop.labelling.dictated_folder import make_collection
 
 SCRIPT = "data/dictated_recordings.py"
 

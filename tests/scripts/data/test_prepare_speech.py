@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.training.data.corpus import Corpus
 from tests.scripts.program import run, run_here
-from tests.training.data.given_folder import make_given
+from tests.workshop.data.given_folder import make_given
+from workshop.data.corpus import Corpus
 
 SCRIPT = "data/prepare_speech.py"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.scripts.program import run_here
-from tests.training.books.printed import CHAPTERS, printed, write_books
+from tests.workshop.language.printed import CHAPTERS, printed, write_books
 
 SCRIPT = "data/public_books.py"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streamer.settings.configuration import configure
+from streamer.commands.settings.configuration import configure
 from tests.project import DOCS
 from tests.scripts.program import run
 

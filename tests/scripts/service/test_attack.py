@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.testing.attack.catalogue import ATTACKS, FAMILIES
 from tests.scripts.program import run
+from workshop.attack.campaign import ATTACKS, FAMILIES
 
 SCRIPT = "service/attack.py"
 # Triton needs most of twenty seconds to start again. Hardly anything could be attacked meanwhile.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
+from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.language.neural_model import NeuralModel
-from streamer.engine.models.acoustic_model import AcousticModel
 from tests.project import BUNDLE
 from tests.scripts.program import run_here
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamer.engine.language.language_model import LanguageModel
 from tests.scripts.program import run_here
-from tests.training.language.text_folder import make_texts
+from tests.workshop.language.text_folder import make_texts
 
 SCRIPT = "train/build_language_model.py"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.engine.models.acoustic_model import AcousticModel
-from streamer.training.data.corpus import Utterance, write_corpus
+from streamer.engine.acoustics.acoustic_model import AcousticModel
 from tests.project import SCRIPTS
 from tests.scripts.program import run_here
+from workshop.data.corpus import Utterance, write_corpus
 
 SCRIPT = "train/train_acoustic.py"
 PHONES = [("AH", 200, 100, 0), ("K", 300, 80, 1), ("AE", 380, 120, 1), ("T", 500, 100, 1)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamer.engine.heads.keyword_network import KeywordNetwork
-from streamer.training.data.corpus import Utterance, write_corpus
-from streamer.triton.repository import models_in
+from streamer.bridge.triton.repository import models_in
+from streamer.heads.keywords import KeywordNetwork
 from tests.samples import pcm
 from tests.scripts.program import run_here
+from workshop.data.corpus import Utterance, write_corpus
 
 SCRIPT = "train/train_keywords.py"
 ROOT = Path(__file__).parents[3]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.engine.punctuation.marks import HeardWord
-from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
+from streamer.engine.text.marks import HeardWord
+from streamer.engine.text.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from tests.project import ROOT
 from tests.scripts.program import run_here
 

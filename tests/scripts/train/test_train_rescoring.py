@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
 from tests.scripts.program import run_here
-from tests.training.language.text_folder import make_texts
+from tests.workshop.language.text_folder import make_texts
 
 TEXT = ["old.tar.xz", "new.tar.xz", "--train", "train.tsv", "--dev", "dev.tsv"]
 

@@ -1,4 +1,4 @@
-// Divides the words of finals into cues, which are readable subtitles, by the rules of streamer/cues.py. Pure.
+// Divides the words of finals into cues, which are readable subtitles, by the rules of streamer/base/cues.py. Pure.
 
 import {columns, joined, separator, wordsOf} from "./joining.js";
 

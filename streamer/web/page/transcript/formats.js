@@ -1,4 +1,4 @@
-// Writes a transcript in every format in which the page can save it, exactly like streamer/transcript.py. Pure.
+// Writes a transcript in every format in which the page can save it, exactly like streamer/base/transcript.py. Pure.
 
 import {cues} from "./cues.js";
 import {joined} from "./joining.js";

@@ -1,4 +1,4 @@
-// Joins words to text, and finds the words of a text, also in scripts without spaces, like streamer/text/joining.py.
+// Joins words to text, and finds the words of a text, also in scripts without spaces, like streamer/base/text.py.
 
 /** Kana, Chinese characters, and the marks and wide forms that stand between them. */
 const SPACELESS =

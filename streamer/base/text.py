@@ -1,0 +1,176 @@
+"""Counts in sentences: 1 session, but 2 sessions. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+
+def counted(number: int, one: str) -> str:
+    """Return a number with its noun: 0 sessions, 1 session, 2 sessions. `one`: the noun in the singular."""
+    return f"{number} {noun(number, one)}"
+
+
+def part_of(number: int, whole: int, one: str) -> str:
+    """Return a part of a whole: 1 of 2 sessions, 1 of 1 session. `one`: the noun in the singular."""
+    return f"{number} of {counted(whole, one)}"
+
+
+def noun(number: int, one: str) -> str:
+    """Return a noun in the form for this number. All nouns here have a plural with `s`."""
+    return one if number == 1 else f"{one}s"
+
+
+# Joins words to text, and finds the words of a text, also in scripts without spaces. Pure.
+
+# Kana, Chinese characters, and the marks and wide forms that stand between them.
+_SPACELESS: Final = re.compile(
+    "[\u3000-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003134f]"
+)
+# These marks belong to the word before them even after a space. Other marks may begin a word: 'tis, #1 and "so".
+_CLOSING: Final = frozenset(".,;:!?…%)]}»”。、，．！？；：％）」』】》〉")
+_OPENING: Final = ("Ps", "Pi")
+
+
+class Place(Enum):
+    """The role of a character in its text."""
+
+    BEGINS = "begins a word"
+    CONTINUES = "continues the word before it"
+    BETWEEN = "stands between words"
+
+
+class _After(Enum):
+    """What stands before the next character."""
+
+    SPACE = "a space, or nothing"
+    LETTER = "a letter, which the next letter continues"
+    OPENING = "an opening mark, which belongs to what follows"
+    WHOLE = "a character that is a word of its own, and perhaps marks"
+
+
+class WordReader:
+    """A reader of a text, character by character, that says where words begin."""
+
+    def __init__(self) -> None:
+        self._after = _After.SPACE
+        self._any = False
+
+    def read(self, character: str) -> Place:
+        """Take the next character, and return its role."""
+        if character.isspace():
+            self._after = _After.SPACE
+            return Place.BETWEEN
+        place = self._place(character)
+        self._any = True
+        return place
+
+    def _place(self, character: str) -> Place:
+        after, kind = self._after, unicodedata.category(character)
+        spaceless = is_spaceless(character)
+        if kind in _OPENING and (after is not _After.LETTER or spaceless):
+            self._after = _After.OPENING
+            return Place.CONTINUES if after is _After.OPENING else Place.BEGINS
+        if kind[0] in "PM":
+            if after is not _After.SPACE:
+                return Place.CONTINUES
+            if self._any and character in _CLOSING:
+                return Place.CONTINUES
+            self._after = _After.LETTER
+            return Place.BEGINS
+        self._after = _After.WHOLE if spaceless else _After.LETTER
+        continues = after is _After.OPENING or (after is _After.LETTER and not spaceless)
+        return Place.CONTINUES if continues else Place.BEGINS
+
+
+def is_spaceless(character: str) -> bool:
+    """Return whether a script without spaces has this character."""
+    return _SPACELESS.match(character) is not None
+
+
+def separator(before: str, after: str) -> str:
+    """Return what stands between two words or texts: a space, except at a line break and in scripts without spaces.
+
+    There is no space between a figure and such a script either.
+    """
+    if not before or not after or before.endswith("\n") or after.startswith("\n"):
+        return ""
+    last, first = _first_letter(reversed(before), before[-1]), _first_letter(after, after[0])
+    if is_spaceless(last):
+        return "" if is_spaceless(first) or first.isdecimal() else " "
+    return "" if last.isdecimal() and is_spaceless(first) else " "
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the text of these words or texts."""
+    text = last = ""
+    for part in parts:
+        text += separator(last, part) + part
+        last = part or last
+    return text
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, with their marks."""
+    words: list[str] = []
+    reader = WordReader()
+    for character in text:
+        place = reader.read(character)
+        if place is Place.BEGINS:
+            words.append(character)
+        elif place is Place.CONTINUES:
+            words[-1] += character
+    return words
+
+
+def columns(text: str) -> int:
+    """Return the width of a text in letters. A character of a script without spaces is as wide as two letters."""
+    return len(text) + len(_SPACELESS.findall(text))
+
+
+def _first_letter(characters: Iterable[str], default: str) -> str:
+    """Return the first letter or figure: a mark does not show the script."""
+    return next(filter(str.isalnum, characters), default)
+
+
+# Finds the name that a user probably meant, and writes it at the end of a sentence.
+
+QUOTED: Final = "'{}'"
+# With this value, two swapped letters in a word of four are still similar: `prot` finds `port`, not `format`.
+LIKENESS: Final = 0.75
+# In a word of three letters, one may be wrong: `mik` finds `mic`.
+SHORT: Final = 3
+SHORT_LIKENESS: Final = 0.6
+# The largest number of names that are suggested.
+MOST: Final = 3
+
+
+def as_sentence(message: object) -> str:
+    """Return the message with a full stop at its end, unless it ends with a suggestion, which is a question."""
+    text = str(message)
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def did_you_mean_one_of(name: str, names: Iterable[str]) -> str:
+    """Write the end of a sentence about an unknown name such as `zipformer-en`: names with all its parts."""
+    candidates = list(names)
+    parts = set(name.lower().split("-"))
+    whole = [each for each in candidates if parts <= set(each.lower().split("-"))][:MOST]
+    return f"; did you mean {' or '.join(whole)}?" if whole else did_you_mean(name, candidates)
+
+
+def did_you_mean(name: str, names: Iterable[str], form: str = "{}") -> str:
+    """Write the end of a sentence about an unknown name: "; did you mean port?". Empty if no name is similar."""
+    candidates = list(names)
+    # Imported only when it is needed, because the import is slow.
+    from difflib import get_close_matches
+
+    longer = [each for each in candidates if each.startswith(name)]
+    similar = longer if len(longer) == 1 else get_close_matches(name, candidates, n=1, cutoff=LIKENESS)
+    if not similar and len(name) == SHORT:
+        short = [each for each in candidates if len(each) == SHORT]
+        similar = get_close_matches(name, short, n=1, cutoff=SHORT_LIKENESS)
+    return f"; did you mean {form.format(similar[0])}?" if similar else ""

@@ -1,1 +1,0 @@
-"""Loads models when sessions first ask for them, and lets unused ones go when another needs the memory."""

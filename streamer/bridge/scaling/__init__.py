@@ -1,1 +1,0 @@
-"""The number of a model's instances, if it follows the load."""

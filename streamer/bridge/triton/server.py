@@ -1,0 +1,471 @@
+"""Starts the real Triton server of the wheel `nvidia-pytriton` on this machine, and always ends it.
+
+    with TritonServer(asr_repository()) as server:
+        ...  # server.grpc_address
+
+All methods are synchronous, and any thread may call them. They need only the standard library, and protobuf to change a
+model's configuration, so a command can call start() before it imports anything else. In asyncio, use
+`asyncio.to_thread(server.wait_ready)`; stop() makes wait_ready() in another thread fail at once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamer.base.package import PACKAGE, install_command
+from streamer.bridge.triton import TritonError, server_process
+from streamer.bridge.triton.repository import link_model, link_repository, make_resizable, models_in
+from streamer.bridge.triton.server_process import (
+    NEVER_READY,
+    Endpoints,
+    ServerProcess,
+    failure_in,
+    loopback_ports,
+    sockets_in,
+)
+
+__all__ = ["TritonError", "TritonServer", "find_tritonserver"]
+
+START_ATTEMPTS = 3  # another process may take a port before the server uses it
+POLL_SECONDS = 0.02
+COPY = "models"  # the name of the copied repository in the server's folder
+EXIT_MARGIN_SECONDS = 20
+REGION_BYTES = 4 << 20  # the shared memory between the server and each instance; it grows for long requests
+# The guard runs isolated and without site-packages, so that it starts at once and imports only our modules.
+GUARD = (
+    "-I",
+    "-S",
+    "-c",
+    "import sys; sys.path.append(sys.argv.pop(1)); from streamer.bridge.triton.guard import main; sys.exit(main())",
+    str(PACKAGE.parent),
+)
+TAKEN = "already in use"
+
+
+class TritonServer:
+    """A Triton server that belongs to this process: it chooses its own addresses, and ends with the process."""
+
+    def __init__(
+        self,
+        repository: Path,
+        *,
+        models: Sequence[str] | None = None,
+        folders: Mapping[str, Path] | None = None,
+        instances: int | None = None,
+        slots: int | None = None,
+        resizable: bool = False,
+        private: bool = False,
+        ready_timeout: float = 60.0,
+        grace: float = 5.0,
+        log: Path | None = None,
+    ) -> None:
+        """Describe the server. It loads `models`, by default all of the repository.
+
+        `folders` has the models that are not in the repository, by name. `instances` and `slots` (sequences in each
+        instance) replace the numbers in the models' config.pbtxt. `resizable`: the number of instances can change while
+        the server runs. `private`: the server listens at sockets that only our user can open; otherwise it listens at
+        ports, which all users of this machine can reach. `grace`: how long stop() waits for requests in flight and open
+        sequences. `log`: the file that the server's log is appended to.
+        """
+        self._repository = repository.resolve()
+        self._models = tuple(models) if models is not None else models_in(self._repository)
+        self._folders = folders or {}
+        self._instances, self._slots, self._private = instances, slots, private
+        # The present number of instances of each model, if it can change.
+        self._resizable, self._instance_counts = resizable, dict.fromkeys(self._models, instances or 1)
+        self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
+        self._running: ServerProcess | None = None
+        self._lock = threading.Lock()  # for changes of _running
+
+    def __enter__(self) -> TritonServer:
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the server and return at once. Do nothing if it was started before."""
+        with self._lock:
+            if self._running is None:
+                self._running = self._spawn()
+
+    def wait_ready(self) -> None:
+        """Wait until every model is ready. If that fails, stop it and raise TritonError with the server's reason."""
+        running = self._running_process()
+        deadline = time.monotonic() + self._ready_timeout
+        attempt = 1
+        while not running.answers(self._models):
+            ended = running.has_ended()
+            log = running.read_log()
+            if self._running is not running:
+                raise TritonError("Triton was stopped before it was ready")
+            if ended and TAKEN in log and attempt < START_ATTEMPTS:
+                attempt += 1
+                running = self._restart(running)
+            elif ended or any(words in log for words in NEVER_READY):
+                self.stop()
+                raise TritonError(f"Triton could not start: {failure_in(log)}")
+            elif time.monotonic() > deadline:
+                self.stop()
+                raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {failure_in(log)}")
+            time.sleep(POLL_SECONDS)
+        server_process.close_regions(running.folder)  # guard.py has usually done this before
+
+    def stop(self) -> None:
+        """End the server and wait, within a limit, until nothing of it is left. A second call does nothing."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.close(self._grace)
+
+    def kill(self) -> None:
+        """Kill the server and all of its processes at once, whatever their state. start() can start another server."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.kill()
+            running.close(0.0)
+
+    @property
+    def running(self) -> bool:
+        """Whether the server was started and has not ended, by itself or by stop()."""
+        return self._running is not None and not self._running.has_ended()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the server has, and that another start would load."""
+        return self._models
+
+    def load(self, model: str) -> None:
+        """Load another model while the server runs. If that fails, raise TritonError with the server's reason."""
+        running = self._running_process()
+        folder = self.folder_of(model)
+        if self._is_copied:
+            self._link(folder, running.folder / COPY / model)
+            self._make_resizable(running.folder / COPY / model)
+        running.control(model, "load")
+        server_process.close_regions(running.folder)
+        with self._lock:
+            self._models = (*(other for other in self._models if other != model), model)
+            self._instance_counts[model] = self.instances(model) or 1
+
+    def folder_of(self, model: str) -> Path:
+        """Return the folder of a model, loaded or not. Raise TritonError if there is no such model."""
+        folder = self._folders.get(model, self._repository / model)
+        if not folder.is_dir():
+            raise TritonError(f"there is no model {model} in {self._repository}")
+        return folder
+
+    def memory(self, model: str) -> int | None:
+        """Return the bytes that the processes of this model hold; None if it has no processes."""
+        try:
+            return memory_of(self.pid, model)
+        except TritonError:
+            return None
+
+    def instances(self, model: str) -> int | None:
+        """Return the number of instances that a start would give this model; None if the number cannot change."""
+        if not self._resizable:
+            return None
+        # A model that replaces another one while the server runs needs as many instances as the other one.
+        return self._instance_counts.get(model) or max(self._instance_counts.values(), default=1)
+
+    def note_instances(self, model: str, instances: int) -> None:
+        """Note a new number of instances, so that another start uses it."""
+        self._instance_counts[model] = instances
+
+    def close_regions(self) -> None:
+        """Close the shared memory of new instances to other users. guard.py has usually done this before."""
+        server_process.close_regions(self._running_process().folder)
+
+    def unload(self, model: str) -> None:
+        """Unload a model while the server runs. Its sequences are lost. Raise TritonError if the model stays loaded."""
+        with self._lock:
+            self._models = tuple(other for other in self._models if other != model)
+            self._instance_counts.pop(model, None)
+        self._running_process().control(model, "unload")
+
+    # If another process takes a port, the server starts again at other ports. So the addresses may change until
+    # wait_ready() has returned.
+
+    @property
+    def grpc_address(self) -> str:
+        """The address of the gRPC endpoint: host:port, or unix: and the path of a socket."""
+        return str(self._running_process().endpoints.grpc)
+
+    @property
+    def http_address(self) -> str:
+        """The host:port of the HTTP endpoint, for a server that is not private."""
+        return str(self._running_process().endpoints.http)
+
+    @property
+    def metrics_address(self) -> str:
+        """The host:port of the Prometheus endpoint, for a server that is not private."""
+        return str(self._running_process().endpoints.metrics)
+
+    @property
+    def pid(self) -> int:
+        """The process number of tritonserver itself."""
+        return self._running_process().pid()
+
+    def _running_process(self) -> ServerProcess:
+        if self._running is None:
+            raise TritonError("Triton has not been started")
+        return self._running
+
+    def _restart(self, ended: ServerProcess) -> ServerProcess:
+        """Start the server again, at other ports."""
+        with self._lock:
+            if self._running is not ended:
+                raise TritonError("Triton was stopped before it was ready")
+            ended.close(self._grace)
+            self._running = None
+            self._running = self._spawn()
+            return self._running
+
+    def _spawn(self) -> ServerProcess:
+        installation = find_tritonserver()
+        try:
+            with ExitStack() as always, ExitStack() as undo:
+                folder, lock = server_process.claim()
+                always.callback(os.close, lock)  # the guard has a copy, which keeps the folder locked
+                undo.callback(server_process.remove, folder)
+                installation.link_backend(folder / "backends")
+                endpoints = (sockets_in(folder) if self._private else None) or loopback_ports()
+                repository = self._repository_in(folder)
+                command = _command(installation, folder, repository, self._models, endpoints, self._grace)
+                log = undo.enter_context((self._log or folder / "log").open("a+b"))
+                log_start = log.tell()
+                process = subprocess.Popen(
+                    [sys.executable, *GUARD, str(folder), str(self._grace), *command],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    cwd=folder,
+                    env=installation.environment(folder),
+                    pass_fds=[lock],
+                    start_new_session=True,  # Ctrl-C in a terminal must reach only this process
+                )
+                undo.pop_all()
+        except OSError as error:
+            reason = error.strerror if error.strerror and error.filename is None else error
+            raise TritonError(f"Triton could not be started: {reason}") from error
+        return ServerProcess(process, folder, endpoints, log, log_start)
+
+    @property
+    def _is_copied(self) -> bool:
+        """Whether the server gets a repository of links instead of the original."""
+        return bool(self._folders) or self._resizable or self._instances is not None or self._slots is not None
+
+    def _link(self, model: Path, copy: Path) -> None:
+        link_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
+
+    def _repository_in(self, folder: Path) -> Path:
+        """Return the repository, or a copy of links in this folder if models or settings change."""
+        if not self._is_copied:
+            return self._repository
+        copy = folder / COPY
+        link_repository(self._repository, copy, self._models, instances=self._instances, slots=self._slots)
+        for name, model in self._folders.items():
+            self._link(model, copy / name)
+        for name in self._models:
+            self._make_resizable(copy / name)
+        return copy
+
+    def _make_resizable(self, copy: Path) -> None:
+        if (instances := self.instances(copy.name)) is not None:
+            make_resizable(copy, instances)
+
+
+def _command(
+    installation: Installation,
+    folder: Path,
+    repository: Path,
+    models: Sequence[str],
+    endpoints: Endpoints,
+    grace: float,
+) -> list[str]:
+    options = {
+        "model-repository": repository,
+        "backend-directory": folder / "backends",
+        "model-control-mode": "explicit",
+        "grpc-address": endpoints.grpc.address,
+        "grpc-port": endpoints.grpc.port,
+        "http-address": endpoints.http.address,
+        "http-port": endpoints.http.port,
+        "metrics-address": endpoints.metrics.address,
+        "metrics-port": endpoints.metrics.port,
+        # This is longer than the grace, because the server crashes if clients still send when this time is up.
+        "exit-timeout-secs": int(grace) + EXIT_MARGIN_SECONDS,
+    }
+    python = {
+        "shm-region-prefix-name": f"{folder.name}-",
+        "shm-default-byte-size": REGION_BYTES,
+        "shm-growth-byte-size": 1 << 20,
+    }
+    return [
+        str(installation.binary),
+        "--disable-auto-complete-config",  # this saves a second for each model
+        *(f"--{name}={value}" for name, value in options.items()),
+        *(f"--backend-config=python,{name}={value}" for name, value in python.items()),
+        *(f"--load-model={model}" for model in models),
+    ]
+
+
+# Finds the Triton server in the wheel `nvidia-pytriton`, and prepares what it needs to run.
+
+# The command that repairs the package, with the only version that is tested.
+REINSTALL = "pip install --force-reinstall nvidia-pytriton==0.7.0"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The paths of the server's parts."""
+
+    binary: Path
+    backend: Path
+    stub: Path
+    libraries: Path
+
+    def link_backend(self, backends: Path) -> None:
+        """Make a folder of backends with links. The server looks for the stub only beside the backend's library."""
+        python = backends / "python"
+        python.mkdir(parents=True)
+        library, utilities = self.backend / "libtriton_python.so", self.backend / "triton_python_backend_utils.py"
+        for path in (library, utilities, self.stub):
+            (python / path.name).symlink_to(path)
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Return the environment variables of the server, after making a Python environment for models in `folder`."""
+        variables = dict(os.environ)
+        for name in THREADS:
+            variables.setdefault(name, "1")  # because the instances already run in parallel
+
+        def prepend(name: str, *folders: Path) -> None:
+            others = [path for path in variables.get(name, "").split(os.pathsep) if path]
+            variables[name] = os.pathsep.join([*map(str, folders), *others])
+
+        prepend("LD_LIBRARY_PATH", self.libraries, *_python_library())
+        prepend("PATH", _make_python(folder / "python"))
+        return variables
+
+
+def find_tritonserver() -> Installation:
+    """Find the server in this Python environment. Raise TritonError, which says what to install, if it is not there."""
+    spec = importlib.util.find_spec("pytriton")
+    if spec is None or spec.origin is None:
+        raise TritonError(f"there is no Triton server in this Python environment: {install_command('embedded')}")
+    package = Path(spec.origin).parent
+    server = package / "tritonserver"
+    installation = Installation(
+        binary=server / "bin" / "tritonserver",
+        backend=server / "backends" / "python",
+        stub=server / "python_backend_stubs" / PYTHON / "triton_python_backend_stub",
+        libraries=package.parent / "nvidia_pytriton.libs",
+    )
+    for path in (installation.binary, installation.backend, installation.libraries):
+        if not path.exists():
+            raise TritonError(f"nvidia-pytriton is incomplete, because {path} is missing: {REINSTALL}")
+    if not installation.stub.exists():
+        names = [path.name for path in installation.stub.parent.parent.iterdir()]
+        versions = ", ".join(sorted(names, key=lambda name: (len(name), name)))
+        raise TritonError(f"nvidia-pytriton cannot run models in Python {PYTHON}, only in {versions}")
+    return installation
+
+
+def _python_library() -> list[Path]:
+    """Return the folder of this Python's shared library. Return none if the system's loader finds it anyway."""
+    name = f"libpython{PYTHON}.so.1.0"
+    beside = Path(sys.base_prefix) / "lib"
+    for folder in (beside, Path(sysconfig.get_config_var("LIBDIR") or beside)):
+        if (folder / name).exists():
+            return [folder]
+    loader = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
+    if loader and name in subprocess.run([loader, "-p"], capture_output=True, text=True, check=False).stdout:
+        return []
+    raise TritonError(
+        f"Triton's Python backend needs {name}, and this Python ({sys.executable}) comes without it. "
+        f"On Debian and Ubuntu: apt install libpython{PYTHON}"
+    )
+
+
+def _make_python(folder: Path) -> Path:
+    """Make an environment in which models can import what this process can import. Return the folder of its `python3`.
+
+    The backend runs the first `python3` of PATH in isolated mode, which ignores PYTHONPATH and the user's own packages.
+    A checkout, `pip install --user` and a virtual environment must all work, so the backend gets an environment that
+    contains only the search paths of this process.
+    """
+    base = Path(getattr(sys, "_base_executable", None) or sys.executable)
+    programs, packages = folder / "bin", folder / "lib" / f"python{PYTHON}" / "site-packages"
+    programs.mkdir(parents=True)
+    packages.mkdir(parents=True)
+    (programs / "python3").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n", encoding="utf-8")
+    with_hooks = {*site.getsitepackages(), site.getusersitepackages()}  # their .pth files must be read too
+    lines = []
+    for path in dict.fromkeys(str(Path(path).absolute()) for path in [str(PACKAGE.parent), *sys.path]):
+        add = "site.addsitedir" if path in with_hooks else "sys.path.append"
+        lines.append(f"import site, sys; {path!a} in sys.path or {add}({path!a})")
+    (packages / "streamer.pth").write_text("\n".join(lines) + "\n", encoding="ascii")
+    return programs
+
+
+# Finds the processes of a Triton's models, one for each instance, and the memory that they hold.
+
+PROCESSES: Final = Path("/proc")
+
+
+def memory_of(server: int, model: str) -> int | None:
+    """Return the bytes that this model's processes hold; None if it has none. `server`: tritonserver's process number.
+
+    Libraries count for each process, although processes may share them.
+    """
+    sizes = [_resident(process) for process in _children(server) if _computes(process, model)]
+    return sum(sizes) or None
+
+
+def _children(process: int) -> Iterator[int]:
+    for path in (PROCESSES / str(process) / "task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            for child in map(int, path.read_text(encoding="ascii").split()):
+                yield child
+                yield from _children(child)
+
+
+def _computes(process: int, model: str) -> bool:
+    """Return whether a process belongs to the model. Its command then names model.py in the folder of a version."""
+    try:
+        command = (PROCESSES / str(process) / "cmdline").read_bytes().split(b"\0")
+    except OSError:  # the process has ended
+        return False
+    return any(Path(os.fsdecode(part)).parts[-3:-2] == (model,) for part in command)
+
+
+def _resident(process: int) -> int:
+    try:
+        fields = (PROCESSES / str(process) / "statm").read_text(encoding="ascii").split()
+    except OSError:
+        return 0
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")

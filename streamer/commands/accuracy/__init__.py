@@ -1,0 +1,1 @@
+"""How well a service recognises: recordings with reference texts in; error rates, speed and delays out."""

@@ -1,1 +1,0 @@
-"""Arguments that several commands share, and the objects that commands make from them."""

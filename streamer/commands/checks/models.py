@@ -1,0 +1,204 @@
+"""Checks whether the files of the model exist and are complete. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from streamer.bridge.triton import MODEL, TritonError
+from streamer.bridge.triton.repository import asr_repository
+from streamer.commands.checks import packages
+from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
+from streamer.models.layout import FRAME_SHIFT
+from streamer.models.library import SHIPPED, LibraryError, ModelLibrary, known_models
+from streamer.models.model_folder import ModelFolderError, read_model_folder
+
+NEEDED: Final = (
+    "config.pbtxt",
+    "1/model.py",
+    "1/model.json",
+    "1/search.json",
+    "1/calibration.json",
+    "1/weights.pt",
+    "1/activity.pt",
+    "1/lexicon.safetensors",
+    "1/letters.safetensors",
+    "1/language.safetensors",
+    "1/rescoring.safetensors",
+)
+OPTIONAL: Final = {
+    "1/calibration.json": "times and confidences are not calibrated",
+    "1/activity.pt": "silence is not detected",
+    "1/rescoring.safetensors": "words are not rescored by the neural language model",
+}
+REMEDY: Final = "in a clone: git checkout -- asr_repo (or git lfs pull); else install Streamer's wheel again"
+
+_POINTER: Final = b"version https://git-lfs"
+_LONGEST_HEADER: Final = 1 << 26
+
+
+class Damaged(Exception):
+    """A file is damaged. The message says how."""
+
+
+def model_files(repository: Path | None = None) -> Iterator[Finding]:
+    """Yield one line if everything is well, else one for each missing or damaged file."""
+    try:
+        folder = (repository or asr_repository()) / MODEL
+    except TritonError as error:
+        yield Finding("model files", WRONG, str(error))
+        return
+    size, complete = 0, True
+    for name in NEEDED:
+        path = folder / name
+        if name in OPTIONAL and not path.exists():
+            yield Finding("model files", WARNING, f"{path} is missing: {OPTIONAL[name]}", REMEDY)
+            continue
+        try:
+            size += path.stat().st_size
+            _check(path)
+        except (Damaged, OSError, ValueError) as error:
+            complete = False
+            reason = error.strerror if isinstance(error, OSError) else error
+            yield Finding("model files", WRONG, f"{path}: {reason}", REMEDY)
+    if complete:
+        name = json.loads((folder / "1" / "model.json").read_text(encoding="utf-8")).get("name", "without a name")
+        yield Finding("model files", FINE, f"{name}, {len(NEEDED)} files, {size / 1e6:.0f} MB, all complete; {folder}")
+
+
+def public_model(folder: Path) -> Iterator[Finding]:
+    """Describe the public model in this folder, or report what is wrong with it."""
+    try:
+        model = read_model_folder(folder)
+    except ModelFolderError as error:
+        yield Finding("model files", WRONG, str(error))
+        return
+    size = sum(graph.size for graph in model.graphs) / 1e6
+    layout = model.layout
+    step, ahead = (samples * 10 // FRAME_SHIFT for samples in (layout.step_samples, layout.ahead_samples))
+    languages = "" if layout.languages is None else f"{len(layout.languages.numbers)} names of languages, "
+    text = f"{model.family.title}, {len(model.tokens)} tokens, {languages}{size:.1f} MB, complete"
+    yield Finding("model files", FINE, f"{text}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
+
+
+def _check(path: Path) -> None:
+    with path.open("rb") as file:
+        begin = file.read(len(_POINTER))
+    if not begin:
+        raise Damaged("it is empty")
+    if begin == _POINTER:
+        raise Damaged("it is a pointer of git-lfs, not the file itself")
+    if checking := _KINDS.get(path.suffix):
+        checking(path)
+
+
+def _archive(path: Path) -> None:
+    """Check a file of torch.save, which is a zip file with a checksum for each part."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except zipfile.BadZipFile:
+        raise Damaged("it is incomplete or damaged") from None
+    if damaged:
+        raise Damaged(f"its part {damaged} is damaged")
+
+
+def _tensors(path: Path) -> None:
+    """Check a safetensors file. Its header says how long it is."""
+    with path.open("rb") as file:
+        length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
+        if length > _LONGEST_HEADER:
+            raise Damaged("its header is damaged")
+        try:
+            header = json.loads(file.read(length))
+            end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise Damaged("its header is incomplete or damaged") from None
+    expected_size, size = 8 + length + end, path.stat().st_size
+    if size != expected_size:
+        raise Damaged(f"it has {size} bytes instead of {expected_size}")
+
+
+def _object(path: Path) -> None:
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Damaged(f"it is not JSON: {error}") from None
+
+
+_KINDS: Final[dict[str, Callable[[Path], None]]] = {".pt": _archive, ".safetensors": _tensors, ".json": _object}
+
+
+# Checks whether each public model of this machine, and the default, can be used. Needs no torch.
+
+_SUBJECT: Final = "public models"
+_GIGABYTE: Final = 1e9
+
+
+def public_models(library: ModelLibrary | None = None, room: int | None = None) -> Iterator[Finding]:
+    """Report each model that cannot be used or has no room, then the others and the default.
+
+    `room`: how many bytes models may hold; by default, what this machine has for them.
+    """
+    library = library or ModelLibrary()
+    here, default = library.models(), library.default
+    yield from _unusable(library, default)
+    begun = [name for name in library.begun() if name not in here]
+    if begun:
+        names = ", ".join(begun)
+        yield Finding(_SUBJECT, WARNING, f"{names} was not fetched to its end", f"streamer models get {begun[0]}")
+    try:
+        library.default_folder()
+    except LibraryError as error:
+        reason = str(error).partition(". It is the default;")[0]
+        remedy = f"streamer models default {SHIPPED}, or: streamer models get {default}"
+        # The light client cannot load any model, so for it this is not a problem.
+        state = WARNING if packages.is_light() else WRONG
+        yield Finding(_SUBJECT, state, f"the default does not work: {reason}", remedy)
+        return
+    usual = "the shipped model is the default" if default == SHIPPED else f"{default} is the default"
+    summary = f"{len(here)} in {library.folder}: {', '.join(here)}" if here else "none is here"
+    if sys.platform == "linux" and not packages.is_light():  # elsewhere no model is served
+        yield from _without_room({name: here[name] for name in here if _is_usable(library, name)}, room)
+    yield Finding(_SUBJECT, FINE, f"{summary}; {usual}")
+
+
+def _unusable(library: ModelLibrary, default: str) -> Iterator[Finding]:
+    """Report each model that cannot be used, except the default, which has a finding of its own."""
+    for name in library.models():
+        try:
+            library.read(name)
+        except LibraryError as error:
+            if name != default:
+                what = "get" if name in known_models() else "remove"
+                yield Finding(_SUBJECT, WARNING, str(error), f"streamer models {what} {name}")
+
+
+def _is_usable(library: ModelLibrary, name: str) -> bool:
+    try:
+        library.read(name)
+    except LibraryError:
+        return False
+    return True
+
+
+def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Finding]:
+    """Report each model that needs more memory than all may hold, and whether they do not fit together."""
+    # Imported here, because it is slow, and the light client has only a part of it.
+    from streamer.commands.capacity.instance_limit import expected_memory, memory_for_models
+
+    room = memory_for_models(None) if room is None else room
+    sizes = {name: expected_memory(folder, None, None) for name, folder in folders.items()}
+    may = f"models may hold {room / _GIGABYTE:.1f} GB here"
+    for name, size in sizes.items():
+        if size > room:
+            message = f"{name} needs about {size / _GIGABYTE:.1f} GB of memory, and {may}"
+            yield Finding(_SUBJECT, WARNING, message, "streamer serve --slots 16 needs less, or more memory")
+    if max(sizes.values(), default=0) <= room < sum(sizes.values()):
+        message = f"all of them together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
+        yield Finding(_SUBJECT, WARNING, message, "streamer serve --model library --load on-demand")

@@ -1,0 +1,204 @@
+"""Checks the Python packages: which parts of Streamer are installed, and whether torch and Triton work."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from streamer import __version__
+from streamer.base.package import PACKAGE, install_command
+from streamer.bridge.triton import TritonError
+from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
+
+_TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
+# The parts of pyproject.toml, and the packages that each adds.
+PARTS: Final = {
+    "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
+    "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
+    "engine": ("safetensors", "onnxruntime", "numba", "kaldi-native-fbank", "torch", "torchaudio"),
+    "embedded": ("nvidia-pytriton",),
+    "mic": ("sounddevice",),
+}
+# The parts for a service on this machine. A client of a service elsewhere needs none of them.
+OWN_SERVICE: Final = ("bridge", "engine", "embedded")
+TORCH: Final = "2.11"
+CLONE: Final = (PACKAGE.parent / "Makefile").is_file()
+
+_TORCH_PATIENCE_S: Final = 90
+_SMI_PATIENCE_S: Final = 15
+_GIT_PATIENCE_S: Final = 10
+_TORCH: Final = """
+import json, torch
+there = torch.cuda.is_available()
+name = torch.cuda.get_device_name(0) if there else None
+print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "count": torch.cuda.device_count()}))
+"""
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of a package. None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def missing_packages(part: str) -> list[str]:
+    """Return the packages that this part needs and that are not installed."""
+    return [name for name in PARTS[part] if installed_version(name) is None]
+
+
+def is_light() -> bool:
+    """Return whether only the light client is installed: neither torch nor Triton is here."""
+    return not any(installed_version(name) for name in ("torch", *PARTS["embedded"]))
+
+
+def packages() -> Iterator[Finding]:
+    """Check the packages of each part."""
+    yield Finding("streamer", FINE, f"{__version__}, {PACKAGE}{_commit()}")
+    for part, names in PARTS.items():
+        versions = ", ".join(f"{name} {number}" for name in names if (number := installed_version(name)))
+        lacking = missing_packages(part)
+        if not lacking and part == "client" and (broken := _first_broken(names)):
+            name, reason = broken
+            yield Finding(part, WRONG, f"{name} cannot be imported: {reason}", f"pip install --force-reinstall {name}")
+        elif not lacking:
+            yield Finding(part, FINE, versions)
+        else:
+            lacks = f"{', '.join(lacking)} missing"
+            yield Finding(part, _severity(part), f"{lacks}; {versions}" if versions else lacks, _remedy(part))
+
+
+def torch() -> Iterator[Finding]:
+    """Check whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
+    torch, torchaudio = installed_version("torch"), installed_version("torchaudio")
+    if torch is None:
+        return
+    remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
+    if torchaudio and _major_minor(torch) != _major_minor(torchaudio):
+        message = f"torch {torch} and torchaudio {torchaudio} do not fit together: training cannot load both"
+        yield Finding("torch", WARNING, message, remedy)
+    elif _major_minor(torch) != TORCH:
+        yield Finding("torch", WARNING, f"torch {torch}: Streamer is tested with {TORCH}", remedy)
+    try:
+        command = [sys.executable, "-c", _TORCH]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
+        info: dict[str, Any] = json.loads(process.stdout) if process.returncode == 0 else {}
+        reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        info, reason = {}, str(error)
+    if not info:
+        yield Finding("torch", WRONG, f"torch {torch} cannot be imported: {reason}", remedy)
+        return
+    cuda = f"built for CUDA {info['cuda']}" if info["cuda"] else "built for CPUs only"
+    yield Finding("torch", FINE, f"{torch} can be imported, {cuda}")
+    yield from _gpu(info)
+
+
+def triton() -> Iterator[Finding]:
+    """Check the program of the server, and the library with which it runs Python, by loading both."""
+    from streamer.bridge.triton.server import REINSTALL, find_tritonserver
+
+    if is_light():
+        return
+    try:
+        program = find_tritonserver()
+    except TritonError as error:
+        reason, _, remedy = str(error).rpartition(": ")
+        yield Finding("Triton", WRONG, *((reason, remedy) if remedy.startswith("pip") else (str(error),)))
+        return
+    with tempfile.TemporaryDirectory(prefix="streamer-doctor-") as folder:
+        try:
+            environment = program.environment(Path(folder))
+        except TritonError as error:
+            reason, _, remedy = str(error).partition(". On Debian and Ubuntu: ")
+            yield Finding("libpython", WRONG, reason, remedy)
+            return
+        yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 was found")
+        try:
+            command = [str(program.binary), "--help"]
+            process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            yield Finding("Triton", WRONG, f"{program.binary} does not start: {error}", REINSTALL)
+            return
+    if "Usage: tritonserver" in process.stdout + process.stderr:
+        yield Finding("Triton", FINE, f"tritonserver of nvidia-pytriton {installed_version('nvidia-pytriton')} starts")
+    else:
+        reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[0]
+        yield Finding("Triton", WRONG, f"{program.binary} does not start: {reason}", REINSTALL)
+
+
+def _commit() -> str:
+    """Return the commit of a clone, as words for a list; empty for an installed package."""
+    git = shutil.which("git")
+    if git is None or not (PACKAGE.parent / ".git").exists():
+        return ""
+    command = [git, "-C", str(PACKAGE.parent), "describe", "--always", "--dirty", "--tags"]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_PATIENCE_S, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f", commit {process.stdout.strip()}" if process.returncode == 0 else ""
+
+
+def _severity(part: str) -> str:
+    """Return the state of a part of which a package is missing."""
+    return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
+
+
+def _remedy(part: str) -> str:
+    if CLONE:
+        return "make install"
+    return install_command({"client": "", "mic": "mic"}.get(part, "embedded"))
+
+
+def _first_broken(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first of these packages that cannot be imported, and why. A system library may be missing."""
+    for name in names:
+        try:
+            import_module(name)
+        except (ImportError, OSError) as error:
+            return name, str(error)
+    return None
+
+
+def _gpu(info: dict[str, Any]) -> Iterator[Finding]:
+    if info["there"]:
+        others = f", and {info['count'] - 1} more" if info["count"] > 1 else ""
+        yield Finding("GPU", FINE, f"{info['name']}{others}; driver: {_driver() or 'unknown'}")
+        return
+    on_cpu = "the recogniser computes on the CPU"
+    driver = _driver()
+    if driver is None:
+        yield Finding("GPU", WARNING, f"none: {on_cpu}")
+    elif info["cuda"]:
+        remedy = f"install a driver for CUDA {info['cuda']}; in a container: docker run --gpus all"
+        yield Finding("GPU", WARNING, f"{driver} was found, but torch cannot use it: {on_cpu}", remedy)
+    else:
+        remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
+        yield Finding("GPU", WARNING, f"{driver} was found, but this torch is built for CPUs only: {on_cpu}", remedy)
+
+
+def _driver() -> str | None:
+    """Return what nvidia-smi says about the first GPU. None if there is none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_PATIENCE_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next(iter(process.stdout.splitlines()), None)
+
+
+def _major_minor(number: str) -> str:
+    return ".".join(number.split(".")[:2])

@@ -1,0 +1,411 @@
+"""The command `streamer models`: lists, fetches, imports and removes public models, and chooses the default."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TextIO
+
+from streamer.base.address import is_address
+from streamer.base.text import as_sentence, did_you_mean_one_of
+from streamer.commands.arguments import USAGE
+from streamer.commands.terminal.status_lines import StatusLines, first_that_fits, is_terminal
+from streamer.models.layout import FRAME_MS
+from streamer.models.library import (
+    SHIPPED,
+    KnownModel,
+    LibraryError,
+    ModelLibrary,
+    known_models,
+    language_code,
+    model_at,
+    name_of,
+    valid_name,
+)
+
+EXAMPLES: Final = """\
+Public models are those that sherpa-onnx publishes, in many languages (docs/how-to/model-library.md). They are kept in
+$XDG_DATA_HOME/streamer/models, or ~/.local/share/streamer/models. `--model NAME` of other commands finds them there.
+
+examples:
+  streamer models                              those that are here, and those that can be fetched
+  streamer models list --language Chinese      those for one language; its code (zh) does as well
+  streamer models list --language zh --json    everything that is known about them
+  streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26
+                                               fetch one; after an interruption, the same command goes on
+  streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
+                                               one that is not in the list
+  streamer models import mine.tar.bz2          one that was brought here on a disk; a folder works as well
+  streamer models default mine                 use it wherever --model is not given
+  streamer models default shipped              use the model that comes with Streamer again
+  streamer models remove mine
+
+HTTPS_PROXY names a proxy. The licence of a model is shown before it is fetched. The folder of the model goes to
+standard output, everything else to standard error. The exit status is 0 if it was done, 1 if not, 2 for a wrong command
+line."""
+
+_NEED_MODEL: Final = ("get", "import", "remove")
+# The actions that have each option.
+_ACTIONS_OF: Final = {"language": ("list",), "json": ("list",), "sha256": ("get",), "as_name": ("import",)}
+_FLAGS: Final = {"language": "--language", "json": "--json", "sha256": "--checksum", "as_name": "--name"}
+_SHA256_DIGITS: Final = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `streamer models`."""
+    add = parser.add_argument
+    add(
+        "action",
+        nargs="?",
+        choices=tuple(_ACTIONS),
+        default="list",
+        help="list the models (the usual action), get or import one, remove one, or show or choose the default",
+    )
+    model_argument = add(
+        "model",
+        nargs="?",
+        metavar="NAME|ADDRESS|FILE|FOLDER",
+        help="the model: a name; for get also the address of an archive; for import an archive or a folder",
+    )
+    model_argument.completer = _complete  # type: ignore[attr-defined]
+    add("--language", metavar="CODE", help="list: only models for this language, such as en, zh-CN or Russian")
+    add("--json", action="store_true", help="list: print one JSON object with all that is known")
+    add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
+    add("--name", dest="as_name", metavar="NAME", help="import: another name for the model than that of its file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the action. Return the exit status."""
+    if reason := _contradiction(options):
+        print(f"streamer: {reason}; see streamer models --help.", file=sys.stderr)
+        return USAGE
+    try:
+        return _ACTIONS[options.action](options, ModelLibrary())
+    except LibraryError as error:
+        print(f"streamer: {as_sentence(error)}", file=sys.stderr)
+        return 1
+
+
+def _contradiction(options: argparse.Namespace) -> str:
+    for name, actions in _ACTIONS_OF.items():
+        if getattr(options, name) and options.action not in actions:
+            return f"{_FLAGS[name]} is only for `streamer models {actions[0]}`"
+    if options.action in _NEED_MODEL and not options.model:
+        return f"say which model to {options.action}"
+    if options.action == "list" and options.model:
+        return f"unexpected argument '{options.model}'"
+    return ""
+
+
+def _list(options: argparse.Namespace, library: ModelLibrary) -> int:
+    language = options.language and language_code(options.language)
+    listing = content(library, known_models(), language)
+    print(json.dumps(listing, ensure_ascii=False, indent=1) if options.json else text(listing))
+    return 0
+
+
+def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
+    # Imported only here: the modules that fetch and unpack are slow to import.
+    from streamer.models.installation import fetch_model
+
+    model = _find_model(options.model)
+    model = replace(model, sha256=options.sha256) if options.sha256 else model
+    if model.not_yet:
+        raise LibraryError(f"{model.name} cannot be used yet: {model.not_yet}")
+    folder = library.find(model.name)
+    if folder is not None:
+        try:
+            library.read(model.name)
+            _say(f"{model.name} is already here")
+            print(folder)
+            return 0
+        except LibraryError as error:
+            _say(f"{error}; it is fetched again")
+    _introduce(model)
+    with FetchDisplay(sys.stderr, model.name) as display:
+        try:
+            folder = fetch_model(library, model, display)
+        except KeyboardInterrupt:
+            display.say("interrupted; the bytes so far are kept, and the same command goes on from there")
+            raise
+    _report_ready(model.name, folder)
+    return 0
+
+
+def _introduce(model: KnownModel) -> None:
+    size = f", {model.archive_bytes / 1e6:.0f} MB" if model.archive_bytes else ""
+    _say(f"fetching {model.name}{size} from {model.address}")
+    if model.licence:
+        _say(f"its licence is {model.licence} ({model.licence_source})")
+    else:
+        _say("its licence is not known here: read what its makers say before you use it")
+    if model.address.startswith("http:") and not model.sha256:
+        _say("nothing protects it on its way: prefer https, or give --checksum")
+
+
+def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
+    from streamer.models.installation import import_model
+
+    path = Path(options.model)
+    name = valid_name(options.as_name) if options.as_name else name_of(path.resolve().name)
+    with FetchDisplay(sys.stderr, name) as display:
+        folder = import_model(library, name, path, display)
+    _report_ready(name, folder)
+    return 0
+
+
+def _remove(options: argparse.Namespace, library: ModelLibrary) -> int:
+    try:
+        was_default = library.remove(valid_name(options.model))
+    except LibraryError as error:
+        raise LibraryError(f"{error}{did_you_mean_one_of(options.model, library.models())}") from None
+    default = "; the shipped model is the default again" if was_default else ""
+    _say(f"{options.model} was removed{default}")
+    return 0
+
+
+def _default(options: argparse.Namespace, library: ModelLibrary) -> int:
+    name = options.model
+    if name is None:
+        print(library.default)
+        return 0
+    if name != SHIPPED and library.find(name) is None:
+        suggestion = did_you_mean_one_of(name, [*library.models(), SHIPPED])
+        raise LibraryError(f"there is no model {name} on this machine{suggestion}")
+    library.set_default(name)
+    _say(f"commands without --model now use {'the shipped model' if name == SHIPPED else name}")
+    return 0
+
+
+def _find_model(name: str) -> KnownModel:
+    """Return the model with this name or address. LibraryError if the catalogue does not have it."""
+    if is_address(name):
+        return model_at(name)
+    catalogue = known_models()
+    if name not in catalogue:
+        suggestion = did_you_mean_one_of(name, catalogue)
+        raise LibraryError(f"no model {name} is known{suggestion or '; `streamer models` lists those that are'}")
+    return catalogue[name]
+
+
+def _report_ready(name: str, folder: Path) -> None:
+    _say(f"{name} is complete; use it with --model {name}, or everywhere after `streamer models default {name}`")
+    print(folder)
+
+
+def _say(sentence: str) -> None:
+    print(f"streamer: {sentence}.", file=sys.stderr, flush=True)
+
+
+def _sha256(value: str) -> str:
+    digits = value.lower()
+    if len(digits) != _SHA256_DIGITS or not set(digits) <= set("0123456789abcdef"):
+        raise argparse.ArgumentTypeError(f"must be the {_SHA256_DIGITS} hexadecimal digits of a SHA-256")
+    return digits
+
+
+def _complete(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
+    """Return the words that the Tab key offers after the action."""
+    if parsed_args.action == "import":
+        from argcomplete.completers import FilesCompleter
+
+        return [str(each) for each in FilesCompleter()(prefix=prefix)]
+    here = list(ModelLibrary().models())
+    if parsed_args.action == "get":
+        return [name for name, model in known_models().items() if not model.not_yet and name not in here]
+    return {"remove": here, "default": [*here, SHIPPED]}.get(parsed_args.action, [])
+
+
+_ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace, ModelLibrary], int]]] = {
+    "list": _list,
+    "get": _get,
+    "import": _import,
+    "remove": _remove,
+    "default": _default,
+}
+
+
+# Makes the output of `streamer models list`: the models that are here and those of the catalogue, as data or text.
+
+
+def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> dict[str, Any]:
+    """Return all facts about each model, for programs. `language`: only models for this code."""
+    here = library.models()
+    models = [_of_catalogue(model) | _of_folder(library, model.name) for model in catalogue.values()]
+    models += [{"name": name} | _of_folder(library, name) for name in here if name not in catalogue]
+    if language:
+        models = [model for model in models if language in model.get("languages", ())]
+    for name, size in library.begun().items():
+        models += [{"name": name}] if name not in [model["name"] for model in models] and not language else []
+        for model in models:
+            if model["name"] == name:
+                model["part_bytes"] = size
+    for model in models:
+        model["here"] = model["name"] in here
+    default = library.default
+    return {
+        "default": default,
+        "default_here": default == SHIPPED or default in here,
+        "folder": str(library.folder),
+        "models": models,
+    }
+
+
+def text(listing: Mapping[str, Any]) -> str:
+    """Return the listing as text for people."""
+    default, models = listing["default"], listing["models"]
+    here = [model for model in models if model["here"]]
+    away = [model for model in models if not model["here"] and "not_yet" not in model]
+    later = [model for model in models if not model["here"] and "not_yet" in model]
+    lines = [f"on this machine, in {listing['folder']} (* is the default):"]
+    lines += [f"{'*' if default == SHIPPED else ' '} {SHIPPED}  en, comes with Streamer"]
+    for model in here:
+        lines += [f"{'*' if default == model['name'] else ' '} {model['name']}", *_indent(_here(model))]
+    if not listing["default_here"]:
+        lines += [f"* {default}", "      is not here any more"]
+    if away:
+        lines += ["", "to be fetched with `streamer models get NAME`:"]
+    for model in away:
+        lines += [f"  {model['name']}", *_indent(_away(model))]
+    if later:
+        lines += ["", "known, but not usable yet:"]
+        lines += [f"  {model['name']}  {', '.join(model['languages'])}; {model['not_yet']}" for model in later]
+    return "\n".join(lines)
+
+
+def _of_catalogue(model: KnownModel) -> dict[str, Any]:
+    """Return the facts of the catalogue, without those that nobody has published."""
+    return {key: value for key, value in asdict(model).items() if value not in (None, "", ())}
+
+
+def _of_folder(library: ModelLibrary, name: str) -> dict[str, Any]:
+    """Return the facts of the files; empty if the model is not here."""
+    folder = library.find(name)
+    if folder is None:
+        return {}
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    about: dict[str, Any] = {"path": str(folder), "size_bytes": size}
+    try:
+        model = library.read(name)
+    except LibraryError as error:
+        return about | {"wrong": str(error)}
+    return about | {
+        "family": model.family.title,
+        "step_ms": model.layout.step * FRAME_MS,
+        "state_bytes": model.layout.state_bytes,
+    }
+
+
+def _here(model: Mapping[str, Any]) -> Iterator[str]:
+    if "wrong" in model:
+        yield model["wrong"]
+        return
+    yield f"{_kind(model)}, {model['size_bytes'] / 1e6:.0f} MB; {model['state_bytes'] / 1e6:.1f} MB for each stream"
+    yield from _published(model)
+
+
+def _away(model: Mapping[str, Any]) -> Iterator[str]:
+    parts = [_kind(model)]
+    if "archive_bytes" in model:
+        parts.append(f"{model['archive_bytes'] / 1e6:.0f} MB to fetch")
+    if "part_bytes" in model:
+        parts.append(f"{model['part_bytes'] / 1e6:.0f} MB are here already")
+    if parts != [""]:
+        yield ", ".join(filter(None, parts))
+    yield from _published(model)
+
+
+def _published(model: Mapping[str, Any]) -> Iterator[str]:
+    if "licence" in model:
+        yield f"licence: {model['licence']} ({model['licence_source']})"
+    elif "address" in model:
+        yield "licence: not known here"
+    if "errors" in model:
+        rates = ", ".join(f"{each['percent']:g} % in {each['corpus']}" for each in model["errors"])
+        yield f"word errors, as published: {rates}"
+        yield f"  ({model['errors_source']})"
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    steps = f"steps of {model['step_ms']} ms" if "step_ms" in model else ""
+    return ", ".join(filter(None, [*model.get("languages", ()), model.get("family", ""), steps]))
+
+
+def _indent(lines: Iterator[str]) -> list[str]:
+    return [f"      {line}" for line in lines]
+
+
+# Shows how far a model is fetched and unpacked: a bar on a terminal, else a line for every tenth.
+
+_REDRAW_S: Final = 0.2
+_BAR_COLUMNS: Final = 20
+
+
+class FetchDisplay:
+    """Shows progress on standard error. A context manager, which clears the bar at the end."""
+
+    def __init__(self, stream: TextIO, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._lines = StatusLines(stream) if is_terminal(stream) else None
+        self._blocks = (stream.encoding or "").lower().startswith("utf")
+        self._name = name
+        self._clock = clock
+        self._what = ""
+        self._began = self._drawn = 0.0
+        self._first = self._tenth = 0
+
+    def __enter__(self) -> FetchDisplay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._lines:
+            self._lines.clear()
+
+    def progress(self, what: str, done: int, whole: int | None) -> None:
+        """Show that `done` of `whole` bytes are done."""
+        now = self._clock()
+        if what != self._what:
+            # Bytes that an earlier command fetched do not count for the speed.
+            self._what, self._began, self._first, self._tenth, self._drawn = what, now, done, 0, 0.0
+        if self._lines:
+            if now - self._drawn >= _REDRAW_S or done == whole:
+                self._drawn = now
+                self._lines.show([first_that_fits(self._choices(done, whole, now), self._lines.size.columns - 1)])
+        elif whole and done * 10 // whole > self._tenth:
+            self._tenth = done * 10 // whole
+            self.say(f"{what} {done * 100 // whole} % of {whole / 1e6:.1f} MB")
+
+    def say(self, sentence: str) -> None:
+        """Print a line that stays."""
+        line = f"streamer: {self._name}: {sentence}."
+        if self._lines:
+            self._lines.keep(line)
+        else:
+            print(line, file=self._stream, flush=True)
+
+    def _choices(self, done: int, whole: int | None, now: float) -> list[str]:
+        """Return the progress in shorter and shorter forms."""
+        speed = (done - self._first) / (now - self._began) if now > self._began else 0.0
+        fast = f"{speed / 1e6:.1f} MB/s" if speed else ""
+        if not whole:
+            return [", ".join(filter(None, [f"{self._what} {done / 1e6:.1f} MB", fast]))]
+        share = min(1.0, done / whole)
+        seconds = round((whole - done) / speed) if speed else None
+        remaining = "" if seconds is None else f"{seconds // 60}:{seconds % 60:02} left"
+        amount = f"{done / 1e6:.1f} of {whole / 1e6:.1f} MB"
+        percent = f"{share * 100:3.0f} %"
+        full, empty = ("█", "░") if self._blocks else ("#", ".")
+        filled = int(share * _BAR_COLUMNS)
+        bar = f"{self._what}  {full * filled}{empty * (_BAR_COLUMNS - filled)}  {percent}"
+        return [
+            ", ".join(filter(None, parts))
+            for parts in ((bar, amount, fast, remaining), (bar, remaining), (percent, remaining), (percent,))
+        ]

@@ -1,1 +1,0 @@
-"""The command `streamer models`: the public models of this machine."""

@@ -1,0 +1,247 @@
+"""The arguments about recognition, and the options of a session that commands make from them.
+
+The wire checks their values, so a value that a service would refuse is reported before anything starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from streamer.base.limits import (
+    AFTER_TEXT_MS,
+    ALTERNATIVES,
+    EAGERNESSES,
+    HEAVIEST_HOTWORD,
+    HOTWORD_WEIGHT,
+    LANGUAGE,
+    MOST_ALTERNATIVES,
+    MOST_HOTWORDS,
+    OFF,
+    ON,
+    SEARCH,
+    SEARCHES,
+    SETTLE_BOUNDS_MS,
+    SETTLE_MS,
+    STABILITIES,
+    STABILITY,
+    STEP_MS,
+    STEPS_MS,
+)
+from streamer.commands.arguments import model_choice
+from streamer.wire.errors import WireError
+from streamer.wire.options import Hotword, Start, hotword, read, with_second_pass
+
+_ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
+_TURN: Final = "turn"
+_NAMES: Final = (
+    "step_ms",
+    "search",
+    "language",
+    "alternatives",
+    "written",
+    "dictation",
+    "stability",
+    "settle_ms",
+    "second_pass",
+    "endpoint",
+    "hotwords",
+)
+
+
+def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the arguments that change the recognised words, or which results are shown and when."""
+    add = parser.add_argument
+    add("--step-ms", type=int, choices=STEPS_MS, help=f"how much audio is recognised at once ({STEP_MS})")
+    add(
+        "--search",
+        choices=SEARCHES,
+        help=f"recognise words of the lexicon, or spell out what is heard ({SEARCH}); "
+        "public models have greedy (their usual one) and beam",
+    )
+    add(
+        "--language",
+        type=option("language"),
+        metavar="CODE",
+        help="the language that is spoken, such as de or de-DE, for a model that has several; "
+        f"with {LANGUAGE} the model finds out itself ({LANGUAGE})",
+    )
+    add(
+        "--alternatives",
+        type=option("alternatives", int),
+        metavar="N",
+        help=f"other texts that each final might have had, up to {MOST_ALTERNATIVES}; only json and jsonl show them "
+        f"({ALTERNATIVES})",
+    )
+    add(
+        "--stability",
+        choices=STABILITIES,
+        help="which words are shown early: the best guess, those that two steps agree on, or only those that will not "
+        f"change ({STABILITY})",
+    )
+    add(
+        "--settle-ms",
+        type=option("settle_ms", int),
+        metavar="MS",
+        help=f"how long after its end a word may still change: {SETTLE_BOUNDS_MS[0]} to {SETTLE_BOUNDS_MS[1]}, or 0 "
+        f"for no limit ({SETTLE_MS})",
+    )
+    add(
+        "--second-pass",
+        type=_switch,
+        metavar=f"{ON}|{OFF}",
+        help="read each segment once more as a whole when it has ended: fewer wrong words, but until then any word may "
+        f"change ({ON}, unless --settle-ms or --stability high asks for words that do not)",
+    )
+    add(
+        "--endpoint",
+        type=_endpoint,
+        metavar="MS",
+        help=f"how much silence ends a segment ({AFTER_TEXT_MS}). AFTER:WITHOUT:LONGEST sets the silence after text, "
+        f"the silence without text, and the longest segment. With '{OFF}' segments end only at the longest length. "
+        f"With '{_TURN}' the words decide whether a pause ends it; {_TURN}:EAGERNESS:MS sets how soon "
+        f"({', '.join(EAGERNESSES)}), and the longest pause",
+    )
+    add(
+        "--hotwords",
+        action=_AddHotwords,
+        type=_hotword_file,
+        metavar="FILE",
+        help="names and terms to listen for: a phrase on each line, optionally with a tab and a weight from 0 to "
+        f"{HEAVIEST_HOTWORD:g} ({HOTWORD_WEIGHT:g})",
+    )
+    add(
+        "--hotword",
+        dest="hotwords",
+        action=_AddHotwords,
+        type=_hotword,
+        metavar="TEXT",
+        help="one such name or term; may be given several times",
+    )
+
+
+def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
+    """Add the arguments for the form of the transcript. The default is the written form."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    parser.set_defaults(written=True)
+    add(
+        "--spoken",
+        dest="written",
+        action="store_const",
+        const=False,
+        help="the words as they were spoken, without marks, capitals and digits",
+    )
+    add(
+        "--written",
+        dest="written",
+        action="store_const",
+        const=True,
+        help="with marks, capitals and digits (the default)",
+    )
+
+
+def session_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the session that the user gave. The service decides about the others."""
+    values = ((name, getattr(options, name, None)) for name in _NAMES)
+    model = model_choice(options).name
+    model_option = {"model": model} if model else {}
+    return {name: value for name, value in values if value is not None} | model_option
+
+
+def options_with_second_pass(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options with a second pass: a command has one user, who can afford it for better words."""
+    return with_second_pass(session_options(options))
+
+
+def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]:
+    """Return a function that reads one option of the session, within its bounds on the wire."""
+
+    def read_one(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a whole number, not '{text}'") from None
+        return _check(lambda: read(Start, "start", {name: value})[name])
+
+    return read_one
+
+
+def _check(check: Callable[[], Any]) -> Any:
+    try:
+        return check()
+    except WireError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+
+
+def _switch(text: str) -> bool:
+    if text not in (ON, OFF):
+        raise argparse.ArgumentTypeError(f"must be {ON} or {OFF}, not '{text}'")
+    return text == ON
+
+
+def _endpoint(text: str) -> str | dict[str, Any]:
+    if text == OFF:
+        return OFF
+    parts = text.split(":")
+    if parts[0] == _TURN:
+        return _turn_endpoint(text, parts[1:])
+    if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
+        forms = f"'{OFF}', '{_TURN}', or milliseconds such as 800 or 800:2000:15000"
+        raise argparse.ArgumentTypeError(f"must be {forms}, not '{text}'")
+    endpoint = dict(zip(_ENDPOINT, map(int, parts), strict=False))
+    _check(lambda: read(Start, "start", {"endpoint": endpoint}))
+    return endpoint
+
+
+def _turn_endpoint(text: str, parts: list[str]) -> dict[str, Any]:
+    if len(parts) > 2 or (len(parts) == 2 and not parts[1].isdecimal()):
+        raise argparse.ArgumentTypeError(f"must be '{_TURN}', '{_TURN}:high' or '{_TURN}:high:1500', not '{text}'")
+    endpoint: dict[str, Any] = {"turn": True}
+    if parts:
+        endpoint["eagerness"] = parts[0]
+    if len(parts) == 2:
+        endpoint["longest_pause_ms"] = int(parts[1])
+    _check(lambda: read(Start, "start", {"endpoint": endpoint}))
+    return endpoint
+
+
+def _hotword(text: str) -> list[Hotword]:
+    return [_check(lambda: hotword(text))]
+
+
+def _hotword_file(name: str) -> list[Hotword]:
+    try:
+        lines = Path(name).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise argparse.ArgumentTypeError(f"{name} cannot be read: {reason}.") from None
+    return [_of_line(f"{name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _of_line(location: str, line: str) -> Hotword:
+    text, tab, weight = line.partition("\t")
+    try:
+        return hotword({"text": text.strip(), "weight": float(weight)} if tab else text.strip())
+    except (ValueError, WireError) as error:
+        reason = error.message if isinstance(error, WireError) else f"the weight must be a number, not '{weight}'."
+        raise argparse.ArgumentTypeError(f"{location}: {reason}") from None
+
+
+class _AddHotwords(argparse.Action):
+    """Collects the hotwords of both arguments, up to the number that a session accepts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add the hotwords of one argument."""
+        gathered = [*(getattr(namespace, self.dest) or ()), *map(asdict, values)]
+        if len(gathered) > MOST_HOTWORDS:
+            raise argparse.ArgumentError(self, f"a session takes at most {MOST_HOTWORDS} hotwords, not {len(gathered)}")
+        setattr(namespace, self.dest, gathered)

@@ -1,0 +1,288 @@
+"""A model of Triton that gives the requests to a recogniser, and answers each one with one message of events."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from streamer.engine.adapters.held_requests import HeldRequests, Precedence
+from streamer.engine.adapters.instance import Instance
+from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
+from streamer.engine.public.loading import load_public_model
+from streamer.engine.public.sessions import on_gpu
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.stream_events import Final, Heard, StreamEvent, as_json
+from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.engine.waiting import Wait
+
+SWEEP_S = 1.0  # the time between two checks for streams that get no audio any more
+# The most time for the second passes of other streams that a step waits for. A part that has begun is completed.
+MOST_OWED_S = 0.05
+SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class EventModel(ABC):
+    """An instance: a recogniser with one slot for each sequence that Triton may send."""
+
+    @abstractmethod
+    def load(self, instance: Instance) -> Recogniser:
+        """Load the recogniser."""
+
+    def content(self, request: Any) -> Any:
+        """Return the content of a request for the recogniser. StreamError if it cannot be used."""
+        return array(request, "AUDIO")
+
+    def samples(self, request: Any) -> int:
+        """Return the number of samples of audio that a request brings."""
+        return len(array(request, "AUDIO"))
+
+    def options(self, request: Any) -> dict[str, Any]:
+        """Return the options of a request."""
+        return options_of(request)
+
+    def other_events(self, request: Any) -> list[str]:
+        """Return the events of other heads that a request brings, as JSON."""
+        return []
+
+    def text(self, event: StreamEvent) -> str:
+        """Return an event as JSON."""
+        return as_json(event)
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the recogniser."""
+        self._instance = Instance(args)
+        self._recogniser = self.load(self._instance)
+        self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
+        self._metrics = InstanceMetrics(self._instance)
+        self._precedence = Precedence()
+        # The requests of streams that wait. The first request of a stream is its START, or has the rest of a chunk.
+        self._held: HeldRequests[_PendingRequest] = HeldRequests(self._recogniser.model.sample_rate)
+        self._owed_s = 0.0  # the time that second passes must still get for the steps so far
+        self._work = threading.Event()  # set if a stream waits, or if a held request is due
+        self._stopping = threading.Event()
+        self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
+        # The collector ignores all objects that exist now: to search them would delay all streams by 0.1 s.
+        gc.freeze()
+        sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
+        self._between_steps.start()
+
+    def execute(self, requests: list[Any]) -> None:
+        """Answer every request with one message: its events or its error. If its stream waits, this comes later."""
+        self._metrics.in_flight(self._held.requests + len(requests))
+        with self._precedence.step():
+            self._metrics.begin(requests)
+            since = time.perf_counter()
+            self._answer(requests)
+            self._metrics.in_flight(self._held.requests)
+            self._owed_s = min(MOST_OWED_S, self._owed_s + time.perf_counter() - since)
+            self._work_for_waiting(self._owed_s)  # the steps may leave no time between them
+
+    def finalize(self) -> None:
+        """Release the streams and the model. Triton sends no more requests."""
+        self._stopping.set()
+        self._work.set()
+        self._between_steps.join(timeout=5)
+        with self._precedence.step():
+            for pending in self._held.clear():
+                self._fail(pending.request, StreamError("failed", "the model is being unloaded"))
+            del self._recogniser
+
+    def _answer(self, arrived: Sequence[Any]) -> None:
+        """Compute the held requests that can be computed now, and then the requests that have arrived."""
+        fresh = [_PendingRequest(request) for request in arrived if not self._hold(request)]
+        self._compute(self._held.due(self._recogniser.waits_for) + fresh)
+
+    def _compute(self, batch: Sequence[_PendingRequest]) -> None:
+        """Compute these requests as one batch. Hold those whose streams have to wait."""
+        chunks: dict[int, Chunk] = {}
+        for index, pending in enumerate(batch):
+            try:
+                chunk = pending.chunk or self._chunk(pending.request)
+            except Exception as error:
+                self._fail(pending.request, error)
+                continue
+            if self._recogniser.waits_for(chunk.stream) is Wait.PREPARATION:
+                self._wait(pending.request, chunk)
+            else:
+                chunks[index] = chunk
+        if not chunks:
+            return
+        unanswered = {index: batch[index].request for index in chunks}
+        places = list(chunks)
+        try:
+            for place, answer in self._recogniser.step_without_waiting(list(chunks.values())):
+                request = unanswered.pop(places[place])
+                if isinstance(answer, Chunk):
+                    self._wait(request, answer)
+                else:
+                    self._reply(request, answer)
+        except Exception as error:  # an error in our code: every request without an answer still gets one
+            for request in unanswered.values():
+                self._fail(request, error)
+        samples = sum(len(chunk.samples) for chunk in chunks.values())
+        self._metrics.batch(len(chunks))
+        self._metrics.audio(samples / self._recogniser.model.sample_rate)
+        self._report()
+
+    def _wait(self, request: Any, chunk: Chunk) -> None:
+        """Hold a request until its stream waits no longer. Then this chunk is computed."""
+        self._held.put_back(chunk.stream, _PendingRequest(request, chunk))
+        self._work.set()
+
+    def _hold(self, request: Any) -> bool:
+        """Hold a request if earlier requests of its stream are held. Return False if it can be computed now.
+
+        If too many are held, the request is refused if the stream is being prepared. Otherwise the held requests are
+        computed first: the client does not know of second passes, and may send a recording as fast as it can.
+        """
+        stream = request.correlation_id()
+        while stream in self._held:
+            try:
+                self._held.hold(stream, _PendingRequest(request), self.samples(request))
+            except StreamError as error:
+                if self._recogniser.waits_for(stream) is not Wait.PREPARATION:
+                    self._compute([self._held.take(stream)])
+                    continue
+                self._fail(request, error)
+            return True
+        return False
+
+    def _work_for_waiting(self, second_passes_s: float = 0.0) -> None:
+        """Work for streams that wait, for a slice of time. When a stream waits no longer, its requests are due.
+
+        Second passes get as much time as the steps take. Otherwise the batches of steps would become smaller and
+        smaller, and so take more time, and less and less time would remain for second passes.
+        """
+        since = time.perf_counter()
+        for stream, error in self._recogniser.work(second_passes_s):
+            if error is not None:
+                self._fail(self._held.take(stream).request, error)
+        self._owed_s = max(0.0, self._owed_s - (time.perf_counter() - since))
+
+    def _work_between_steps(self) -> None:
+        swept_at = time.monotonic()
+        while not self._stopping.is_set():
+            self._work.wait(SWEEP_S)
+            try:
+                with self._precedence.other():
+                    self._work_for_waiting()
+                    self._answer(())
+                    if not self._held:
+                        self._work.clear()
+                    # Streams must expire even when no request comes, and so nobody calls execute().
+                    if time.monotonic() - swept_at >= SWEEP_S:
+                        swept_at = time.monotonic()
+                        self._recogniser.expire()
+                        self._report()
+            except Exception as error:  # this thread must not end, because streams depend on it
+                pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
+                time.sleep(SWEEP_S)
+
+    def _report(self) -> None:
+        recogniser = self._recogniser
+        self._metrics.streams(recogniser.live, recogniser.expired, recogniser.unprepared)
+
+    def _chunk(self, request: Any) -> Chunk:
+        stream, flags = request.correlation_id(), request.flags()
+        fields = self.options(request)
+        flush = fields.pop("flush", False)
+        if not isinstance(flush, bool):
+            raise StreamError("bad_options", "option 'flush' must be true or false")
+        if flags & START:
+            try:
+                recogniser = self._recogniser
+                options = StreamOptions.from_dict(fields, recogniser.model.step_ms, list(recogniser.searches))
+            except BadOptions as error:
+                raise StreamError("bad_options", str(error)) from None
+            self._recogniser.open(stream, options, at_once=False)
+        elif fields:
+            raise StreamError("bad_options", f"{', '.join(fields)} can only be set with the START of a stream")
+        return Chunk(stream, self.content(request), flush=flush, end=bool(flags & END))
+
+    def _reply(self, request: Any, answer: list[StreamEvent] | StreamError) -> None:
+        if isinstance(answer, StreamError):
+            self._fail(request, answer)
+            return
+        try:
+            self._send(request, self._response(request, answer))
+        except Exception as error:
+            self._fail(request, error)
+
+    def _response(self, request: Any, events: list[StreamEvent]) -> Any:
+        flags = request.flags()
+        # How much was heard, and what must be computed again, are the last events.
+        end = next((place for place, event in enumerate(events) if isinstance(event, Heard)), len(events))
+        texts = [self.text(event) for event in events[:end]]
+        if flags & START:
+            texts.insert(0, self._opened(request.correlation_id()))
+        texts += self.other_events(request)
+        if flags & END:
+            texts.append(self._mark("closed"))
+        texts += [self.text(event) for event in events[end:]]
+        tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
+        extra = {"parameters": _parameters(events)} if self._has_parameters else {}
+        return pb_utils.InferenceResponse([tensor], **extra)
+
+    def _opened(self, stream: int) -> str:
+        piece_ms, languages = self._recogniser.piece_ms(stream), self._recogniser.languages
+        extra: dict[str, object] = {} if piece_ms is None else {"piece_ms": piece_ms}
+        return self._mark("opened", **extra, **({"languages": languages} if languages else {}))
+
+    def _mark(self, type_: str, **extra: object) -> str:
+        # The event names the instance that computes the stream, which helps to diagnose a deployment.
+        names = {"type": type_, "model": self._recogniser.model.name, "instance": self._instance.name}
+        return json.dumps({**names, **extra})
+
+    def _fail(self, request: Any, error: Exception) -> None:
+        if request.flags() & END:
+            # The stream ends even if its last request was wrong.
+            self._recogniser.close(request.correlation_id())
+        text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
+        self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
+
+    def _send(self, request: Any, response: Any) -> None:
+        request.get_response_sender().send(response, flags=FINAL)
+
+
+class _PendingRequest(NamedTuple):
+    """A request without an answer, and the chunk to compute for it if its stream is open already."""
+
+    request: Any
+    chunk: Chunk | None = None
+
+
+def _parameters(events: list[StreamEvent]) -> dict[str, Any]:
+    finals = [event for event in events if isinstance(event, Final)]
+    audio_ms = [event.audio_ms for event in events if isinstance(event, Heard)]
+    parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": audio_ms[-1] if audio_ms else 0}
+    if finals:
+        parameters["segment"] = finals[-1].segment
+    return parameters
+
+
+# A public model as one model of Triton. It gets audio and gives events.
+
+
+class TritonPythonModel(EventModel):
+    """An instance. Its configuration names the folder of the public model."""
+
+    def load(self, instance: Instance) -> Recogniser:
+        """Load the recogniser. ModelFolderError says what is wrong with the folder."""
+        gpu = instance.gpu
+        return load_public_model(
+            instance.bundle,
+            name=instance.model,
+            slots=instance.slots,
+            idle_limit_s=instance.idle_limit_s,
+            placement=None if gpu is None else on_gpu(gpu),
+        )

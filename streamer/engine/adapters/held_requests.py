@@ -1,0 +1,107 @@
+"""Holds the requests of streams that wait, in their order, up to a limit."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
+
+MOST_REQUESTS = 64  # for one stream
+
+Request = TypeVar("Request")
+
+
+class HeldRequests(Generic[Request]):
+    """The requests of streams that wait, or that have older requests which are not computed yet."""
+
+    def __init__(self, sample_rate: int) -> None:
+        self._most_samples = LONGEST_CHUNK_S * sample_rate
+        self._queues: dict[int, deque[tuple[Request, int]]] = {}  # by stream; each request with its number of samples
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    @property
+    def requests(self) -> int:
+        """How many requests are held for all streams."""
+        return sum(len(queue) for queue in self._queues.values())
+
+    def __contains__(self, stream: int) -> bool:
+        return stream in self._queues
+
+    def hold(self, stream: int, request: Request, samples: int) -> None:
+        """Hold the stream's next request. StreamError if it would be too many requests or too much audio."""
+        queue = self._queues.get(stream, deque())
+        if len(queue) >= MOST_REQUESTS or samples + sum(size for _, size in queue) > self._most_samples:
+            limits = f"at most {LONGEST_CHUNK_S} s of audio in at most {MOST_REQUESTS} requests"
+            raise StreamError("too_long", f"a stream can send {limits} while it is being prepared")
+        self._queues.setdefault(stream, deque()).append((request, samples))
+
+    def put_back(self, stream: int, request: Request) -> None:
+        """Hold this request before all others of the stream."""
+        self._queues.setdefault(stream, deque()).appendleft((request, 0))
+
+    def take(self, stream: int) -> Request:
+        """Remove and return the first request of a stream."""
+        queue = self._queues[stream]
+        request, _ = queue.popleft()
+        if not queue:
+            del self._queues[stream]
+        return request
+
+    def due(self, waits: Callable[[int], object]) -> list[Request]:
+        """Remove and return the first request of each stream that does not wait. They can be computed in one batch."""
+        return [self.take(stream) for stream in list(self._queues) if not waits(stream)]
+
+    def clear(self) -> list[Request]:
+        """Remove and return all requests."""
+        requests = [request for queue in self._queues.values() for request, _ in queue]
+        self._queues.clear()
+        return requests
+
+
+# Decides which thread may use the recogniser. Steps of streams come first; other work gets the time between them.
+
+
+class Precedence:
+    """A lock for steps and other work. No other work begins while a step waits."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._busy = False
+        self._steps = 0  # the number of steps that wait for their turn
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Wait until nobody has the turn, and take it for a step."""
+        with self._changed:
+            self._steps += 1
+            try:
+                self._changed.wait_for(lambda: not self._busy)
+            finally:
+                self._steps -= 1
+            self._busy = True
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def other(self) -> Iterator[None]:
+        """Wait until nobody has the turn and no step waits for it, and take it for other work, which must be short."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy and not self._steps)
+            self._busy = True
+        try:
+            yield
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._busy = False
+            self._changed.notify_all()

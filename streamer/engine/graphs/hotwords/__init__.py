@@ -1,1 +1,0 @@
-"""Hotwords for public models: their tokens, and the bonus of each token in a search."""

@@ -1,0 +1,258 @@
+"""A public model as a StreamingModel, with overlapping windows of audio, and the states of its graph in slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Final, cast
+
+import kaldi_native_fbank as knf
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.base.limits import LANGUAGE
+from streamer.engine.acoustics.streaming_model import Array, Emissions, ModelState
+from streamer.engine.public.batch_graph import ELEMENTS, Axes, BatchGraph
+from streamer.engine.public.sessions import Placement
+from streamer.engine.public.states import SlotStates
+from streamer.models.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given
+from streamer.models.model_folder import PublicModel
+
+if TYPE_CHECKING:
+    from streamer.engine.public.states import BoundStates
+
+
+# Filterbank features, with the settings with which public models were trained.
+
+SAMPLE_RATE = 16_000
+
+
+class Fbank:
+    """Computes the features of many windows at once. The numbers of a window do not depend on the other windows."""
+
+    def __init__(self, features: Features, mels: int, frames: int) -> None:
+        """`frames` is their number in each window. A window begins with the first sample of its first frame."""
+        self._frames = frames
+        options = knf.FbankOptions()
+        options.frame_opts.samp_freq = SAMPLE_RATE
+        options.frame_opts.dither = 0
+        options.frame_opts.snip_edges = True  # a window already has the samples before and after its frames
+        options.mel_opts.num_bins = mels
+        options.mel_opts.high_freq = -400
+        if features is Features.NEMO:
+            options.frame_opts.window_type = "hann"
+            options.frame_opts.remove_dc_offset = False
+            options.mel_opts.low_freq = 0
+            options.mel_opts.high_freq = 0  # half of the sample rate
+            options.mel_opts.is_librosa = True
+        self._options = options
+
+    def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.float32]:
+        """Return the features of these windows of samples: [windows, frames, mels]."""
+        # To make an extractor takes as long as several windows. So all windows pass through one extractor, each padded
+        # to whole frames. The frames that reach into the next window are not read.
+        whole = -(-windows.shape[1] // FRAME_SHIFT)
+        padded = np.zeros((len(windows), whole * FRAME_SHIFT), dtype=np.float32)
+        np.divide(windows, 32768, out=padded[:, : windows.shape[1]], casting="unsafe")
+        extractor = knf.OnlineFbank(self._options)
+        extractor.accept_waveform(SAMPLE_RATE, padded.reshape(-1).tolist())  # it reads an array more slowly than a list
+        rows = [extractor.get_frame(window * whole + frame) for window in range(len(windows)) for frame in self._range]
+        return np.stack(rows).reshape(len(windows), self._frames, -1)
+
+    @property
+    def _range(self) -> range:
+        return range(self._frames)
+
+
+FRAMES: Final = "frames"
+"""The name of the head. Only the search for the family of the model knows the meaning of its numbers."""
+
+_BEFORE: Final = "before"  # the last samples before the next window
+_STEPS: Final = "steps"  # how many steps a slot has computed since its reset
+_LANGUAGE: Final = "language"  # the number of the language of the stream
+_TRIAL_SIZES: Final = (1, 2)  # the numbers of streams in the trial of a graph when it is opened
+_NOISE_LEVEL: Final = 3000  # the amplitude of the noise in this trial
+
+
+class GraphModel:
+    """Computes the encoder of a public model with onnxruntime: on the device of `placement`, or with numpy."""
+
+    writes = True  # the language is not known, so the words stay as the model writes them
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, public: PublicModel, name: str, placement: Placement | None = None) -> None:
+        layout = public.layout
+        self.name = name
+        self.frame_samples = layout.step_samples // layout.frames
+        self.step_ms: tuple[int, ...] = (layout.step_samples * 1000 // SAMPLE_RATE,)
+        self.ahead_samples = layout.ahead_samples
+        self.languages = () if layout.languages is None else tuple(layout.languages.numbers)
+        self._layout = layout
+        self._features = _features_of(layout)
+        self._input = public.encoder.inputs[0].name
+        self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement)
+
+    def make_state(self, slots: int) -> ModelState:
+        """Return a fresh state for this many slots. The axes of states of the graph keep their order."""
+        return self._state(self._graph.placement, slots)
+
+    def _state(self, placement: Placement | None, slots: int) -> ModelState:
+        ports = self._layout.states
+        types = [ELEMENTS[port.input.type] for port in ports]
+        state: ModelState
+        if placement is None:
+            state = SlotStates(ports, types, slots)
+        else:
+            from streamer.engine.public.states import BoundStates  # needs torch, which a CPU does not need
+
+            state = BoundStates(ports, types, slots, placement)
+        state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
+        state[_STEPS], state[_LANGUAGE] = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        return state
+
+    def has_language(self, language: str) -> bool:
+        """Return whether a stream may choose this language."""
+        return self._language(language) is not None
+
+    def set_language(self, state: ModelState, slots: Sequence[int], language: str) -> None:
+        """Tell the model which language is spoken in these slots. They keep it when they are reset."""
+        state[_LANGUAGE][list(slots)] = self._language(language) or 0
+
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
+        """Clear these slots, so that nothing remains of the streams that used them."""
+        numbers = list(slots)
+        state[_BEFORE][numbers] = 0
+        state[_STEPS][numbers] = 0
+        _graph_states(state).reset(numbers)
+
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        """Compute one step of audio for each of these slots: [batch, samples]."""
+        # The batch has the order of the slots, so that the same streams in another order make the same batch.
+        order = np.argsort(slots)
+        numbers, samples = [slots[place] for place in order], samples[order]
+        ends = list(accumulate(self._graph.parts(len(numbers))))
+        parts = [(numbers[begin:end], samples[begin:end]) for begin, end in pairwise((0, *ends))]
+        frames = [self._compute(self._graph, state, *part) for part in parts]
+        return {FRAMES: np.concatenate(frames)[np.argsort(order)]}
+
+    def _compute(
+        self, graph: BatchGraph, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
+    ) -> NDArray[np.float32]:
+        """Return the frames of these slots, from a step of audio for each."""
+        if len(numbers) == 1 and self._layout.frames == 1:
+            # A single row is computed twice. onnxruntime may compute one row differently from several, and the results
+            # of a stream must not depend on the other streams.
+            return self._compute(graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]
+        before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
+        fresh = steps == 0
+        before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # mirrored samples before the first one, as in Kaldi
+        feeds: dict[str, Array] = {self._input: self._graph_input(np.concatenate((before, samples), axis=1))}
+        for port, kind in self._layout.given:
+            feeds[port.name] = self._scalars(kind, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
+        frames = _graph_states(state).compute(graph.session(), numbers, feeds, self._layout.output)
+        frames = _transposed(frames) if self._layout.output_upright else frames
+        if frames.shape[1] != self._layout.frames:
+            raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
+        step = self._layout.step * FRAME_SHIFT
+        state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
+        state[_STEPS][numbers] += 1
+        return frames
+
+    def _graph_input(self, windows: NDArray[np.int16]) -> Array:
+        """Return the input of the graph for these windows of samples."""
+        features: Array = self._features(windows)
+        return _transposed(features) if self._layout.upright else features
+
+    def _axes(self) -> Axes:
+        """Return the shapes of all inputs of the graph."""
+        content = self._graph_input(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        scalars = {port.name: ((1,), 0) for port, _ in self._layout.given}
+        states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
+        return {self._input: (content.shape, 0), **scalars, **states}
+
+    def _trial(self, graph: BatchGraph) -> list[Array]:
+        """Return the results of the graph for two steps of noise, for one stream and for two."""
+        results: list[Array] = []
+        for streams in _TRIAL_SIZES:
+            state, numbers = self._state(graph.placement, streams), list(range(streams))
+            noise = np.random.default_rng(streams).integers(
+                -_NOISE_LEVEL, _NOISE_LEVEL, (2, streams, self._samples), np.int16
+            )
+            for samples in noise:
+                results.append(self._compute(graph, state, numbers, samples))
+            results += _graph_states(state).copies()
+        return results
+
+    @property
+    def _samples(self) -> int:
+        """The number of samples in a step and ahead of it."""
+        return self._layout.step_samples + self.ahead_samples
+
+    def _scalars(self, kind: Given, steps: NDArray[np.int64], languages: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of this kind that the graph gets for each stream, after this many steps."""
+        if kind is Given.AGE:
+            return steps * self._layout.step
+        return languages if kind is Given.LANGUAGE else np.full(len(steps), self._layout.window)
+
+    def _language(self, language: str) -> int | None:
+        """Return the number of a language; None if the model lacks it."""
+        if self._layout.languages is None:
+            return 0 if language == LANGUAGE else None
+        return self._layout.languages.number(language)
+
+
+def _features_of(layout: EncoderLayout) -> Fbank | TelephoneSamples:
+    """Return the extractor of features for windows of samples."""
+    if layout.features is Features.TELEPHONE:
+        return TelephoneSamples()
+    return Fbank(layout.features, layout.mels, layout.window)
+
+
+def _transposed(frames: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Swap the rows and columns of each stream."""
+    return np.ascontiguousarray(frames.transpose(0, 2, 1))
+
+
+def _graph_states(state: ModelState) -> SlotStates | BoundStates:
+    return cast("SlotStates | BoundStates", state)
+
+
+# Samples at 8 kHz for telephone models, from samples at 16 kHz.
+
+# Hz: half of the amplitude passes at this frequency, all of it a tenth lower, and nothing a tenth higher.
+_CUTOFF: Final = 3_830
+_SHAPE: Final = 8.0  # of the Kaiser window: frequencies that must not pass are 80 dB quieter
+_SCALE: Final = 1 << 15  # the factor that makes whole numbers of the weights
+_LOUDEST: Final = 32_767
+
+
+def _filter() -> NDArray[np.float64]:
+    """Return the weights of a low-pass filter that reads a lead of samples on each side."""
+    at = np.arange(-FRAME_LEAD, FRAME_LEAD + 1)
+    width = 2 * _CUTOFF / SAMPLE_RATE
+    return np.round(_SCALE * width * np.sinc(width * at) * np.kaiser(len(at), _SHAPE)).astype(np.float64)
+
+
+_EVEN: Final = _filter()[::2].copy()
+_ODD: Final = _filter()[1::2].copy()
+
+
+def halved(window: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Return every second sample of this window after the filter, without the lead at its beginning and its end."""
+    samples = window.astype(np.float64)
+    length = (len(window) - 2 * FRAME_LEAD) // 2
+    even = np.correlate(samples[::2], _EVEN, "valid")[:length]
+    odd = np.correlate(samples[1::2], _ODD, "valid")[:length]
+    rounded = np.floor((even + odd) / _SCALE + 0.5)
+    return rounded.clip(-_LOUDEST - 1, _LOUDEST).astype(np.int16)
+
+
+class TelephoneSamples:
+    """Makes the input of a graph from many windows at once."""
+
+    def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.int32]:
+        """Return the samples of these windows: [windows, samples, 1]."""
+        shorter = np.stack([halved(window) for window in windows])
+        # sherpa-onnx converts the samples to numbers up to 1, and these back to whole numbers, without rounding.
+        scaled = shorter.astype(np.float32) / 32768 * np.float32(_LOUDEST)
+        return scaled.astype(np.int32)[..., None]

@@ -1,1 +1,0 @@
-"""Marks and capitals for recognised words."""

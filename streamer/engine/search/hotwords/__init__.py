@@ -1,1 +1,0 @@
-"""Hotwords in the beam search: pronunciations, tries and bonuses."""

@@ -1,1 +1,0 @@
-"""The end of a turn: decides whether a speaker who pauses has finished."""

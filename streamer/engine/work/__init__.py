@@ -1,1 +1,0 @@
-"""Work in parts between the steps of streams, and the streams that wait for it."""

@@ -1,1 +1,0 @@
-"""Evaluates recognition: computes error rates, speed and delays for recordings with reference texts."""

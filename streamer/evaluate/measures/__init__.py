@@ -1,1 +1,0 @@
-"""Measures transcripts against references. Pure."""

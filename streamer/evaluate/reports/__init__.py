@@ -1,1 +1,0 @@
-"""Reports of evaluations, as text for people and as JSON for programs. Pure."""

@@ -1,1 +1,0 @@
-"""Rewrites graphs into graphs that give the same results in less time."""

@@ -1,0 +1,318 @@
+"""The layout of a streaming encoder: its windows of feature frames, and where its states keep their streams."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from streamer.base.names import same_language
+from streamer.base.text import counted
+from streamer.models.onnx_file import ElementType, GraphFile, Port
+
+FRAME_MS = 10  # the time between two feature frames
+FRAME_SHIFT = 160  # the same in samples, at 16 kHz
+FRAME_LENGTH = 400
+FRAME_LEAD = 120  # how far the first feature frame reaches back before the first sample
+
+
+class LayoutError(ValueError):
+    """The graph is not what its metadata says, or cannot serve several streams. The message follows the file's name."""
+
+
+class Features(Enum):
+    """The kinds of input that graphs take."""
+
+    KALDI = "kaldi"  # those with which icefall trains
+    NEMO = "nemo"
+    TELEPHONE = "telephone"  # the samples themselves, at 8 kHz
+
+
+class Given(Enum):
+    """The kinds of numbers that a graph takes for each stream beside its features and states."""
+
+    WINDOW = "window"  # the number of frames in the window
+    AGE = "age"  # the number of feature frames in all earlier steps of the stream
+    LANGUAGE = "language"  # the number of the language of the stream
+
+
+@dataclass(frozen=True)
+class StatePort:
+    """One state of the encoder: the input that takes it, its shape, and the axis of the streams.
+
+    `output`: the name of the output with its new value.
+    """
+
+    input: Port
+    shape: tuple[int, ...]  # with 1 for the streams
+    axis: int
+    output: str
+
+
+StateShape = tuple[ElementType, tuple[int, ...], int]
+"""The type of a state, its shape with 1 for the streams, and the axis of the streams."""
+
+
+@dataclass(frozen=True)
+class EncoderLayout:
+    """The inputs and outputs of an encoder.
+
+    Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the last window. For each
+    window, `output` has `frames` frames of `units` numbers (None if the file does not say how many). The first input
+    takes the features. If they are `upright`, each column is a frame, otherwise each row is one; `output_upright` says
+    the same of the output. `given`: the other inputs that are no states. `languages`: a stream may choose one of them.
+    """
+
+    window: int
+    step: int
+    mels: int
+    frames: int
+    units: int | None
+    output: str
+    states: tuple[StatePort, ...]
+    features: Features = Features.KALDI
+    upright: bool = False
+    output_upright: bool = False
+    given: tuple[tuple[Port, Given], ...] = ()
+    languages: Languages | None = None
+
+    @property
+    def step_samples(self) -> int:
+        """The number of samples between the beginnings of two windows."""
+        return self.step * FRAME_SHIFT
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of memory for the states of one stream."""
+        return sum(state.input.type.width * math.prod(state.shape) for state in self.states)
+
+    @property
+    def ahead_samples(self) -> int:
+        """The number of samples after a step that the step's window needs too."""
+        return (self.window - 1) * FRAME_SHIFT + FRAME_LENGTH - FRAME_LEAD - self.step_samples
+
+
+class Metadata:
+    """The numbers in the metadata of a graph."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def whole(self, key: str) -> int:
+        """Return a positive number. Raise LayoutError if the metadata has none."""
+        numbers = self.wholes(key)
+        if len(numbers) != 1:
+            raise LayoutError(f"has {self._values[key]!r} as {key} in its metadata, which must be one number")
+        return numbers[0]
+
+    def wholes(self, key: str, count: int | None = None) -> list[int]:
+        """Return positive numbers, which commas separate. Raise LayoutError if there are none, or not `count`."""
+        text = self._values.get(key)
+        if text is None:
+            raise LayoutError(f"has no {key} in its metadata")
+        parts = [part.strip() for part in text.split(",")]
+        if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
+            raise LayoutError(f"has {text[:80]!r} as {key} in its metadata, which must be positive numbers")
+        if count is not None and len(parts) != count:
+            raise LayoutError(f"has {len(parts)} numbers as {key} in its metadata, but {count} stacks of layers")
+        return [int(part) for part in parts]
+
+
+def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], streams: int) -> None:
+    """Check the type and the shape of an input or output. None means any size. `streams`: the axis of the streams."""
+    if port.type is not type_:
+        raise LayoutError(f"has {port.name} of the type {port.type.name.lower()}, not {type_.name.lower()}")
+    if port.shape is None:
+        raise LayoutError(f"does not say which shape {port.name} has")
+    if len(port.shape) != len(shape):
+        raise LayoutError(f"has {port.name} with {len(port.shape)} dimensions, not {len(shape)} as its metadata says")
+    batch = port.shape[streams]
+    if isinstance(batch, int):
+        reason = f"{port.name} has a fixed batch: export it with a dynamic batch"
+        raise LayoutError(f"computes exactly {counted(batch, 'stream')} at a time, because {reason}")
+    for axis, (size, expected) in enumerate(zip(port.shape, shape, strict=True)):
+        if axis != streams and expected is not None and isinstance(size, int) and size != expected:
+            raise LayoutError(f"has {port.name} of the size {size}, where its metadata says {expected}")
+
+
+def matching_states(inputs: Sequence[Port], outputs: Sequence[Port], expected: Sequence[StateShape]) -> list[StatePort]:
+    """Return the states of these inputs and outputs, by position. Raise LayoutError if they differ from `expected`."""
+    if len(inputs) != len(expected) or len(outputs) != len(expected):
+        counts = f"{len(inputs)} states that go in and {len(outputs)} that come out"
+        raise LayoutError(f"has {counts}, not {len(expected)} as its metadata says")
+    states = []
+    for port, result, (type_, shape, axis) in zip(inputs, outputs, expected, strict=True):
+        check_port(port, type_, shape, axis)
+        if result.type is not type_:
+            raise LayoutError(f"has {result.name} of the type {result.type.name.lower()}, not {type_.name.lower()}")
+        states.append(StatePort(port, shape, axis, result.name))
+    return states
+
+
+# The languages of a model that takes the language as an input, from the metadata of the export.
+
+AUTO: Final = "auto"
+"""The choice by which the model itself finds out which language is spoken."""
+_AUTO_NUMBER: Final = 101  # the number of AUTO if the metadata does not say it
+
+
+@dataclass(frozen=True)
+class Languages:
+    """The languages of a model, by its own names. A stream may choose one of them.
+
+    `numbers`: the number that the graph takes for each. `usual`: the number for streams without a choice.
+    """
+
+    numbers: Mapping[str, int]
+    usual: int
+
+    def number(self, language: str) -> int | None:
+        """Return the number of this language, in any spelling; None if the model lacks it."""
+        if language.strip().lower() == AUTO:
+            return self.usual
+        name = same_language(language, self.numbers)
+        return None if name is None else self.numbers[name]
+
+
+def languages_of(metadata: Mapping[str, str]) -> Languages:
+    """Return the languages in the metadata; there may be none. Raise ValueError if they cannot be read."""
+    try:
+        numbers = json.loads(metadata.get("prompt_dictionary", "{}"))
+        usual = int(metadata.get("auto_prompt_id", _AUTO_NUMBER))
+    except ValueError:
+        raise ValueError("has a prompt_dictionary or an auto_prompt_id in its metadata that cannot be read") from None
+    if not isinstance(numbers, dict) or not all(type(number) is int and number >= 0 for number in numbers.values()):
+        raise ValueError("has a prompt_dictionary in its metadata that is not a table of languages and numbers")
+    return Languages(numbers, numbers.get(AUTO, usual))
+
+
+# Checks the other two graphs of a transducer: the predictor, which reads the tokens so far, and the joiner.
+
+
+@dataclass(frozen=True)
+class Transducer:
+    """A predictor, which reads the tokens so far, and a joiner, which combines its result with a frame into scores.
+
+    `vocabulary`: the number of tokens that get a score. In files, the predictor is called the decoder.
+    """
+
+    predictor: GraphFile
+    joiner: GraphFile
+    vocabulary: int
+    blank: int
+
+
+@dataclass(frozen=True)
+class ContextTransducer(Transducer):
+    """A transducer whose predictor reads the last `context` tokens and has no state."""
+
+    context: int
+
+
+@dataclass(frozen=True)
+class RecurrentTransducer(Transducer):
+    """A transducer whose predictor is a recurrent network: it reads the last token and its own `states`."""
+
+    states: tuple[StatePort, ...]
+
+
+AnyTransducer = ContextTransducer | RecurrentTransducer
+
+
+def transducer_of(
+    encoder: GraphFile, layout: EncoderLayout, predictor: GraphFile, joiner: GraphFile
+) -> ContextTransducer:
+    """Return the two graphs beside an encoder, as icefall exports them. Raise LayoutError if they do not match."""
+    if len(predictor.inputs) != 1 or len(predictor.outputs) != 1:
+        raise LayoutError(f"{predictor.path.name} is not a decoder of icefall: it has a state")
+    if len(joiner.inputs) != 2 or len(joiner.outputs) != 1:
+        raise LayoutError(f"{joiner.path.name} is not a joiner: it must have two inputs and one output")
+    try:
+        metadata = Metadata(predictor.metadata)
+        context = metadata.whole("context_size")
+        check_port(predictor.inputs[0], ElementType.INT64, (1, context), 0)
+        width = _width(predictor.outputs[0])
+    except LayoutError as error:
+        raise LayoutError(f"{predictor.path.name} {error}") from error
+    try:
+        check_port(joiner.inputs[0], ElementType.FLOAT, (1, layout.units), 0)
+        check_port(joiner.inputs[1], ElementType.FLOAT, (1, width), 0)
+        check_port(joiner.outputs[0], ElementType.FLOAT, (1, None), 0)
+        vocabulary = _width(joiner.outputs[0])
+    except LayoutError as error:
+        raise LayoutError(f"{joiner.path.name} {error}") from error
+    tokens = metadata.whole("vocab_size")
+    if vocabulary is not None and vocabulary != tokens:
+        conflict = f"{predictor.path.name} has {tokens} tokens, but {joiner.path.name} scores {vocabulary}"
+        raise LayoutError(f"{conflict}: they belong to different models")
+    return ContextTransducer(predictor, joiner, tokens, 0, context)
+
+
+def _width(port: Port) -> int | None:
+    """Return how many numbers a row of this output has; None if the file does not say it."""
+    last = port.shape[-1] if port.shape else None
+    return last if isinstance(last, int) else None
+
+
+# A family of public models: an architecture of the encoder, and the kind of search that reads its frames.
+
+
+class Architecture(Enum):
+    """The architectures of encoders that Streamer can compute."""
+
+    ZIPFORMER2 = "Zipformer-2"
+    ZIPFORMER = "Zipformer"  # the first version
+    LSTM = "LSTM"
+    CONFORMER = "Conformer"
+    T_ONE = "T-one"
+    FASTCONFORMER = "FastConformer"
+
+
+class SearchKind(Enum):
+    """The kinds of search. The training of an encoder decides which kind reads its frames."""
+
+    CTC = "with CTC"
+    TRANSDUCER = "transducer"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of public models."""
+
+    architecture: Architecture
+    search: SearchKind
+
+    @property
+    def title(self) -> str:
+        """The name of the family in commands and in the catalogue."""
+        return f"{self.architecture.value} {self.search.value}"
+
+
+Recognises = Callable[[Mapping[str, str]], bool]
+LayoutOf = Callable[[GraphFile, SearchKind], EncoderLayout]
+TransducerOf = Callable[[GraphFile, EncoderLayout, GraphFile, GraphFile], AnyTransducer]
+
+
+@dataclass(frozen=True)
+class EncoderFamily:
+    """All families with one architecture, and how to check their graphs.
+
+    `recognises` decides by the metadata of a graph whether it is such an encoder. `layout` checks the graph and returns
+    its layout. `transducer` gets the encoder, its layout, the predictor and the joiner, and checks the last two; it is
+    None if there are only models with CTC. Both raise LayoutError.
+    """
+
+    architecture: Architecture
+    recognises: Recognises
+    layout: LayoutOf
+    ctc: bool
+    transducer: TransducerOf | None
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The families with this architecture that Streamer can use."""
+        searches = [SearchKind.CTC] * self.ctc + [SearchKind.TRANSDUCER] * (self.transducer is not None)
+        return tuple(Family(self.architecture, search) for search in searches)

@@ -1,0 +1,122 @@
+"""Reads `tokens.txt`: the token for each number that a public model emits."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamer.models.protobuf import Content, Damaged, fields, number_of, part_of, text_of
+
+TOKENS_FILE = "tokens.txt"
+BLANKS = ("<blk>", "<eps>", "<blank>")
+
+
+class TokenTableError(ValueError):
+    """The table cannot be used. The message says why."""
+
+
+def read_tokens(path: Path, count: int) -> tuple[str, ...]:
+    """Return the first `count` tokens by number. A line has a token and its number; a number alone means the space."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise TokenTableError(f"{path} is missing: the folder is not complete") from None
+    except OSError as error:
+        raise TokenTableError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TokenTableError(f"{path} is not UTF-8 text: copy it again") from error
+    tokens: dict[int, str] = {}
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) > 2 or not fields[-1].isdecimal():
+            raise TokenTableError(f"{path}, line {number}: expected a token and its number, not {line[:80]!r}")
+        tokens[int(fields[-1])] = fields[0] if len(fields) == 2 else " "
+    missing = [token for token in range(count) if token not in tokens]
+    if missing:
+        lack = f"lacks {len(missing)} of the {count} tokens of the model, the first is number {missing[0]}"
+        raise TokenTableError(f"{path} {lack}: it is cut off, or belongs to another model")
+    return tuple(tokens[token] for token in range(count))
+
+
+def blank_of(tokens: tuple[str, ...]) -> int | None:
+    """Return the number of the blank, which stands for no token; None if there is no blank."""
+    return next((tokens.index(name) for name in BLANKS if name in tokens), None)
+
+
+# Reads the table by which a model's training divided text into tokens (`bpe.model` or `bpe.vocab`).
+
+PIECE_FILES: Final = ("bpe.model", "bbpe.model", "bpe.vocab", "bbpe.vocab")
+_LFS: Final = b"version https://git-lfs"
+_BYTE_PAIRS: Final = 2  # the number of this kind of model in SentencePiece
+_TEXT_KINDS: Final = (1, 4)  # the kinds of normal pieces, and of pieces that a user has added
+
+
+class PieceModelError(ValueError):
+    """The file cannot be used. The message is a sentence for the user, without its full stop."""
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """The pieces and their scores.
+
+    The division of a text is the one with the greatest sum of scores. With `pairs`, it comes from joining, again and
+    again, the two neighbours that make the piece with the greatest score.
+    """
+
+    scores: Mapping[str, float]
+    pairs: bool = False
+
+
+def read_pieces(folder: Path) -> PieceModel | None:
+    """Return the pieces of this folder's model; None if it has no such file. Raise PieceModelError if it is damaged."""
+    path = next((folder / name for name in PIECE_FILES if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    try:
+        content = path.read_bytes()
+        if content.startswith(_LFS):
+            raise PieceModelError(f"{path} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
+        return _from_table(content.decode()) if path.suffix == ".vocab" else _from_message(content)
+    except OSError as error:
+        raise PieceModelError(f"{path} cannot be read: {error.strerror}") from error
+    except (Damaged, UnicodeDecodeError, struct.error) as error:
+        raise PieceModelError(f"{path} is cut off or does not have the pieces of a model: copy it again") from error
+
+
+def _from_table(text: str) -> PieceModel:
+    scores: dict[str, float] = {}
+    for line in text.splitlines():
+        try:
+            piece, score = line.split()
+            scores[piece] = float(score)
+        except ValueError:
+            raise Damaged from None
+    return _piece_model(scores, pairs=False)
+
+
+def _from_message(content: Content) -> PieceModel:
+    scores: dict[str, float] = {}
+    pairs = False
+    for field, value in fields(content, 0, len(content)):
+        if field == 1:
+            piece = dict(fields(content, *part_of(value)))
+            if number_of(piece.get(3, 1)) in _TEXT_KINDS:
+                begin, end = part_of(piece.get(2, (0, 0)))
+                (score,) = struct.unpack("<f", content[begin:end]) if end else (0.0,)
+                scores[text_of(content, piece.get(1))] = score
+        elif field == 2:
+            trainer = dict(fields(content, *part_of(value)))
+            pairs = number_of(trainer.get(3, 1)) == _BYTE_PAIRS
+    return _piece_model(scores, pairs=pairs)
+
+
+def _piece_model(scores: Mapping[str, float], *, pairs: bool) -> PieceModel:
+    if not scores or not all(map(math.isfinite, scores.values())):
+        raise Damaged
+    return PieceModel(scores, pairs)

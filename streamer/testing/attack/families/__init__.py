@@ -1,1 +1,0 @@
-"""The attacks, one module for each family; catalogue.py lists them."""

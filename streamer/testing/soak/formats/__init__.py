@@ -1,1 +1,0 @@
-"""Sessions of the soak test in the formats of other services, and recordings over HTTP."""

@@ -1,1 +1,0 @@
-"""Text in any script: where its words begin, and what stands between two of them."""

@@ -1,1 +1,0 @@
-"""Training of the acoustic model: batches, augmentation, optimiser, losses, runs, error rates."""

@@ -1,1 +1,0 @@
-"""Changes training speech in the way that microphones, rooms, lines and voices do, and leaves out parts of it."""

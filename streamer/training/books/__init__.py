@@ -1,1 +1,0 @@
-"""Text for the language model from books whose copyright has ended."""

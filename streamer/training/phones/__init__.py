@@ -1,1 +1,0 @@
-"""Sequences of phones: an n-gram over them, the CTC-CRF loss that needs it, and which phones a model hears."""

@@ -1,1 +1,0 @@
-"""Training of the punctuation model."""

@@ -1,1 +1,0 @@
-"""Measuring the punctuation model: on text, on speech, and what it costs."""

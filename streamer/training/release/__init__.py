@@ -1,1 +1,0 @@
-"""Prepares new weights for a release: fits and measures everything that depends on them, and updates the documents."""

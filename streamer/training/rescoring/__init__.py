@@ -1,1 +1,0 @@
-"""The training of the neural language model that rescores words."""

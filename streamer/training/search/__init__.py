@@ -1,1 +1,0 @@
-"""Runs searches on cached emissions, for their results and cost, tuning, calibration and hotwords."""

@@ -1,1 +1,0 @@
-"""A larger acoustic model made from a trained one, and how the small one learns from it."""

@@ -1,1 +1,0 @@
-"""Measuring the end of turns."""

@@ -1,1 +1,0 @@
-"""OpenAI's format of realtime transcription: websocket `/v1/realtime`. Pure."""

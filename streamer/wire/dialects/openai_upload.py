@@ -1,0 +1,210 @@
+"""OpenAI's format of uploaded recordings: `POST /v1/audio/transcriptions`, and its list of models. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
+from streamer.base.text import is_spaceless, separator
+from streamer.wire.dialects.dialect import Languages, session_language
+from streamer.wire.errors import WireError, bad, quote
+from streamer.wire.events import Final as FinalMessage
+from streamer.wire.events import Partial, ServerMessage
+from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
+
+PATH: Final = "/v1/audio/transcriptions"
+TRANSLATIONS: Final = "/v1/audio/translations"
+MODELS: Final = "/v1/models"
+VERBOSE: Final = "verbose_json"
+FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE)
+GRANULARITIES: Final = ("word", "segment")
+_LEAST_CONFIDENCE: Final = 1e-4
+# OpenAI answers 400 to a bad recording as well as to a bad request.
+_BAD_REQUESTS: Final = (415, 422)
+
+
+class OpenAIUpload(UploadFormat):
+    """An upload with OpenAI's options. Options without a meaning here are ignored: clients send many of them."""
+
+    protocol = "openai"
+
+    def __init__(self, models: Mapping[str, Languages] = {}) -> None:
+        """`models`: the service's models by public name. Any other name means the default model."""
+        super().__init__()
+        self.take("written", "true")  # OpenAI's clients expect marks and capitals
+        self._models = models
+        self._requested_languages: list[str] = []
+        self._file_begun = False  # from then on, the language of the session is fixed
+        self._format = "json"
+        self._stream: bool | None = None
+        self._granularities: set[str] = set()
+        self._sent = ""  # all deltas so far
+        self._segment = ""  # the deltas of the running segment
+
+    def query(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take options of a session by our own names. OpenAI has no options in the query."""
+        for name, value in pairs:
+            if name in SESSION_OPTIONS and name != "multichannel":
+                self.take(name, value)
+
+    def field(self, name: str, value: str, *, late: bool) -> None:
+        """Take a field of the form. Most clients send the file first, so nearly all fields may follow it."""
+        name = name.removesuffix("[]")
+        if name == "response_format":
+            if value not in FORMATS:
+                raise bad("bad_option", f"'response_format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
+            self._format = value
+        elif name == "stream":
+            self._stream = flag(name, value)
+        elif name == "timestamp_granularities":
+            if value not in GRANULARITIES:
+                raise bad("bad_option", f"'{name}[]' must be word or segment, not {quote(value)}.")
+            self._granularities.add(value)
+        elif name in ("language", "languages"):
+            self._requested_languages.append(value)
+            if late:
+                self._language()
+        elif name == "model" and value in self._models and not late:
+            self.take("model", value)
+        elif name == "keywords" and not late:
+            try:
+                self.take("hotwords", json.dumps([value]))
+            except WireError:
+                return  # a hotword is only a hint: an invalid one is no reason to refuse the recording
+
+    def look(self, data: bytes) -> None:
+        """Fix the language of the session: all fields that precede the file have come."""
+        if self._requested_languages and not self._file_begun:
+            self.take("language", self._language())
+        self._file_begun = True
+
+    def settle(self) -> None:
+        """Note that no more fields can come."""
+        self._stream = bool(self._stream)
+
+    @property
+    def streams(self) -> bool | None:
+        """Whether the answer is a stream of events."""
+        return self._stream
+
+    def event(self, message: ServerMessage) -> bytes:
+        """Return an event with the new text that will not change any more."""
+        if isinstance(message, Partial):
+            return self._delta(message.text[: message.stable])
+        if isinstance(message, FinalMessage):
+            delta = self._delta(message.text)
+            self._segment = ""
+            return delta
+        return b""
+
+    def document(self) -> tuple[str, str]:
+        """Return the type and the text of the whole answer."""
+        transcript = self.transcript
+        if self._format == "text":
+            return TEXT, transcript.text + "\n"
+        if self._format in ("srt", "vtt"):
+            return TEXT, transcript.render(self._format)
+        usage = {"type": "duration", "seconds": math.ceil(transcript.duration_ms / 1000)}
+        if self._format == "json":
+            return JSON, _json({"text": transcript.text, "usage": usage})
+        verbose: dict[str, Any] = {
+            "task": "transcribe",
+            "language": "english" if self._languages == () else self._session_options.get("language", LANGUAGE),
+            "duration": transcript.duration_ms / 1000,
+            "text": transcript.text,
+        }
+        if self._granularities != {"word"}:
+            verbose["segments"] = [_segment(number, each) for number, each in enumerate(transcript.segments)]
+        if "word" in self._granularities:
+            verbose["words"] = [
+                {"word": word["word"], "start": word["start_ms"] / 1000, "end": word["end_ms"] / 1000}
+                for word in transcript.words
+            ]
+        return JSON, _json({**verbose, "usage": usage})
+
+    def refusal(self, problem: Problem) -> tuple[int, str]:
+        """Return the status and the JSON of an answer without a transcript."""
+        status = 400 if problem.status in _BAD_REQUESTS else problem.status
+        return status, _json(_error(problem))
+
+    def last_event(self, problem: Problem | None) -> bytes:
+        """Return the last event."""
+        if problem is not None:
+            return b"event: error\n" + _data(_error(problem))
+        return _data({"type": "transcript.text.done", "text": self._sent}) + b"data: [DONE]\n\n"
+
+    @property
+    def _languages(self) -> Languages:
+        return self._models.get(self._session_options.get("model", DEFAULT_MODEL), ())
+
+    def _language(self) -> str:
+        """Return the language of the session. Raise WireError if the model lacks it."""
+        return session_language("language", self._requested_languages, self._languages)
+
+    def _delta(self, text: str) -> bytes:
+        """Return an event with what this text of the running segment has more than the deltas so far."""
+        if len(text) <= len(self._segment):
+            return b""
+        new = text[len(self._segment) :]
+        delta = new if self._segment else separator(self._sent, new) + new
+        self._sent += delta
+        self._segment = text
+        return _data({"type": "transcript.text.delta", "delta": delta})
+
+
+def models(names: Iterable[str]) -> dict[str, Any]:
+    """Return the list of models in OpenAI's form."""
+    return {"object": "list", "data": [model(name) for name in names]}
+
+
+def model(name: str) -> dict[str, Any]:
+    """Return one model in OpenAI's form."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "streamer"}
+
+
+def no_translations() -> Problem:
+    """Return the problem of every request for a translation."""
+    return Problem("unsupported", f"There is no model for translations here: POST the recording to {PATH} instead.")
+
+
+def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
+    """Return a segment with all fields that OpenAI's clients require, also those without a meaning here."""
+    text: str = segment["text"]
+    return {
+        "id": number,
+        "seek": 0,
+        "start": segment["start_ms"] / 1000,
+        "end": segment["end_ms"] / 1000,
+        "text": text if is_spaceless(text[:1]) else f" {text}",  # Whisper's words begin with a space
+        "tokens": [],
+        "temperature": 0.0,
+        "avg_logprob": round(math.log(max(_LEAST_CONFIDENCE, segment["confidence"])), 4),
+        "compression_ratio": 1.0,
+        "no_speech_prob": 0.0,
+    }
+
+
+def error_of(code: str, message: str, status: int) -> dict[str, Any]:
+    """Return the content of an error in OpenAI's form. The HTTP status decides the kind of the error."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    if code == "unauthorized":
+        code = "invalid_api_key"
+    elif status == 429:
+        kind, code = "rate_limit_error", "rate_limit_exceeded"
+    return {"message": message, "type": kind, "param": None, "code": code}
+
+
+def _error(problem: Problem) -> dict[str, Any]:
+    return {"error": error_of(problem.code, problem.message, problem.status)}
+
+
+def _data(content: dict[str, Any]) -> bytes:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return f"data: {text}\n\n".encode("utf-8", "replace")
+
+
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"

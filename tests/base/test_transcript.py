@@ -1,0 +1,174 @@
+"""Transcripts from events, in every format."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamer.base.transcript import Transcript, event_line, short_timestamp, timestamp
+from tests.transcript_events import final, word
+
+
+@pytest.fixture
+def transcript() -> Transcript:
+    """Two segments, with all the events around them."""
+    result = Transcript("talk.wav")
+    for event in (
+        {"type": "ready", "n": 0},
+        {"type": "partial", "n": 1, "text": "it's a", "stable": 0, "segment": 0},
+        final(word("it's", 3200, 3400), word("late", 3400, 3900)),
+        final(word("r&d", 5000, 5400), word("<now>", 5400, 6200), segment=1),
+        {"type": "done", "n": 9, "audio_ms": 7000},
+    ):
+        result.add(event)
+    return result
+
+
+def test_text_is_a_line_for_each_final(transcript: Transcript) -> None:
+    """Partials leave no trace; each final is one line."""
+    assert transcript.render("text") == "it's late\nr&d <now>\n"
+
+
+def test_an_unknown_format_is_refused(transcript: Transcript) -> None:
+    """The error names the formats that exist."""
+    with pytest.raises(ValueError, match="a transcript is written as text, json, srt, vtt, not as 'odt'"):
+        transcript.render("odt")
+
+
+def test_json_is_one_object_in_one_line(transcript: Transcript) -> None:
+    """The object has exactly the documented keys."""
+    rendered = transcript.render("json")
+    assert rendered.count("\n") == 1
+    content = json.loads(rendered)
+    assert list(content) == ["file", "text", "duration_ms", "segments"]
+    assert content["file"] == "talk.wav"
+    assert content["text"] == "it's late r&d <now>"
+    assert content["duration_ms"] == 7000
+    assert content["segments"][0] == {
+        "start_ms": 3200,
+        "end_ms": 3900,
+        "text": "it's late",
+        "confidence": 0.87,
+        "words": [word("it's", 3200, 3400), word("late", 3400, 3900)],
+    }
+
+
+def test_jsonl_keeps_the_event() -> None:
+    """An event is one line that reads back as the same event."""
+    event = {"type": "final", "text": "naïve\n", "n": 3}
+    assert event_line(event).count("\n") == 1
+    assert json.loads(event_line(event)) == event
+
+
+def test_srt_counts_cues_and_writes_commas(transcript: Transcript) -> None:
+    """SubRip: numbers from 1, decimal commas, an empty line between cues."""
+    assert transcript.render("srt") == (
+        "1\n00:00:03,200 --> 00:00:04,200\nit's late\n\n2\n00:00:05,000 --> 00:00:06,200\nr&d <now>\n"
+    )
+
+
+def test_vtt_has_a_header_and_escapes(transcript: Transcript) -> None:
+    """WebVTT: the header, decimal points, and no character that would be read as markup."""
+    assert transcript.render("vtt") == (
+        "WEBVTT\n\n00:00:03.200 --> 00:00:04.200\nit's late\n\n00:00:05.000 --> 00:00:06.200\nr&amp;d &lt;now&gt;\n"
+    )
+
+
+def test_silence_is_an_empty_transcript() -> None:
+    """A recording without words gives valid documents without cues or lines."""
+    silent = Transcript("-")
+    silent.add({"type": "done", "audio_ms": 1000})
+    assert [silent.render(format) for format in ("text", "srt", "vtt")] == ["", "", "WEBVTT\n"]
+    assert json.loads(silent.render("json")) == {
+        "file": "-",
+        "text": "",
+        "duration_ms": 1000,
+        "segments": [],
+    }
+
+
+def test_a_transcript_is_complete_with_done() -> None:
+    """Finals alone do not make a whole transcript."""
+    broken = Transcript("a.wav")
+    broken.add({**final(word("a", 0, 10)), "audio_ms": 20})
+    assert not broken.complete
+    assert broken.duration_ms == 20
+    broken.add({"type": "done", "audio_ms": 30})
+    assert broken.complete
+    assert broken.duration_ms == 30
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "long", "short"),
+    [
+        (0, "00:00:00.000", "0:00.0"),
+        (3_249, "00:00:03.249", "0:03.2"),
+        (59_999, "00:00:59.999", "0:59.9"),
+        (3_723_456, "01:02:03.456", "1:02:03.4"),
+    ],
+)
+def test_times(milliseconds: int, long: str, short: str) -> None:
+    """Times are cut, not rounded up, and hours appear when there are any."""
+    assert timestamp(milliseconds, ".") == long
+    assert short_timestamp(milliseconds) == short
+
+
+def of_channel(channel: int, event: dict[str, Any]) -> dict[str, Any]:
+    """The same final in one of several channels."""
+    return {**event, "channel": channel}
+
+
+@pytest.fixture
+def call() -> Transcript:
+    """Two speakers who interrupt each other. The second channel arrived first."""
+    result = Transcript("call.wav")
+    for event in (
+        of_channel(1, final(word("fine", 1500, 1900), word("thanks", 1900, 2400))),
+        of_channel(0, final(word("how", 1000, 1200), word("are", 1200, 1600), word("you", 1600, 2000))),
+        of_channel(1, final(word("bye", 6000, 6400), segment=1)),
+        {"type": "done", "n": 9, "audio_ms": 7000},
+    ):
+        result.add(event)
+    return result
+
+
+def test_channels_are_told_in_text(call: Transcript) -> None:
+    """Lines are in the order of their starts, each with its channel, counted from 1."""
+    assert call.render("text") == "[1] how are you\n[2] fine thanks\n[2] bye\n"
+
+
+def test_channels_are_told_in_json(call: Transcript) -> None:
+    """Segments have the channel of the protocol, which counts from 0."""
+    content = json.loads(call.render("json"))
+    assert [(segment["channel"], segment["start_ms"]) for segment in content["segments"]] == [
+        (0, 1000),
+        (1, 1500),
+        (1, 6000),
+    ]
+    assert content["text"] == "how are you fine thanks bye"
+
+
+def test_channels_are_told_in_subtitles(call: Transcript) -> None:
+    """Cues of one channel follow each other; those of two channels may overlap."""
+    assert call.render("srt") == (
+        "1\n00:00:01,000 --> 00:00:02,000\n[1] how are you\n\n"
+        "2\n00:00:01,500 --> 00:00:02,500\n[2] fine thanks\n\n"
+        "3\n00:00:06,000 --> 00:00:07,000\n[2] bye\n"
+    )
+    assert call.render("vtt").splitlines()[2:6] == [
+        "00:00:01.000 --> 00:00:02.000",
+        "<v 1>how are you",
+        "",
+        "00:00:01.500 --> 00:00:02.500",
+    ]
+
+
+def test_what_was_asked_for_is_in_json() -> None:
+    """The spoken form and the alternatives are in a segment if the service gave them."""
+    result = Transcript("a.wav")
+    extra = {"spoken": "a", "alternatives": [{"text": "a", "confidence": 0.8}, {"text": "the", "confidence": 0.1}]}
+    result.add({**final(word("A", 0, 10)), **extra})
+    [segment] = json.loads(result.render("json"))["segments"]
+    assert {key: segment[key] for key in extra} == extra

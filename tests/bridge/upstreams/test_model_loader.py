@@ -1,0 +1,212 @@
+"""Models that are loaded when sessions first ask for them: a real Triton, exact models under several names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+import streamer.client
+from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
+from streamer.bridge.upstreams import model_loader
+from streamer.bridge.upstreams.model_loader import LoadedModel, MemoryBound, models_to_let_go
+from streamer.bridge.upstreams.pool import RollError
+from streamer.testing.exact_service import add_exact_model
+from streamer.testing.exact_speech import say, silence
+from streamer.wire import native_upload
+from tests.bridge.service_client import Event, eventually, receive, recognise, rest, session, text
+from tests.bridge.uploads.uploading import post, recording
+from tests.triton_processes import stubs
+
+AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
+HALF = len(AUDIO) // 4 * 2
+ROOM_FOR_ALL, SIZE = 10**12, 10**9
+ONE, TWO, THREE = "default", "two", "three"
+
+
+@asynccontextmanager
+async def serving(folder: Path, room: int = ROOM_FOR_ALL) -> AsyncIterator[tuple[Service, TritonServer]]:
+    """Run a service with three models, of which only the first one is loaded."""
+    for name in ("one", "two", "three"):
+        if not (folder / name).exists():
+            add_exact_model(folder, name, slots=3)
+    triton = TritonServer(folder, models=["one"])
+    bound = MemoryBound(room, dict.fromkeys((ONE, TWO, THREE), SIZE))
+    models = {ONE: "one", TWO: "two", THREE: "three"}
+    async with Service(triton, port=0, models=models, on_demand=bound) as service:
+        yield service, triton
+
+
+async def begin(websocket: ClientConnection, model: str, audio: bytes = AUDIO) -> None:
+    """Begin a session that must wait for its model, and send audio meanwhile."""
+    await websocket.send(json.dumps({"type": "start", "model": model}))
+    await websocket.send(audio)
+    assert await receive(websocket) == {"type": "starting", "n": 0, "model": model}
+
+
+async def ending(websocket: ClientConnection) -> list[Event]:
+    """End a session, and return the rest of its events."""
+    await websocket.send('{"type":"stop"}')
+    return await rest(websocket)
+
+
+async def free(service: Service) -> None:
+    """Wait until no session holds a slot any more."""
+    await eventually(lambda: all(pool.in_use == 0 for pool in service.models.pools.values()))
+
+
+async def load(service: Service, model: str) -> None:
+    """Let a session load a model and end."""
+    async with connect(service.url) as websocket:
+        await begin(websocket, model)
+        events = await ending(websocket)
+    assert text(events).split() == ["abc", "def"]
+    await free(service)
+
+
+async def refusal(websocket: ClientConnection) -> tuple[str, str, int | None]:
+    """Return code and message of the error with which a session ends, and the code of the close."""
+    events = await rest(websocket)
+    return events[-1]["code"], events[-1]["message"], websocket.close_code
+
+
+async def refused(url: str, model: str) -> tuple[str, str, int | None]:
+    """Ask for a model that cannot be loaded now, and check that the session is refused."""
+    async with connect(url) as websocket:
+        await websocket.send(json.dumps({"type": "start", "model": model}))
+        return await refusal(websocket)
+
+
+async def states(service: Service) -> Mapping[str, str]:
+    """Return the state of each model, as the port reports it. The service must be ready."""
+    url = f"http://127.0.0.1:{service.port}/readyz"
+    told = json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read()))
+    assert told["ready"]
+    return {name: model["state"] for name, model in told["models"].items()}
+
+
+def figure(service: Service, name: str) -> float:
+    """Return the value of a metric, which is named with its labels."""
+    found = re.search(rf"^{re.escape(name)} (\S+)$", service.metrics.exposition().decode(), re.MULTILINE)
+    assert found, name
+    return float(found[1])
+
+
+async def test_the_first_use_loads(tmp_path: Path) -> None:
+    """Two sessions wait for one load, and all of their audio is recognised; a model whose process dies comes back."""
+    async with serving(tmp_path) as (service, triton):
+        assert await states(service) == {ONE: "loaded", TWO: "unloaded", THREE: "unloaded"}
+        async with connect(service.url) as one, connect(service.url) as two:
+            await asyncio.gather(begin(one, TWO), begin(two, TWO))
+            for events in await asyncio.gather(ending(one), ending(two)):
+                assert (events[0]["type"], events[0]["n"], events[0]["triton_model"]) == ("ready", 1, "two")
+                assert text(events).split() == ["abc", "def"]
+                assert events[-1]["type"] == "done"
+        assert await states(service) == {ONE: "loaded", TWO: "loaded", THREE: "unloaded"}
+        assert figure(service, 'streamer_models{state="loaded"}') == 2
+        assert figure(service, 'streamer_model_loads_total{result="loaded"}') == 1
+        assert figure(service, "streamer_model_load_seconds_count") == 1
+        assert service.models.tritons_ready == 1
+        # The format of an upload has no word for the wait.
+        path = f"{native_upload.PATH}?model={THREE}"
+        status, _, answer = await asyncio.to_thread(post, service.url, path, recording(say("ghi")))
+        assert (status, json.loads(answer)["text"]) == (200, "ghi")
+        assert (await states(service))[THREE] == "loaded"
+        measured = {name: pool.memory is not None for name, pool in service.models.pools.items()}
+        assert measured == {ONE: True, TWO: True, THREE: True}
+
+        [process] = [stub for stub in stubs(triton.pid) if "/two/1/" in " ".join(stub.cmdline())]
+        async with session(service.url, model=TWO) as websocket:
+            await websocket.send(AUDIO[:HALF])
+            process.kill()
+            await websocket.send(AUDIO[HALF:])
+            events = await ending(websocket)
+        assert text(events).split() == ["abc", "def"]
+        assert sum(event["type"] == "recovered" for event in events) == 1
+
+
+async def test_memory_for_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used model without sessions goes; if sessions use all, a newcomer is refused."""
+    monkeypatch.setattr(TritonServer, "memory", lambda *_: None)  # then the given sizes count
+    async with serving(tmp_path, 2 * SIZE) as (service, _):
+        await load(service, TWO)
+        async with session(service.url), session(service.url, model=TWO):
+            code, message, close = await refused(service.url, THREE)
+            assert (code, close) == ("full", 1013)
+            assert "no memory for the model 'three' while sessions use default, two" in message
+        await free(service)
+        assert text(await recognise(service.url, AUDIO)).split() == ["abc", "def"]
+        await load(service, THREE)
+        assert await states(service) == {ONE: "loaded", TWO: "unloaded", THREE: "loaded"}
+        await load(service, TWO)
+        assert await states(service) == {ONE: "unloaded", TWO: "loaded", THREE: "loaded"}
+        assert figure(service, "streamer_models_let_go_total") == 2
+        with pytest.raises(RollError, match="default is not loaded now"):
+            await service.models.default.roll("four")
+        async with streamer.client.connect(service.url) as spoken:  # our client waits, too
+            await spoken.send(AUDIO)
+            await spoken.stop()
+            assert [event["text"] async for event in spoken if event["type"] == "final"] == ["abc def"]
+        assert (await states(service))[ONE] == "loaded"
+
+
+async def test_a_load_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sessions that wait get the reason; there is no other attempt before a pause, and then it may succeed."""
+    now = 0.0
+    monkeypatch.setattr(model_loader, "_now", lambda: now)
+    add_exact_model(tmp_path, "two", slots=3, fault="does not load")
+    async with serving(tmp_path) as (service, _):
+        async with connect(service.url) as one, connect(service.url) as other:
+            await asyncio.gather(begin(one, TWO), begin(other, TWO))
+            for code, message, close in await asyncio.gather(refusal(one), refusal(other)):
+                assert (code, close) == ("not_ready", 1013)
+                assert "The model 'two' could not be loaded (" in message
+                assert "no weights" in message
+                assert "after 10 s" in message
+        shutil.rmtree(tmp_path / "two")
+        add_exact_model(tmp_path, "two", slots=3)
+        now = 9.5
+        assert "after 1 s" in (await refused(service.url, TWO))[1]
+        assert figure(service, 'streamer_model_loads_total{result="failed"}') == 1
+        assert (await states(service))[TWO] == "failed"
+        now = 10.0
+        await load(service, TWO)
+        assert text(await recognise(service.url, AUDIO)).split() == ["abc", "def"]
+
+
+OLD = LoadedModel("old", 4, busy=False, last_use=1)
+BUSY = LoadedModel("busy", 4, busy=True, last_use=2)
+NEW = LoadedModel("new", 4, busy=False, last_use=3)
+
+
+@pytest.mark.parametrize(
+    ("needed", "room", "chosen"),
+    [
+        (4, 16, []),
+        (4, 12, ["old"]),
+        (8, 16, ["old"]),
+        (8, 12, ["old", "new"]),
+        (9, 12, None),
+        (4, 7, None),
+    ],
+)
+def test_the_least_recently_used_go_first(needed: int, room: int, chosen: list[str] | None) -> None:
+    """As few as possible go, the least recently used first, and never one that is busy."""
+    assert models_to_let_go([NEW, BUSY, OLD], needed, room) == chosen
+
+
+def test_one_that_has_outgrown_the_room() -> None:
+    """A model that needs more than the memory of all gets all of it, unless another one is busy."""
+    assert models_to_let_go([OLD, NEW], 20, 12) == ["old", "new"]
+    assert models_to_let_go([OLD, BUSY], 20, 12) is None
+    assert models_to_let_go([], 20, 12) == []

@@ -1,0 +1,168 @@
+"""Checks of the model's files, damaged in a copy of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.repository import asr_repository
+from streamer.commands.checks import packages
+from streamer.commands.checks.finding import FINE, WARNING, WRONG
+from streamer.commands.checks.models import NEEDED, model_files, public_model, public_models
+from streamer.models.library import ModelLibrary
+from workshop.graphs.exact_icefall import make_ctc_folder, make_transducer_folder
+from workshop.graphs.exact_nemo import make_nemotron_folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A repository whose files are links to the shipped ones."""
+    for name in NEEDED:
+        path = tmp_path / MODEL / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(asr_repository() / MODEL / name)
+    return tmp_path
+
+
+def test_the_shipped_model_is_complete() -> None:
+    """A complete model gives one line with its name and size."""
+    (found,) = model_files()
+    assert (found.state, found.remedy) == (FINE, "")
+    assert "all complete" in found.said
+
+
+def cut(content: bytes) -> bytes:
+    """Half of the content."""
+    return content[: len(content) // 2]
+
+
+def flipped(content: bytes) -> bytes:
+    """The content with one changed byte in the middle."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+
+
+def pointer(content: bytes) -> bytes:
+    """The content of a clone without git-lfs."""
+    return b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("1/weights.pt", cut, "it is incomplete or damaged"),
+        ("1/weights.pt", flipped, "damaged"),
+        ("1/weights.pt", pointer, "a pointer of git-lfs"),
+        ("1/language.safetensors", cut, "bytes instead of"),
+        ("1/lexicon.safetensors", lambda content: content[:100], "its header is incomplete or damaged"),
+        ("1/lexicon.safetensors", lambda content: b"x" * 100, "its header is damaged"),
+        ("1/model.json", cut, "it is not JSON"),
+        ("config.pbtxt", lambda content: b"", "it is empty"),
+        ("1/letters.safetensors", None, "No such file"),
+    ],
+)
+def test_a_damaged_file_is_named(copy: Path, name: str, damage: Callable[[bytes], bytes] | None, words: str) -> None:
+    """Only damaged files are named, with what is wrong and how to restore them."""
+    path = copy / MODEL / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage:
+        path.write_bytes(damage(content))
+    (found,) = model_files(copy)
+    assert found.state == WRONG
+    assert str(path) in found.said
+    assert words in found.said
+    assert "git checkout -- asr_repo" in found.remedy
+
+
+def test_what_may_be_missing_is_a_warning(copy: Path) -> None:
+    """A missing optional file is a warning, because the model works without it."""
+    (copy / MODEL / "1" / "calibration.json").unlink()
+    assert [found.state for found in model_files(copy)] == [WARNING, FINE]
+
+
+def test_a_file_that_cannot_be_read(copy: Path) -> None:
+    """The message repeats the system's reason."""
+    path = copy / MODEL / "1" / "search.json"
+    path.unlink()
+    path.mkdir()
+    (found,) = model_files(copy)
+    assert "Is a directory" in found.said
+
+
+def test_a_public_model(tmp_path: Path) -> None:
+    """The folder of a public model is described in one line, and so is what is wrong with it."""
+    (found,) = public_model(make_transducer_folder(tmp_path))
+    assert found.state == FINE
+    assert found.said.startswith("Zipformer-2 transducer, 24 tokens, 0.1 MB, complete; steps of 320 ms, which read 13")
+    (tmp_path / "nemotron").mkdir()
+    (found,) = public_model(make_nemotron_folder(tmp_path / "nemotron"))
+    assert "24 tokens, 5 names of languages, " in found.said
+    (tmp_path / "joiner-epoch-1-avg-1.onnx").unlink()
+    (found,) = public_model(tmp_path)
+    assert (found.state, "it has no joiner" in found.said) == (WRONG, True)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> ModelLibrary:
+    """A library with one model."""
+    (tmp_path / "mine").mkdir()
+    make_ctc_folder(tmp_path / "mine")
+    return ModelLibrary(tmp_path)
+
+
+def test_no_models(tmp_path: Path) -> None:
+    """Without public models, the shipped one is the default."""
+    (found,) = public_models(ModelLibrary(tmp_path / "none"))
+    assert (found.state, found.said) == (FINE, "none is here; the shipped model is the default")
+
+
+def test_models(library: ModelLibrary, tmp_path: Path) -> None:
+    """Models are listed with the default; an interrupted one is named with the command that continues it."""
+    library.set_default("mine")
+    (library.work_folder("begun") / "archive.part").touch()
+    begun, listed = public_models(library)
+    assert (begun.state, begun.remedy) == (WARNING, "streamer models get begun")
+    assert (listed.state, listed.said) == (FINE, f"1 in {tmp_path}: mine; mine is the default")
+
+
+def test_a_broken_model(library: ModelLibrary) -> None:
+    """A broken model is a warning, because others work; a model of the catalogue can be fetched again."""
+    for name in ("sherpa-onnx-streaming-zipformer-en-2023-06-26", "unknown"):
+        (library.folder / name).mkdir()
+    known, unknown, listed = public_models(library)
+    assert (known.state, unknown.state, listed.state) == (WARNING, WARNING, FINE)
+    assert "the model unknown cannot be used: " in unknown.said
+    assert known.remedy == "streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26"
+    assert unknown.remedy == "streamer models remove unknown"
+
+
+def test_too_little_memory(library: ModelLibrary) -> None:
+    """A model that does not fit is named, and what to do if all of them do not fit at a time."""
+    (library.folder / "other").mkdir()
+    make_ctc_folder(library.folder / "other")
+    small, other, _ = public_models(library, 100_000_000)
+    assert (small.state, other.state) == (WARNING, WARNING)
+    assert "mine needs about 0.2 GB of memory, and models may hold 0.1 GB here" in small.said
+    together, _ = public_models(library, 200_000_000)
+    assert "all of them together need about 0.3 GB" in together.said
+    assert together.remedy == "streamer serve --model library --load on-demand"
+    (listed,) = public_models(library, 10**9)
+    assert listed.state == FINE
+
+
+@pytest.mark.parametrize(("light", "state"), [(False, WRONG), (True, WARNING)])
+def test_a_default_that_does_not_work(
+    library: ModelLibrary, monkeypatch: pytest.MonkeyPatch, light: bool, state: str
+) -> None:
+    """A default that does not work is a problem, unless only the light client is installed."""
+    monkeypatch.setattr(packages, "is_light", lambda: light)
+    library.set_default("mine")
+    (library.folder / "mine" / "tokens.txt").unlink()
+    (found,) = public_models(library)
+    assert found.state == state
+    assert "the default does not work: the model mine cannot be used: " in found.said
+    assert found.remedy == "streamer models default shipped, or: streamer models get mine"

@@ -1,0 +1,196 @@
+"""`streamer models` as a user runs it, with a real server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.commands.cli import run
+from streamer.models import library
+from tests.models.archive_shelf import Item, Shelf, archive_shelf, packed
+from tests.project import ROOT
+from tests.pseudo_terminal import COMMAND, Terminal
+from workshop.graphs.exact_icefall import make_ctc_folder
+
+
+@pytest.fixture
+def shelf() -> Iterator[Shelf]:
+    """A server with a small model."""
+    with archive_shelf() as shelf:
+        yield shelf
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> bytes:
+    """The archive of a small model."""
+    (tmp_path / "small").mkdir()
+    return packed(make_ctc_folder(tmp_path / "small"), "small")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty library."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "data" / "streamer" / "models"
+
+
+@pytest.fixture
+def known(shelf: Shelf, archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Item:
+    """A catalogue with this model, and another that cannot be used yet."""
+    small = {"name": "small-en", "languages": ["en"], "family": "Zipformer-2 with CTC", "step_ms": 320}
+    small |= {"sha256": hashlib.sha256(archive).hexdigest(), "archive_bytes": len(archive)}
+    small |= {"licence": "Apache-2.0", "licence_source": "https://example.org/card"}
+    small |= {"errors": [{"corpus": "Letters", "percent": 3.5}], "errors_source": "https://example.org/results"}
+    later = {"name": "old-de", "languages": ["de"], "family": "LSTM", "not_yet": "it is an LSTM"}
+    path = tmp_path / "catalogue.json"
+    languages = {"de": "German", "en": "English"}
+    path.write_text(json.dumps({"release": f"{shelf.address}/", "languages": languages, "models": [small, later]}))
+    monkeypatch.setattr(library, "CATALOGUE", path)
+    item = Item(archive)
+    shelf.put("/small-en.tar.bz2", item)
+    return item
+
+
+@pytest.mark.usefixtures("known")
+def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model is listed, fetched, made the default and removed."""
+    assert run(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert "* shipped  en, comes with Streamer\n" in shown
+    assert "get NAME`:\n  small-en\n      en, Zipformer-2 with CTC, steps of 320 ms, 0 MB to fetch\n" in shown
+    assert "licence: Apache-2.0 (https://example.org/card)" in shown
+    assert "word errors, as published: 3.5 % in Letters\n        (https://example.org/results)" in shown
+    assert "not usable yet:\n  old-de  de; it is an LSTM" in shown
+
+    assert run(["models", "get", "small-en"]) == 0
+    path, said = capsys.readouterr()
+    assert path == f"{home / 'small-en'}\n"
+    licence, fetched = said.find("its licence is Apache-2.0"), said.find("small-en: fetched 100 %")
+    assert -1 < licence < fetched
+    assert run(["models", "get", "small-en"]) == 0
+    assert capsys.readouterr().err == "streamer: small-en is already here.\n"
+    assert len(shelf.asked) == 1
+
+    assert run(["models", "default", "small-en"]) == 0
+    assert run(["models", "default"]) == 0
+    assert capsys.readouterr().out == "small-en\n"
+    assert run(["models", "list", "--json", "--language", "en"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    [model] = content["models"]
+    assert (content["default"], model["here"], model["path"]) == ("small-en", True, str(home / "small-en"))
+    assert model["errors"] == [{"corpus": "Letters", "percent": 3.5}]
+    assert model["state_bytes"] > 4 * 128 * 3 * 19
+    assert run(["models"]) == 0
+    assert "* small-en\n      en, Zipformer-2 with CTC, steps of 320 ms" in capsys.readouterr().out
+
+    assert run(["models", "remove", "small-en"]) == 0
+    assert "small-en was removed; the shipped model is the default again" in capsys.readouterr().err
+    assert not (home / "small-en").exists()
+
+
+def test_a_model_at_an_address(home: Path, shelf: Shelf, archive: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model at an address need not be in the catalogue; the command says that its licence is not known."""
+    address = shelf.put("/mine.tar.bz2", Item(archive))
+    assert run(["models", "get", address]) == 0
+    said = capsys.readouterr().err
+    assert "its licence is not known here" in said
+    assert "nothing protects it on its way" in said
+    assert f"sha256 {hashlib.sha256(archive).hexdigest()} is expected from now on" in said
+    (home / "mine" / "tokens.txt").unlink()
+    assert run(["models"]) == 0
+    assert "  mine\n      the model mine cannot be used: " in capsys.readouterr().out
+    assert run(["models", "get", address]) == 0
+    assert "it is fetched again" in capsys.readouterr().err
+    assert (home / "mine" / "tokens.txt").exists()
+
+
+def test_a_model_from_a_disk(home: Path, archive: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An archive and a folder are imported under their names, or under another."""
+    (tmp_path / "mine.tar.bz2").write_bytes(archive)
+    assert run(["models", "import", str(tmp_path / "mine.tar.bz2")]) == 0
+    assert run(["models", "import", str(tmp_path / "small"), "--name", "other"]) == 0
+    assert capsys.readouterr().out == f"{home / 'mine'}\n{home / 'other'}\n"
+    assert run(["models", "default", "mine"]) == 0
+    (home / "mine").rename(tmp_path / "away")
+    assert run(["models"]) == 0
+    assert "* mine\n      is not here any more\n" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["get", "small"], 1, "no model small is known; did you mean small-en?"),
+        (["get", "zebra"], 1, "no model zebra is known; `streamer models` lists those that are."),
+        (["get", "old-de"], 1, "old-de cannot be used yet: it is an LSTM."),
+        (["get", "https://example.org/page"], 1, "does not end like an archive"),
+        (["get", "small-en", "--checksum", "0" * 64], 1, "has another checksum than expected"),
+        (["get", "small-en", "--checksum", "12"], 2, "must be the 64 hexadecimal digits"),
+        (["import", "missing.tar.bz2"], 1, "missing.tar.bz2 does not exist."),
+        (["import", "missing", "--name", "../up"], 1, "is not a valid name of a model"),
+        (["remove", "small-en"], 1, "there is no model small-en in "),
+        (["remove", "../up"], 1, "is not a valid name of a model"),
+        (["default", "small"], 1, "there is no model small on this machine."),
+        (["default", "shiped"], 1, "there is no model shiped on this machine; did you mean shipped?"),
+        (["get"], 2, "say which model to get; see streamer models --help."),
+        (["list", "small-en"], 2, "unexpected argument 'small-en'"),
+        (["get", "small-en", "--json"], 2, "--json is only for `streamer models list`"),
+        (["fetch", "small-en"], 2, "invalid choice: 'fetch'"),
+    ],
+)
+def test_what_cannot_be_done(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One sentence says what is wrong, and what to do."""
+    try:
+        found = run(["models", *arguments])
+    except SystemExit as end:
+        found = int(str(end.code))
+    said = capsys.readouterr().err
+    assert found == status
+    assert words in said
+    assert said.splitlines()[-1][-1] in ".?"
+
+
+def test_a_bar_on_a_terminal(home: Path, shelf: Shelf, archive: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """The bar grows in place. Ctrl-C keeps what came, and the same command goes on."""
+    half = len(archive) // 2
+    address = shelf.put("/mine.tar.bz2", Item(archive, cuts=[half], holds=True))
+    terminal = Terminal("models", "get", address, width=120)
+    terminal.watch("50 %")
+    terminal.type("\x03")
+    assert terminal.status() == 130
+    assert "mine: interrupted; the bytes so far are kept, and the same command goes on from there." in terminal.shown
+    assert not (home / "mine").exists()
+    assert run(["models"]) == 0
+    assert "  mine\n      0 MB are here already\n" in capsys.readouterr().out
+    terminal = Terminal("models", "get", address, width=120)
+    assert terminal.status() == 0
+    assert "unpacked  ████████████████████  100 %" in terminal.shown
+    assert [asked for _, asked in shelf.asked] == ["", f"bytes={half}-"]
+    assert (home / "mine").is_dir()
+
+
+@pytest.mark.usefixtures("known")
+def test_names_are_completed(home: Path, archive: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Tab key knows which models can be fetched, and which are here."""
+    (tmp_path / "mine.tar.bz2").write_bytes(archive)
+    assert run(["models", "import", str(tmp_path / "mine.tar.bz2")]) == 0
+
+    def offered(*words: str) -> list[str]:
+        line = " ".join(["streamer", "models", *words])
+        asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
+        answer = tmp_path / "answer"
+        environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "PYTHONPATH": str(ROOT)}
+        subprocess.run(COMMAND, env=environment, cwd=tmp_path, capture_output=True, check=True)
+        return [word.strip() for word in answer.read_text().splitlines()]
+
+    assert set(offered("")) == {"list", "get", "import", "remove", "default"}
+    assert "sherpa-onnx-streaming-zipformer-en-2023-06-26" in offered("get", "sherpa")
+    assert offered("remove", "m") == ["mine"]
+    assert set(offered("default", "")) == {"mine", "shipped"}
+    assert offered("import", "mine.t") == ["mine.tar.bz2"]

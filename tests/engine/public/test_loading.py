@@ -1,0 +1,175 @@
+"""A recogniser with a public model: windows that overlap, states in slots, greedy searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnxruntime.quantization import quantize_dynamic
+
+from streamer.base.text import is_spaceless
+from streamer.engine.public.loading import load_public_model
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search.search import Hotword
+from streamer.engine.stream_events import Final, Heard, Partial, StreamEvent
+from streamer.engine.stream_options import BadOptions, StreamOptions
+from tests.engine.public.byte_characters import STANDS_FOR
+from workshop.graphs.comparison import random_sound
+from workshop.graphs.exact_icefall import (
+    make_conformer_folder,
+    make_ctc_folder,
+    make_lstm_folder,
+    make_transducer_folder,
+    make_zipformer_folder,
+)
+from workshop.graphs.exact_nemo import make_t_one_folder
+
+Make = Callable[[Path], Path]
+Sound = np.ndarray[tuple[int], np.dtype[np.int16]]
+OPTIONS = StreamOptions(search="greedy", written=True)
+NOTHING = np.zeros(0, dtype=np.int16)
+
+
+@pytest.fixture(params=[make_ctc_folder, partial(make_transducer_folder, exact=False)], ids=["CTC", "transducer"])
+def recogniser(request: pytest.FixtureRequest, tmp_path: Path) -> Recogniser:
+    make: Make = request.param
+    return load_public_model(make(tmp_path), name="exact", slots=3)
+
+
+@pytest.fixture(params=["greedy", "beam", "hotwords"])
+def options(request: pytest.FixtureRequest) -> StreamOptions:
+    if request.param == "hotwords":
+        return replace(OPTIONS, search="beam", hotwords=(Hotword("AH B"), Hotword("EO", 3.0), Hotword("CST")))
+    return replace(OPTIONS, search=request.param)
+
+
+def _heard(recogniser: Recogniser, chunks: list[Chunk]) -> dict[int, list[StreamEvent]]:
+    found: dict[int, list[StreamEvent]] = {}
+    for index, answer in recogniser.step(chunks):
+        assert not isinstance(answer, StreamError), answer
+        found[chunks[index].stream] = [event for event in answer if not isinstance(event, Heard)]
+    return found
+
+
+def _alone(recogniser: Recogniser, sound: Sound, length: int, options: StreamOptions) -> list[StreamEvent]:
+    recogniser.open(9, options)
+    events = []
+    for at in range(0, len(sound), length):
+        events += _heard(recogniser, [Chunk(9, sound[at : at + length])])[9]
+    return events + _heard(recogniser, [Chunk(9, NOTHING, end=True)])[9]
+
+
+def test_any_chunking(recogniser: Recogniser, options: StreamOptions) -> None:
+    """The events do not depend on the division of the audio, even in a slot that another stream has used."""
+    sound = random_sound(np.random.default_rng(1), 5)
+    expected = _alone(recogniser, sound, len(sound), options)
+    assert sum(isinstance(event, Final) for event in expected) >= 2
+    assert _alone(recogniser, sound, 7001, options) == expected
+    assert _alone(recogniser, sound, 999, options) == expected
+
+
+def test_any_company(recogniser: Recogniser, options: StreamOptions) -> None:
+    """Streams of different ages in one batch have the events that each has alone."""
+    random = np.random.default_rng(2)
+    sounds = [random_sound(random, seconds) for seconds in (4, 3, 2)]
+    expected = [_alone(recogniser, sound, 5000, options) for sound in sounds]
+    found: dict[int, list[StreamEvent]] = {stream: [] for stream in range(3)}
+    for turn in range(20):
+        chunks = []
+        for stream, sound in enumerate(sounds):
+            at = (turn - 2 * stream) * 5000
+            if at == 0:
+                recogniser.open(stream, options)
+            if 0 <= at < len(sound) + 5000:
+                chunks.append(Chunk(stream, sound[at : at + 5000], end=at >= len(sound)))
+        for stream, events in _heard(recogniser, chunks).items():
+            found[stream] += events
+    assert list(found.values()) == expected
+
+
+def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:
+    """Words have times within the audio, in order; what is said to be stable never changes."""
+    sound = random_sound(np.random.default_rng(3), 6)
+    stable, segment = "", 0
+    last = 0
+    for event in _alone(recogniser, sound, 3200, options):
+        if getattr(event, "segment", segment) != segment:
+            stable, segment = "", segment + 1
+        if isinstance(event, (Partial, Final)):
+            assert event.text.startswith(stable)
+        if isinstance(event, Partial):
+            stable = event.text[: event.stable]
+        if isinstance(event, Final):
+            assert event.words
+            for word in event.words:
+                assert last <= word.start_ms <= word.end_ms <= 6000
+                assert word.confidence is not None
+                assert 0 < word.confidence <= 1
+                last = word.start_ms
+
+
+@pytest.mark.parametrize("make", [make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder])
+def test_other_families(make: Make, tmp_path: Path) -> None:
+    """Models of other families have the same properties as a Zipformer-2."""
+    recogniser = load_public_model(make(tmp_path), name="exact", slots=3)
+    options = replace(OPTIONS, step_ms=recogniser.model.step_ms[0])
+    test_any_chunking(recogniser, options)
+    test_any_company(recogniser, options)
+    test_times_of_words(recogniser, options)
+
+
+def _options(recogniser: Recogniser, given: dict[str, object]) -> StreamOptions:
+    return StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
+
+
+def test_the_search_of_a_stream(recogniser: Recogniser) -> None:
+    """A stream that does not choose gets the greedy search, or the beam if it has hotwords."""
+    assert _options(recogniser, {}).search == "greedy"
+    assert _options(recogniser, {"hotwords": ["Ada"]}).search == "beam"
+    assert _options(recogniser, {"search": "beam"}).search == "beam"
+    with pytest.raises(BadOptions, match="search must be one of greedy, beam, not best"):
+        _options(recogniser, {"search": "best"})
+
+
+def test_hotwords_that_cannot_be_used(recogniser: Recogniser) -> None:
+    """The greedy search takes no hotwords, and the beam only those that the model has tokens for."""
+    with pytest.raises(StreamError, match="the greedy search does not support hotwords: leave out 'search'"):
+        recogniser.open(1, _options(recogniser, {"search": "greedy", "hotwords": ["AH"]}))
+    with pytest.raises(StreamError, match="hotword 'ah é': the model has no tokens for 'É'"):
+        recogniser.open(1, _options(recogniser, {"hotwords": ["ah é"]}))
+    recogniser.open(1, _options(recogniser, {"hotwords": ["ah!"]}))
+
+
+def test_a_model_in_int8(tmp_path: Path) -> None:
+    """A model in int8 is computed in full numbers, so streams of different ages have the same events as each alone."""
+    folder = make_transducer_folder(tmp_path, exact=False)
+    for path in list(folder.glob("*.onnx")):
+        if not path.name.startswith("decoder"):
+            quantize_dynamic(path, path.with_suffix(".int8.onnx"), op_types_to_quantize=["MatMul"])
+            path.unlink()
+    recogniser = load_public_model(folder, name="int8", slots=3)
+    test_any_company(recogniser, replace(OPTIONS, search="beam"))
+
+
+def test_pieces_of_bytes(tmp_path: Path) -> None:
+    """A character in several tokens is never shown in part, and stable text stays."""
+    three = "你好界".encode()
+    parts = [bytes([byte]) for byte in sorted(set(three))]
+    parts += [three[at : at + length] for length in (2, 3, 4) for at in range(4)]
+    pieces = ["".join(STANDS_FOR[byte] for byte in part) for part in [b" a", *parts]][:21]
+    assert len(set(pieces)) == 21
+    folder = make_ctc_folder(tmp_path, tokens=("<blk>", "<sos/eos>", "<unk>", *pieces))
+    recogniser = load_public_model(folder, name="exact", slots=1)
+    events = _alone(recogniser, random_sound(np.random.default_rng(4), 8), 3200, OPTIONS)
+    shown = [event for event in events if isinstance(event, (Partial, Final))]
+    assert set("a你好 ") <= set("".join(event.text for event in shown))
+    # Some bytes together are other Chinese characters, but none are a sign for what cannot be read.
+    assert all(character in "a " or is_spaceless(character) for event in shown for character in event.text)
+    stable = ""
+    for event in shown:
+        assert event.text.startswith(stable)
+        stable = event.text[: event.stable] if isinstance(event, Partial) else ""

@@ -1,0 +1,86 @@
+"""From tokens to words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from streamer.base.text import joined
+from streamer.engine.public.token_text import Token, TokenText
+from tests.engine.public.byte_characters import STANDS_FOR
+
+
+def tokens(numbers: Sequence[int]) -> list[Token]:
+    """Return these tokens, three frames apart."""
+    return [Token(number, 3 * place, 3 * place + 1, math.log(0.5)) for place, number in enumerate(numbers)]
+
+
+def words(table: Sequence[str], pieces: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return the words of these pieces with their frames."""
+    found = TokenText(table).words(tokens([table.index(piece) for piece in pieces]))
+    assert [word.confidence for word in found] == pytest.approx([0.5] * len(found))
+    return [(word.text, word.start, word.end) for word in found]
+
+
+def test_pieces_of_words() -> None:
+    """A mark before a piece begins a word. Its times are those of its pieces."""
+    table = ["<blk>", "<unk>", "▁the", "▁qu", "ick", "'", "s", "▁A"]
+    assert words(table, ["▁the", "▁qu", "ick", "'", "s", "<unk>", "▁A"]) == [
+        ("the", 0, 1),
+        ("quick's", 3, 13),
+        ("A", 18, 19),
+    ]
+
+
+def test_a_table_of_capitals_alone() -> None:
+    """If all letters of a table are capitals, words are written in small letters."""
+    assert words(["<blk>", "▁HE", "LLO"], ["▁HE", "LLO"]) == [("hello", 0, 4)]
+
+
+def test_marks() -> None:
+    """A mark belongs to the word before it, also if a space stands between them."""
+    table = ["▁Yes", ",", "▁no", "▁.", "。", "是"]
+    assert [word for word, *_ in words(table, ["▁Yes", ",", "▁no", "▁."])] == ["Yes,", "no."]
+    assert [word for word, *_ in words(table, ["是", "。", "是"])] == ["是。", "是"]
+
+
+def test_characters_without_spaces() -> None:
+    """Each character is a word with its own times, and no space stands between two of them."""
+    table = ["<blk>", "你", "好世", "▁hello", "▁是"]
+    found = words(table, ["你", "好世", "▁hello", "▁是"])
+    assert found == [("你", 0, 1), ("好", 3, 4), ("世", 3, 4), ("hello", 6, 7), ("是", 9, 10)]
+    assert joined([word for word, *_ in found]) == "你好世 hello 是"
+
+
+def test_a_token_for_each_byte() -> None:
+    """Bytes make characters; bytes that make no character are left out."""
+    table = ["<blk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a"]
+    pieces = ["▁a", *(f"<0x{byte:02X}>" for byte in "é".encode()), "<0xE4>", "▁a"]
+    assert words(table, pieces) == [("aé", 0, 7), ("a", 12, 13)]
+
+
+def test_pieces_of_bytes() -> None:
+    """A character that needs two tokens has the times of both."""
+    pieces = ["".join(STANDS_FOR[byte] for byte in part) for part in ("好".encode()[:2], "好".encode()[2:])]
+    table = ["<blk>", *pieces, "▁" + "".join(STANDS_FOR[byte] for byte in b"ok"), STANDS_FOR[255]]
+    assert words(table, [*pieces, table[3]]) == [("好", 0, 4), ("ok", 6, 7)]
+
+
+def test_a_character_in_parts() -> None:
+    """After every token, only whole characters are shown, and all words except for the last one stay."""
+    text = "他说“你好”，OK"
+    table = [STANDS_FOR[byte] for byte in range(256)]
+    reader, spoken = TokenText(table), tokens(list(text.encode()))
+    shown = [[word.text for word in reader.words(spoken[:count])] for count in range(len(spoken) + 1)]
+    assert shown[-1] == ["他", "说", "“你", "好”，", "OK"]
+    assert all("".join(found) in text for found in shown)
+    assert all(found[:-1] == shown[-1][: max(0, len(found) - 1)] for found in shown)
+
+
+def test_capitals_among_pieces_of_bytes() -> None:
+    """The pieces that stand for letters decide whether a table has small letters."""
+    pieces = ["".join(STANDS_FOR[byte] for byte in part.encode()) for part in ("OK", "好", "é", "ok")]
+    assert [word for word, *_ in words([*pieces[:3], STANDS_FOR[255]], pieces[:3])] == ["ok", "好", "é"]
+    assert [word for word, *_ in words([*pieces, STANDS_FOR[255]], pieces[:1])] == ["OK"]

@@ -1,1 +1,0 @@
-"""Tests of `streamer.engine.search.hotwords`."""

@@ -1,1 +1,0 @@
-"""Tests of the books for the language model."""

@@ -1,0 +1,100 @@
+"""The steps that new weights need, and their order."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import ROOT
+from workshop.data.corpus import CorpusError
+from workshop.release.figure_tables import COMPARED, CONDITIONS
+from workshop.release.release_steps import ReleasePlaces, ReleaseStep, StepRunner, release_steps, take_over
+
+STEPS = release_steps(ReleasePlaces(Path("bundle"), Path("work"), Path("speech"), Path("to"), Path("text")))
+
+
+def test_what_is_fitted_comes_before_what_is_measured_with_it() -> None:
+    """Documents are written after all measurements, and the tests that expect words come last."""
+    names = [step.name for step in STEPS]
+    assert len(names) == len(set(names))
+    assert names[:4] == ["search", "hotwords", "calibration", "errors"]
+    assert names[-2:] == ["documents", "words"]
+    assert {*COMPARED, *CONDITIONS} <= set(names)
+
+
+def test_marks_are_measured_if_there_is_text() -> None:
+    """Otherwise the step is left out."""
+    without = release_steps(ReleasePlaces(Path("bundle"), Path("work"), Path("speech"), Path("to")))
+    assert [step.name for step in STEPS if step not in without] == ["marks"]
+
+
+def test_every_command_names_what_there_is() -> None:
+    """All scripts and tests in the commands exist."""
+    for step in STEPS:
+        for argument in step.command:
+            if argument.startswith(("scripts/", "tests/", "audio_samples/")):
+                assert (ROOT / argument).exists(), argument
+
+
+def step(name: str, code: str, *reads: str) -> ReleaseStep:
+    """Return a step that runs some Python."""
+    return ReleaseStep(name, f"the {name}", (sys.executable, "-c", code), reads, 1)
+
+
+def test_a_step_is_done_again_only_for_other_files(tmp_path: Path) -> None:
+    """A step is repeated only if its files changed, even if it writes a file that it reads; later steps see that."""
+    bundle, folder = tmp_path / "bundle", tmp_path / "steps"
+    bundle.mkdir()
+    (bundle / "weights").write_text("1")
+    (bundle / "search").write_text("0")
+    tunes = f"from pathlib import Path; Path({str(bundle / 'search')!r}).write_text('tuned'); print('tuned it')"
+    steps = [step("search", tunes, "weights", "search"), step("errors", "print(7)", "search")]
+    told: list[str] = []
+    runner = StepRunner(bundle, folder, told.append)
+    runner.run(steps)
+    assert told[0] == "2 steps, about 2 minutes on two idle cores; done before: 0"
+    assert (folder / "search.txt").read_text() == "tuned it\n"
+    assert (folder / "errors.txt").read_text() == "7\n"
+    told.clear()
+    runner.run(steps)
+    assert told == ["0 steps, about 0 minutes on two idle cores; done before: 2"]
+    (bundle / "weights").write_text("2")
+    assert [runner.done(each) for each in steps] == [False, True]
+    told.clear()
+    runner.run(steps[1:], again=True)
+    assert "7" in told
+
+
+def test_a_step_that_fails_is_named_and_keeps_nothing(tmp_path: Path) -> None:
+    """A failed step is named and not marked as done; its output is shown."""
+    told: list[str] = []
+    runner = StepRunner(tmp_path, tmp_path, told.append)
+    with pytest.raises(CorpusError, match="the step 'errors' failed with status 3; the next run begins with it"):
+        runner.run([step("errors", "print('why'); raise SystemExit(3)")])
+    assert "why" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
+    """Only changed parts are written, and other files stay."""
+    source, bundle = tmp_path / "source", tmp_path / "bundle"
+    for folder, weights in ((source, b"new"), (bundle, b"old")):
+        folder.mkdir()
+        (folder / "weights.pt").write_bytes(weights)
+        (folder / "model.json").write_bytes(b"{}")
+        (folder / "notes.txt").write_bytes(weights)
+    before = (bundle / "model.json").stat().st_ino
+    told: list[str] = []
+    assert take_over(source, bundle, told.append) == ["weights.pt"]
+    assert (bundle / "model.json").stat().st_ino == before
+    assert (bundle / "weights.pt").read_bytes() == b"new"
+    assert (bundle / "notes.txt").read_bytes() == b"old"
+    assert told == ["model.json has not changed", "weights.pt is new: 0.0 MB"]
+
+
+def test_a_folder_without_parts_is_refused(tmp_path: Path) -> None:
+    """The error names the folder that was probably meant."""
+    with pytest.raises(CorpusError, match="give the folder `averaged` of a run"):
+        take_over(tmp_path, tmp_path, print)

@@ -1,0 +1,1 @@
+"""Training of the acoustic model: batches, augmentation, losses, optimiser, runs."""

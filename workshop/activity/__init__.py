@@ -1,0 +1,1 @@
+"""Training and measurement of the detection of speech activity."""

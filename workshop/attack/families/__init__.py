@@ -1,0 +1,1 @@
+"""The attacks, one module for each family; `campaign` lists them."""

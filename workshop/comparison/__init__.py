@@ -1,0 +1,1 @@
+"""Comparisons with other software, and of ways to train."""

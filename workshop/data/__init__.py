@@ -1,0 +1,1 @@
+"""Reads, prepares, aligns and degrades speech, and makes speech with synthetic voices."""

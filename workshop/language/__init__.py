@@ -1,0 +1,1 @@
+"""The language model and the lexicon: text, counts, pruning, pronunciations, and the neural model."""

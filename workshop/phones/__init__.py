@@ -1,0 +1,1 @@
+"""Sequences of phones: an n-gram over them, the CTC-CRF loss that needs it, and alignments."""

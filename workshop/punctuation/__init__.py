@@ -1,0 +1,1 @@
+"""Training and measurement of the punctuation model."""

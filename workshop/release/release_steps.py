@@ -1,0 +1,241 @@
+"""Lists the steps from new weights to a bundle that can be released, in order. Each is a command of its own."""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.base.text import counted
+from streamer.engine.acoustics.acoustic_model import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
+from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language.language_model import LANGUAGE_FILE
+from streamer.engine.language.neural_model import NEURAL_FILE
+from streamer.engine.text.calibration import CALIBRATION_FILE
+from streamer.engine.text.punctuation_model import PUNCTUATION_FILE
+from workshop.data.corpus import CorpusError, replacing
+from workshop.data.degradation import WAYS
+
+ACOUSTIC = (MODEL_FILE, WEIGHTS_FILE)
+WORDS = (*ACOUSTIC, LANGUAGE_FILE, LEXICON_FILE, NEURAL_FILE)
+SEARCHED = (*WORDS, LETTERS_FILE, SEARCH_FILE)
+EVERYTHING = (*SEARCHED, CALIBRATION_FILE, ACTIVITY_FILE)
+
+DEGRADED = "148"
+"""The number of recordings that are degraded: a fifth of dev."""
+
+ONCE = ("--second-pass", "off")  # for figures that the second pass would hide
+
+EXPECTING_WORDS = ("tests/test_tour.py", "tests/doctor", "tests/engine", "tests/asr_repo", "tests/web")
+
+
+@dataclass(frozen=True)
+class ReleaseStep:
+    """A command, the parts of the bundle that its result depends on, and its time on two idle cores."""
+
+    name: str
+    says: str
+    command: tuple[str, ...]
+    reads: tuple[str, ...]
+    minutes: float
+
+
+@dataclass(frozen=True)
+class ReleasePlaces:
+    """The folders of a release."""
+
+    bundle: Path
+    work: Path  # prepared speech; dev aligned by PocketSphinx
+    speech: Path  # speech as it was given
+    folder: Path  # for the output and the files of the steps
+    text: Path | None = None  # punctuated text; without it marks are not measured
+
+
+def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
+    """Return all steps. Values are fitted before anything is measured with them."""
+    cached = ("--work", f"{places.work}", "--cache", f"{places.folder / 'cache'}", "--bundle", f"{places.bundle}")
+    speech = ("--work", f"{places.work}", "--bundle", f"{places.bundle}")
+    dev = f"{places.speech / 'dev.tsv'}"
+    alignment = ("--alignment", f"{places.work / 'dev.phones.jsonl'}")
+
+    def script(name: str, *arguments: str) -> tuple[str, ...]:
+        return (sys.executable, f"scripts/{name}.py", *arguments)
+
+    def evaluate(name: str, manifest: str, *arguments: str) -> tuple[str, ...]:
+        report = ("--json", f"{places.folder / f'{name}.json'}")
+        return (sys.executable, "-m", "streamer", "evaluate", manifest, "--engine", *arguments, *report)
+
+    def compared(setting: str, *others: str) -> tuple[str, ...]:
+        return ("--half", "second", *alignment, "--compare", setting, *others)
+
+    marks = ReleaseStep(
+        "marks",
+        "marks and capitals",
+        script("measure/punctuation", "--text", f"{places.text}", *speech),
+        (*EVERYTHING, PUNCTUATION_FILE),
+        6,
+    )
+    degraded = places.folder / "degraded"
+    return [
+        ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
+        ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *cached, "--tune"), SEARCHED, 6),
+        ReleaseStep("calibration", "times and confidences", script("train/calibrate", *cached), SEARCHED, 6),
+        ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment), EVERYTHING, 4),
+        ReleaseStep(
+            "errors-once",
+            "errors without a second pass",
+            evaluate("errors-once", dev, *alignment, *ONCE),
+            EVERYTHING,
+            2,
+        ),
+        *(
+            ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
+            for name, says, settings, minutes in (
+                ("passes", "the second pass", ("second-pass=off,on",), 6.0),
+                ("steps", "lengths of a step", ("step-ms=160,320,640", *ONCE), 7.0),
+                ("stability", "stability of partials", ("stability=low,medium,high", *ONCE), 6.0),
+                ("settling", "words that settle by age", ("settle-ms=0,500,1000,2000", *ONCE), 8.0),
+            )
+        ),
+        ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 3),
+        *(
+            ReleaseStep(
+                name,
+                f"ends of turns, steps of {step_ms} ms",
+                script("measure/turns", *speech, "--step-ms", step_ms),
+                (*EVERYTHING, PUNCTUATION_FILE),
+                6,
+            )
+            for name, step_ms in (("turns", "320"), ("turns-160", "160"))
+        ),
+        ReleaseStep("activity", "speech events", script("measure/activity", *speech), (ACTIVITY_FILE,), 10),
+        *([marks] if places.text else []),
+        ReleaseStep(
+            "degrading",
+            "recordings made worse",
+            script("data/degrade_speech", dev, "--work", f"{places.work}", "--to", f"{degraded}", "--limit", DEGRADED),
+            (),
+            2,
+        ),
+        ReleaseStep(
+            "as-they-are", "the same as they are", evaluate("as-they-are", dev, "--limit", DEGRADED), EVERYTHING, 1
+        ),
+        *(
+            ReleaseStep(way, f"errors: {way}", evaluate(way, f"{degraded / f'{way}.tsv'}"), EVERYTHING, 1)
+            for way in WAYS
+        ),
+        ReleaseStep("samples", "samples", evaluate("samples", "audio_samples/samples.tsv"), EVERYTHING, 0.3),
+        ReleaseStep(
+            "documents",
+            "tables of card and documents",
+            script("train/weights_changed", "--to", f"{places.folder}", "--documents"),
+            EVERYTHING,
+            0.1,
+        ),
+        ReleaseStep(
+            "words",
+            "tests that expect words, the tour among them",
+            (sys.executable, "-m", "pytest", "-q", *EXPECTING_WORDS),
+            EVERYTHING,
+            6,
+        ),
+    ]
+
+
+# Runs release steps one after another. A step is not repeated if its files are the same as when it was done.
+
+
+class StepRunner:
+    """Runs steps on a bundle. FOLDER/NAME.txt gets the output of a step, and NAME.done the state of its files."""
+
+    def __init__(self, bundle: Path, folder: Path, tell: Callable[[str], None]) -> None:
+        self._bundle = bundle
+        self._folder = folder
+        self._tell = tell
+
+    def run(self, steps: Sequence[ReleaseStep], again: bool = False) -> None:
+        """Run the steps that are not done; with `again`, all of them. CorpusError names the step that failed."""
+        waiting = [step for step in steps if again or not self.done(step)]
+        skipped = len(steps) - len(waiting)
+        minutes = sum(step.minutes for step in waiting)
+        lasting = counted(round(minutes), "minute")
+        self._tell(f"{counted(len(waiting), 'step')}, about {lasting} on two idle cores; done before: {skipped}")
+        for step in steps:
+            # This is checked again here, because an earlier step may have changed the files that this one reads.
+            if again or not self.done(step):
+                self._run(step)
+
+    def done(self, step: ReleaseStep) -> bool:
+        """Return whether the result of the step belongs to the present files."""
+        path = self._folder / f"{step.name}.done"
+        return path.is_file() and path.read_text(encoding="utf-8") == self._state(step)
+
+    def _run(self, step: ReleaseStep) -> None:
+        self._tell(f"\n{step.name}: {step.says} (about {step.minutes:g} min): {' '.join(step.command)}")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        started = time.monotonic()
+        with (
+            replacing(self._folder / f"{step.name}.txt", "w") as output,
+            subprocess.Popen(step.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+        ):
+            try:
+                for line in process.stdout or ():
+                    output.write(line)
+                    self._tell(line.rstrip("\n"))
+                status = process.wait()
+            except BaseException:
+                process.terminate()
+                raise
+            if status:
+                raise CorpusError(f"the step {step.name!r} failed with status {status}; the next run begins with it")
+        # The state of the files is noted after the step, because some steps change files that they read.
+        with replacing(self._folder / f"{step.name}.done", "w") as file:
+            file.write(self._state(step))
+        self._tell(f"{step.name}: {(time.monotonic() - started) / 60:.1f} min")
+
+    def _state(self, step: ReleaseStep) -> str:
+        files = {name: _digest(self._bundle / name) for name in step.reads}
+        return json.dumps({"command": step.command, "files": files})
+
+
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+# Copies the parts of a bundle. Each part is a file. Parts that have not changed are not written again.
+
+PARTS = (
+    MODEL_FILE,
+    WEIGHTS_FILE,
+    ACTIVITY_FILE,
+    LANGUAGE_FILE,
+    LEXICON_FILE,
+    LETTERS_FILE,
+    NEURAL_FILE,
+    SEARCH_FILE,
+    CALIBRATION_FILE,
+)
+
+
+def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[str]:
+    """Copy all parts of `source` into a bundle. Returns the names of the parts that are new."""
+    parts = [name for name in PARTS if (source / name).is_file()]
+    if not parts:
+        raise CorpusError(f"{source} contains no part of a bundle: give the folder `averaged` of a run")
+    new = []
+    for name in parts:
+        target = bundle / name
+        if target.is_file() and filecmp.cmp(source / name, target, shallow=False):
+            tell(f"{name} has not changed")
+            continue
+        with replacing(target, "wb") as file:
+            file.write((source / name).read_bytes())
+        new.append(name)
+        tell(f"{name} is new: {target.stat().st_size / 1e6:.1f} MB")
+    return new

@@ -1,0 +1,81 @@
+"""Measures the memory and processor time of other processes. Linux only."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from streamer.base.machine import command, descendants, find_process
+
+# The programs behind the bridge, and their names in reports.
+_NAMES = {"tritonserver": "Triton", "triton_python_backend_stub": "model"}
+
+
+class Watched:
+    """The watched processes of this machine. There are none if the service runs elsewhere."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
+
+    def pid(self, name: str) -> int:
+        """Return the id of a process: `bridge`, `Triton` or `model`."""
+        return self._pids[name]
+
+    def memory_mb(self) -> dict[str, float]:
+        """Return the memory of each process (RssAnon and RssShmem). Mapped files, such as tables, do not count."""
+        return {name: memory_mb(pid) for name, pid in self._pids.items()}
+
+    def cpu_s(self) -> float:
+        """Return the processor time of all processes together."""
+        return sum(process.cpu_s for pid in self._pids.values() if (process := find_process(pid)))
+
+
+@contextmanager
+def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]]:
+    """Yield the address and the processes of the service. Starts one with these arguments if `server` is None."""
+    if server:
+        yield server, Watched({})
+        return
+    command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--instances", "1", *arguments]
+    # A file instead of a pipe, because the log is not read while the session runs.
+    with TemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as process:
+        try:
+            url = wait_ready(process, log)
+            pids = {"bridge": process.pid}
+            for child in descendants(process.pid):
+                if (name := program(child.pid)) in _NAMES:
+                    pids[_NAMES[name]] = child.pid
+            yield url, Watched(pids)
+        finally:
+            process.terminate()
+
+
+def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
+    """Wait until the log of the service says that it is ready, and return the address in that line."""
+    while True:
+        ended = process.poll() is not None
+        log.seek(0)
+        text = log.read()
+        if match := re.search(r"ready: (ws:[^ ;]+)", text):
+            return match[1]
+        if ended:
+            raise OSError(f"the service did not start: {text.strip()}")
+        time.sleep(0.1)
+
+
+def program(pid: int) -> str:
+    """Return the name of the program that this process runs; empty if it has ended."""
+    return (command(pid) or [""])[0].rpartition("/")[2]
+
+
+def memory_mb(pid: int) -> float:
+    """Return the memory of this process without mapped files."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024
