@@ -11,8 +11,7 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
-from streamer.wire.native import PATH
-
+PATH: Final = "/v1/stream"  # of the native protocol
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8080
 SERVER_VARIABLE: Final = "STREAMER_SERVER"  # an environment variable with the address of the service

@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Final, Literal
 
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
+from streamer.base.names import check_name
 from streamer.bridge.telemetry.logs import Failures, Log
-from streamer.bridge.triton import check_name
 from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.pool import RollError, UpstreamPool
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from streamer.base.address import DEFAULT_PORT
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
+from streamer.base.names import check_name
 from streamer.base.text import as_sentence
-from streamer.bridge.triton import check_name
 from streamer.commands.arguments import USAGE, argument, port
 from streamer.commands.settings.kinds import Number
 

@@ -10,9 +10,10 @@ from typing import Final
 
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
 from streamer.base.limits import DEFAULT_MODEL
+from streamer.base.names import model_name
 from streamer.base.package import install_command
 from streamer.base.timing import Timing
-from streamer.bridge.triton import MODEL, TritonError, model_name
+from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
 from streamer.models.library import LibraryError, ModelLibrary

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
 from streamer.base.machine import give_back_freed_memory
 from streamer.engine.acoustics.acoustic_model import (
-    ACTIVITY_FILE,
     MODEL_FILE,
     AcousticModel,
     BundleError,
-    read_activity,
 )
 from streamer.engine.acoustics.acoustics import Acoustics
 from streamer.engine.acoustics.speech_detector import ActivityNetwork, SpeechDetector
-from streamer.engine.acoustics.streaming_model import SlotNetwork
+from streamer.engine.acoustics.streaming_model import SlotNetwork, StreamingModel
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
@@ -39,15 +38,18 @@ from streamer.engine.search.rescoring import Rescorer
 from streamer.engine.search.search import BeamOptions, Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 from streamer.engine.text.punctuation_model import PUNCTUATION_FILE, PunctuationModel
-from streamer.heads.activity_head import ActivityHead
-from streamer.heads.speech_encoder import SpeechEncoder
-from streamer.heads.transcript_head import EncodedAcoustics, FrameHeads
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
 LETTERS_FILE = "letters.safetensors"
 SEARCH_FILE = "search.json"
 SEARCH_HEADS = ("phones", "characters")  # the heads of the encoder that the searches read
+
+
+class NamedUnits(StreamingModel, Protocol):
+    """A streaming model that says what its units are, for each of its outputs."""
+
+    units: dict[str, list[str]]
 
 
 def load_recogniser(
@@ -63,48 +65,15 @@ def load_recogniser(
     `precision` is the number format of the encoder; by default the best one for this machine.
     """
     folder = Path(folder)
-    model = _acoustic_model(folder, device, precision or best_precision(device))
+    model = load_acoustic_model(folder, device, precision or best_precision(device))
     if computes_graphs(device) and precision != "bfloat16":
-        _compile(model)
+        compile_steps(model)
     detector = model.detector(slots)
-    return _recogniser(folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s)
+    return assemble_recogniser(folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
-def load_speech_encoder(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
-) -> SpeechEncoder:
-    """Return the encoder alone. BundleError says what is wrong."""
-    model = _acoustic_model(Path(folder), device, best_precision(device))
-    model.set_activity(None)
-    if computes_graphs(device):
-        _compile(model)
-    give_back_freed_memory()
-    return SpeechEncoder(model, slots=slots, idle_limit_s=idle_limit_s)
-
-
-def load_activity_head(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
-) -> ActivityHead:
-    """Return the activity network alone. BundleError says what is wrong."""
-    network = read_activity(Path(folder))
-    if network is None:
-        raise BundleError(f"{Path(folder) / ACTIVITY_FILE} is missing: there is no activity network")
-    mels = len(network.mean)
-    steps = _compiled(network) if computes_graphs(device) else network.to(device).eval().requires_grad_(False)
-    return ActivityHead(steps, mels=mels, slots=slots, device=device, idle_limit_s=idle_limit_s)
-
-
-def load_transcript_head(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
-) -> Recogniser:
-    """Return a recogniser that reads the frames of an encoder. BundleError says what is wrong."""
-    folder = Path(folder)
-    heads = FrameHeads(_acoustic_model(folder, device, best_precision(device)))
-    acoustics = EncodedAcoustics(heads)
-    return _recogniser(folder, heads, acoustics, None, slots=slots, device=device, idle_limit_s=idle_limit_s)
-
-
-def _acoustic_model(folder: Path, device: torch.device | str, precision: str) -> AcousticModel:
+def load_acoustic_model(folder: Path, device: torch.device | str, precision: str) -> AcousticModel:
+    """Load the acoustic model of a bundle. BundleError if the searches could not read it."""
     model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision])
     for output in model.description.encoder.outputs:
         if output.name in SEARCH_HEADS and output.layer < model.description.encoder.layers:
@@ -112,24 +81,25 @@ def _acoustic_model(folder: Path, device: torch.device | str, precision: str) ->
     return model
 
 
-def _compile(model: AcousticModel) -> None:
+def compile_steps(model: AcousticModel) -> None:
     """Let graphs compute the steps of a model."""
     from streamer.engine.network_graphs import CompiledEncoder  # here, because a GPU does not need it
 
     activity = model.activity
-    compiled = _compiled(activity) if isinstance(activity, ActivityNetwork) else None
+    compiled = compiled_activity(activity) if isinstance(activity, ActivityNetwork) else None
     model.compute_steps_with(CompiledEncoder(model.encoder), compiled)
 
 
-def _compiled(network: ActivityNetwork) -> SlotNetwork:
+def compiled_activity(network: ActivityNetwork) -> SlotNetwork:
+    """Return the activity network as a graph."""
     from streamer.engine.network_graphs import CompiledActivity
 
     return CompiledActivity(network)
 
 
-def _recogniser(
+def assemble_recogniser(
     folder: Path,
-    model: AcousticModel | FrameHeads,
+    model: NamedUnits,
     acoustics: Acoustics | None,
     detector: SpeechDetector | None,
     *,
@@ -137,6 +107,7 @@ def _recogniser(
     device: torch.device | str,
     idle_limit_s: float,
 ) -> Recogniser:
+    """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
     try:
         lexicon, language = Lexicon.load(folder / LEXICON_FILE), LanguageModel.load(folder / LANGUAGE_FILE)
         if lexicon.vocabulary != language.vocabulary:

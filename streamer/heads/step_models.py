@@ -69,7 +69,7 @@ class EncoderModel(StepModel):
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Load the encoder from the bundle."""
         device = instance.device
-        from streamer.engine.bundle import load_speech_encoder
+        from streamer.heads.loading import load_speech_encoder
 
         self._encoder = load_speech_encoder(
             instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s
@@ -104,7 +104,7 @@ class ActivityModel(StepModel):
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Load the activity network from the bundle."""
         device = instance.device
-        from streamer.engine.bundle import load_activity_head
+        from streamer.heads.loading import load_activity_head
 
         self._head = load_activity_head(
             instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s
@@ -133,7 +133,7 @@ class TranscriptModel(EventModel):
     def load(self, instance: Instance) -> Recogniser:
         """Load everything that comes after the encoder from the bundle."""
         device = instance.device
-        from streamer.engine.bundle import load_transcript_head
+        from streamer.heads.loading import load_transcript_head
 
         self._width = next(port["dims"][1] for port in instance.config["input"] if port["name"] == "FRAMES")
         return load_transcript_head(

@@ -29,12 +29,12 @@ import torch
 
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
 from streamer.engine.acoustics.acoustic_model import BundleError
-from streamer.engine.bundle import load_activity_head, load_speech_encoder, load_transcript_head
 from streamer.engine.memory.footprint import GpuMemory, resident, sizes
 from streamer.engine.memory.report import BYTES_PER_SAMPLE, STEPS, hotwords_of, in_use
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
 from streamer.heads.activity_head import ActivityHead, Energies
+from streamer.heads.loading import load_activity_head, load_speech_encoder, load_transcript_head
 from streamer.heads.passage import Passage
 from streamer.heads.speech_encoder import Sound, SpeechEncoder
 from streamer.heads.transcript_head import EncodedChunk

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TextIO
 from urllib.parse import unquote, urlsplit
 
 from streamer.base.machine import NO_HOME, user_folder
-from streamer.bridge.triton import check_name
+from streamer.base.names import check_name
 from streamer.models.model_folder import ModelFolderError, PublicModel, read_model_folder
 
 SHIPPED: Final = "shipped"  # in place of a name: the model that comes with Streamer

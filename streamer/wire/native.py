@@ -13,8 +13,6 @@ from typing import Any
 from streamer.wire.errors import WireError, bad, kind_of, quote
 from streamer.wire.options import Start, read
 
-PATH = "/v1/stream"
-
 # A client's messages are short lists of options. Anything longer is audio in the wrong kind of frame.
 LONGEST_TEXT = 64 * 1024
 # Options are objects within lists within objects. No valid message is nested deeper than this.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.bundle import load_activity_head, load_speech_encoder, load_transcript_head
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Again, Flushed, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.heads.activity_head import Energies
+from streamer.heads.loading import load_activity_head, load_speech_encoder, load_transcript_head
 from streamer.heads.passage import Passage, activity_of
 from streamer.heads.speech_encoder import Sound
 from streamer.heads.transcript_head import EncodedChunk

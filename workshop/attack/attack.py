@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from streamer.wire.native import PATH
+from streamer.base.address import PATH
 from workshop.attack.raw_connection import CUT_OFF, TEXT, Ended, RawConnection, frame
 
 STRIKE_LIMIT_S = 60.0

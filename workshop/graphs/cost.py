@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.base.machine import processes
+from streamer.base.names import model_name
 from streamer.bridge.service import Service
-from streamer.bridge.triton import model_name
 from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
 from streamer.client import transcribe

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from streamer.base.limits import DEFAULT_MODEL
+from streamer.base.names import check_name, model_name
 from streamer.base.text import did_you_mean_one_of
-from streamer.bridge.triton import MODEL, check_name, model_name
+from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import CONFIG, asr_repository
 from streamer.commands.settings.kinds import Kind, ListOf, display_text, display_toml, toml_string
 from streamer.models.library import LIBRARY, SHIPPED, LibraryError, ModelLibrary, known_models
