@@ -81,7 +81,8 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
 
 def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: Path) -> None:
     """Neither the checkout nor the current folder matters."""
-    code = "import streamer; from streamer.bridge.triton import repository; print(streamer.__file__, repository.asr_repository())"
+    code = "import streamer; from streamer.bridge.triton.repository import asr_repository"
+    code += "; print(streamer.__file__, asr_repository())"
     shown = run(installed / "python", "-c", code, cwd=tmp_path)
     assert shown.count(str(installed.parent)) == 2
     assert str(ROOT) not in shown

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from streamer.base.limits import DEFAULT_MODEL, InstanceBounds
 from streamer.base.package import install_command
 from streamer.base.text import as_sentence
-from streamer.bridge.access.certificate import Certificate, CertificateError
 from streamer.bridge.access.keys import KeyFile, KeyFileError
 from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits, UploadLimits
@@ -370,6 +369,8 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
 
 def port_policy(configuration: Configuration) -> PortPolicy:
     """Return who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
+    from streamer.bridge.access.certificate import Certificate, CertificateError  # imports ssl
+
     settings, label = configuration.settings, configuration.label
     if settings.keys is None:
         for name in ("per_key", "audio_per_key"):

@@ -139,7 +139,8 @@ def test_the_light_client(light: Path, service: Service) -> None:
 
 def test_a_client_that_cannot_be_imported(light: Path) -> None:
     """A client package that cannot be imported is a problem, even if a service is named."""
-    code = "import sys; sys.modules['soundfile'] = None; from streamer.commands.cli import run; sys.exit(run(sys.argv[1:]))"
+    code = "from streamer.commands.cli import run; sys.exit(run(sys.argv[1:]))"
+    code = f"import sys; sys.modules['soundfile'] = None; {code}"
     command = [str(light), "-c", code, "doctor", "--server", "127.0.0.1:1"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from streamer.base.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
-from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.proxies import Proxies, plain_address
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas, UploadLimits
 from streamer.bridge.http.request import Headers, Request
+
+if TYPE_CHECKING:
+    from streamer.bridge.access.certificate import Certificate
 
 # A browser cannot set headers on a websocket, only subprotocols. So it offers SUBPROTOCOL, which the service accepts,
 # and another one: KEY_SUBPROTOCOL followed by its key.

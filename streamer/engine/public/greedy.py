@@ -115,11 +115,11 @@ class CtcGreedySearch(TokenGreedySearch):
         frames = emissions[FRAMES]
         best = frames.argmax(-1)
         sure = np.take_along_axis(frames, best[..., None], axis=-1)[..., 0].tolist()
-        for slot, path, numbers, log_probs in zip(slots, paths, best.tolist(), sure, strict=True):
-            for number, log_prob in zip(numbers, log_probs, strict=True):
+        for slot, path, numbers, certainties in zip(slots, paths, best.tolist(), sure, strict=True):
+            for number, certainty in zip(numbers, certainties, strict=True):
                 if number != self._blank:
                     if number != self._previous[slot]:
-                        path.tokens.append(Token(number, path.frame, path.frame + 1, log_prob))
+                        path.tokens.append(Token(number, path.frame, path.frame + 1, certainty))
                     else:
                         path.tokens[-1] = replace(path.tokens[-1], end=path.frame + 1)
                 self._previous[slot] = number
