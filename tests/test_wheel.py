@@ -61,7 +61,7 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
     for needed in (
         "streamer/commands/cli.py",
         "streamer/py.typed",
-        "streamer/library/catalogue.json",
+        "streamer/models/catalogue.json",
         "streamer/web/index.html",
         "streamer/web/streamer.js",
         "streamer/audio_samples/quilter.ogg",

@@ -2,7 +2,7 @@
 
     python scripts/measure/compare_pocketsphinx.py MANIFEST [--limit 100] [--cache FOLDER] [--engine]
 
-streamer.evaluate scores both with the same normalisation. The script prints the word error rates by corpus, the
+`streamer evaluate` scores both with the same normalisation. The script prints the word error rates by corpus, the
 relative difference in errors (with the 95 % interval of a paired bootstrap), and the CPU time per second of audio. With
 --cache, the results of PocketSphinx are kept by the content of the audio, and another comparison does not compute them
 again.

@@ -22,7 +22,7 @@ from tritonclient.grpc import InferenceServerClient
 from streamer import __version__
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.triton import MODEL
-from streamer.bridge.triton.server import find_tritonserver
+from streamer.bridge.triton.installation import find_tritonserver
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say
 from tests.bridge.service_client import recognise, text

@@ -105,7 +105,7 @@ def torch() -> Iterator[Finding]:
 
 def triton() -> Iterator[Finding]:
     """Check the program of the server, and the library with which it runs Python, by loading both."""
-    from streamer.bridge.triton.server import REINSTALL, find_tritonserver
+    from streamer.bridge.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
         return

@@ -23,10 +23,11 @@ import psutil
 import pytest
 
 import streamer
-from streamer.bridge.triton import TritonError, server
+from streamer.bridge.triton import TritonError, installation
 from streamer.bridge.triton import server as server_module
+from streamer.bridge.triton.installation import find_tritonserver
 from streamer.bridge.triton.link import Link, LinkError
-from streamer.bridge.triton.server import TritonServer, find_tritonserver, memory_of
+from streamer.bridge.triton.server import TritonServer, memory_of
 from streamer.bridge.triton.server_process import Endpoint, loopback_ports
 
 MODELS = Path(__file__).parent / "models"
@@ -374,7 +375,7 @@ def test_a_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_python_that_the_wheel_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the versions that would work."""
-    monkeypatch.setattr(server, "PYTHON", "3.99")
+    monkeypatch.setattr(installation, "PYTHON", "3.99")
     with pytest.raises(TritonError, match=r"cannot run models in Python 3\.99, only in .*3\.10, 3\.11, 3\.12"):
         find_tritonserver()
 
@@ -382,7 +383,7 @@ def test_a_python_that_the_wheel_does_not_know(monkeypatch: pytest.MonkeyPatch) 
 def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The message names the missing library and the Debian package that has it."""
     found = find_tritonserver()
-    monkeypatch.setattr(server, "PYTHON", "3.99")
+    monkeypatch.setattr(installation, "PYTHON", "3.99")
     with pytest.raises(TritonError, match=r"needs libpython3\.99\.so\.1\.0.* apt install libpython3\.99"):
         found.environment(tmp_path)
 

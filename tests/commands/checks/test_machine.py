@@ -81,7 +81,7 @@ def test_a_temporary_folder_that_is_full(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_few_open_files() -> None:
     """A low limit is a warning, because each session needs a descriptor."""
-    code = "from streamer.doctor import machine; print(*[found.line() for found in machine.descriptors()])"
+    code = "from streamer.commands.checks import machine; print(*[found.line() for found in machine.descriptors()])"
     command = ["/bin/sh", "-c", f'ulimit -Sn 256; exec "{sys.executable}" -c "{code}"']
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("! open files      256 per process")

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from streamer.base.package import NAME
-from streamer.bridge.triton import server
+from streamer.bridge.triton import installation
 from streamer.commands.checks import packages
 from streamer.commands.checks.finding import FINE, WARNING, WRONG
 from tests.project import ROOT
@@ -97,8 +97,8 @@ def test_a_triton_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the system's package."""
-    real = server.find_tritonserver()
-    monkeypatch.setattr(server, "find_tritonserver", lambda: real)
-    monkeypatch.setattr(server, "PYTHON", "3.99")
+    real = installation.find_tritonserver()
+    monkeypatch.setattr(installation, "find_tritonserver", lambda: real)
+    monkeypatch.setattr(installation, "PYTHON", "3.99")
     (found,) = packages.triton()
     assert (found.subject, found.state, found.remedy) == ("libpython", WRONG, "apt install libpython3.99")

@@ -1,0 +1,54 @@
+"""A whole service inside this process while one command runs: a Triton server with the bridge in front of it.
+
+The server is spawned first: while its processes start, this process imports the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from streamer.base.limits import DEFAULT_MODEL
+from streamer.base.names import model_name
+from streamer.base.package import install_command
+from streamer.base.timing import Timing
+from streamer.bridge.triton import MODEL, TritonError
+from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.server import TritonServer
+
+
+class Embedded:
+    """Spawns a Triton server on entry, and stops it on exit."""
+
+    def __init__(self, timing: Timing, folder: Path | None = None) -> None:
+        """`folder`: the model, if it is not the shipped one."""
+        self._timing = timing
+        self._model = model_name(folder) if folder else MODEL
+        folders = {self._model: folder} if folder else {}
+        # A second instance would only slow the start: both would share the processor.
+        self._triton = TritonServer(asr_repository(), models=[self._model], folders=folders, instances=1, private=True)
+
+    def __enter__(self) -> Embedded:
+        self._triton.start()
+        self._timing.mark("Triton spawned")
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._triton.stop()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Wait until the service is ready, and provide its URL."""
+        try:
+            from streamer.bridge.service import Service
+            from streamer.bridge.telemetry import logs
+        except ImportError as error:
+            reason = f"an embedded service needs the package {error.name}"
+            raise TritonError(f"{reason}: {install_command('embedded')}, or use --server.") from error
+        # The client tells the user what goes wrong with a session. So only errors that nothing else reports are logged.
+        logs.configure("text", "error")
+        self._timing.mark("bridge imported")
+        async with Service(self._triton, port=0, models={DEFAULT_MODEL: self._model}) as service:
+            self._timing.mark("service ready")
+            yield service.url
