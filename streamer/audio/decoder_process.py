@@ -70,11 +70,6 @@ def _send(frame: Frame) -> None:
         data = data[os.write(1, data) :]
 
 
-if __name__ == "__main__":
-    status = main()
-    os._exit(status)  # without waiting for threads that may be stuck in a pipe
-
-
 # Limits this process and its children for good: memory, processor time, files, the network.
 
 MEMORY_BYTES: Final = 1 << 30  # of address space; a decoder with ffmpeg needs about 300 MB
@@ -143,3 +138,8 @@ def _bar_network() -> bool:
 
 def _instruction(operation: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
     return struct.pack("HBBI", operation, if_so, if_not, value)
+
+
+if __name__ == "__main__":
+    status = main()
+    os._exit(status)  # without waiting for threads that may be stuck in a pipe

@@ -17,9 +17,9 @@ import streamer.commands.checks.packages
 from streamer.base.address import is_ready
 from streamer.bridge.service import Service
 from streamer.commands.checks import packages
+from streamer.commands.checks.examination import Examination, usable
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 from streamer.commands.cli import run
-from streamer.commands.doctor import Examination, usable
 from tests.command_run import streamer_here
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal

@@ -327,9 +327,6 @@ def _command(
     ]
 
 
-# Finds the Triton server in the wheel `nvidia-pytriton`, and prepares what it needs to run.
-
-
 # Finds the processes of a Triton's models, one for each instance, and the memory that they hold.
 
 PROCESSES: Final = Path("/proc")

@@ -51,7 +51,7 @@ def test_what_lies_beside_the_pages_is_part_of_it(clone: Path) -> None:
     assert "Open a session" in (site / "reference" / "python-api.html").read_text(encoding="utf-8")
     guide = (site / "how-to" / "command-line.html").read_text(encoding="utf-8")
     assert 'href="../source/streamer/base/cues.py.html"' in guide
-    assert "make_cues" in (site / "source" / "streamer" / "cues.py.html").read_text(encoding="utf-8")
+    assert "make_cues" in (site / "source" / "streamer" / "base" / "cues.py.html").read_text(encoding="utf-8")
     assert 'href="../how-to/testing.html"' in (site / "project" / "changelog.html").read_text(encoding="utf-8")
     pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
     assert not [page for page in pages if 'src="http' in page or '<link href="http' in page or "url(http" in page]
