@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from streamer.base.package import PACKAGE
-from streamer.bridge.triton import TritonError, server_process
+from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.installation import Installation, find_tritonserver
 from streamer.bridge.triton.repository import link_model, link_repository, make_resizable, models_in
 from streamer.bridge.triton.server_process import (
@@ -124,7 +124,7 @@ class TritonServer:
                 self.stop()
                 raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {failure_in(log)}")
             time.sleep(POLL_SECONDS)
-        server_process.close_regions(running.folder)  # guard.py has usually done this before
+        server_folder.close_regions(running.folder)  # private_memory.py has usually done this before
 
     def stop(self) -> None:
         """End the server and wait, within a limit, until nothing of it is left. A second call does nothing."""
@@ -159,7 +159,7 @@ class TritonServer:
             self._link(folder, running.folder / COPY / model)
             self._make_resizable(running.folder / COPY / model)
         running.control(model, "load")
-        server_process.close_regions(running.folder)
+        server_folder.close_regions(running.folder)
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
             self._instance_counts[model] = self.instances(model) or 1
@@ -191,7 +191,7 @@ class TritonServer:
 
     def close_regions(self) -> None:
         """Close the shared memory of new instances to other users. guard.py has usually done this before."""
-        server_process.close_regions(self._running_process().folder)
+        server_folder.close_regions(self._running_process().folder)
 
     def unload(self, model: str) -> None:
         """Unload a model while the server runs. Its sequences are lost. Raise TritonError if the model stays loaded."""
@@ -242,9 +242,9 @@ class TritonServer:
         installation = find_tritonserver()
         try:
             with ExitStack() as always, ExitStack() as undo:
-                folder, lock = server_process.claim()
+                folder, lock = server_folder.claim()
                 always.callback(os.close, lock)  # the guard has a copy, which keeps the folder locked
-                undo.callback(server_process.remove, folder)
+                undo.callback(server_folder.remove, folder)
                 installation.link_backend(folder / "backends")
                 endpoints = (sockets_in(folder) if self._private else None) or loopback_ports()
                 repository = self._repository_in(folder)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import select
-import shutil
 import signal
 import socket
-import stat
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from streamer.base.machine import temporary_folder
-from streamer.bridge.triton import TritonError
+from streamer.bridge.triton import TritonError, server_folder
 
 LOOPBACK, UNIX = "127.0.0.1", "unix:"
 LONGEST_SOCKET = 107  # the most bytes in the path of a Unix socket
@@ -170,7 +165,7 @@ class ServerProcess:
         if self._process is not None:
             os.close(self._process)
             self._process = None
-        remove(self.folder)  # the guard has done this, unless it was killed
+        server_folder.remove(self.folder)  # the guard has done this, unless it was killed
 
     def _wait_for_processes(self) -> None:
         """Wait for the end of the guard's standard output, which all processes of the server keep open."""
@@ -234,90 +229,3 @@ def failure_in(log: str) -> str:
     if not lines:  # then the last lines, without tables, say most
         lines = [line for line in log.splitlines() if line and line[0] not in "+|"][-LAST_LINES:]
     return "\n".join(dict.fromkeys(lines)) or "it logged nothing"
-
-
-# The temporary folder of one server, and the shared memory whose names begin with the folder's name.
-
-FOLDER_PREFIX = "streamer-triton-"
-SHARED_MEMORY = Path("/dev/shm")
-SWEEP_SECONDS = 2.0  # a limit, because other users may put any number of files into the temporary folder
-_FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # the names that mkdtemp makes
-
-
-def claim() -> tuple[Path, int]:
-    """Make a new folder and lock it. Raise TritonError if other users could replace it."""
-    parent = temporary_folder()
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
-        if not _is_safe_parent(folder.parent):
-            folder.rmdir()
-            advice = "set TMPDIR to a folder of your own"
-            raise TritonError(f"other users may replace your files in {folder.parent}: {advice}")
-        with suppress(FileNotFoundError):  # another start has removed the folder before we had the lock
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(lock).st_nlink:
-                    return folder, lock
-            os.close(lock)
-
-
-def remove(folder: Path) -> None:
-    """Remove the folder and the shared memory of its server."""
-    for region in regions(folder):
-        with suppress(OSError):
-            region.unlink()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def regions(folder: Path) -> Iterator[Path]:
-    """Yield the shared memory of this folder's server."""
-    with suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
-        for entry in entries:
-            if entry.name.startswith(f"{folder.name}-"):
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                        yield Path(entry.path)
-
-
-def close_regions(folder: Path) -> None:
-    """Prevent other users from opening this server's shared memory."""
-    for region in regions(folder):
-        with suppress(OSError):
-            if region.stat().st_mode & 0o077:
-                region.chmod(0o600)
-
-
-def sweep(parent: Path) -> None:
-    """Remove the folders here that our user's servers have left, because their guard was killed."""
-    deadline = time.monotonic() + SWEEP_SECONDS
-    with suppress(OSError):
-        if not _is_safe_parent(parent):
-            return
-        with os.scandir(parent) as entries:
-            for entry in entries:
-                if time.monotonic() > deadline:
-                    return
-                if _FOLDER.fullmatch(entry.name):
-                    _remove_unused(Path(entry.path))
-
-
-def _remove_unused(folder: Path) -> None:
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # it was removed, is a link or no folder, or belongs to another user
-        return
-    try:
-        if os.fstat(lock).st_uid == os.geteuid():
-            with suppress(BlockingIOError):  # the folder is in use
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(folder)
-    finally:
-        os.close(lock)
-
-
-def _is_safe_parent(folder: Path) -> bool:
-    """Return whether no user can replace files of other users in this folder."""
-    mode = folder.stat().st_mode
-    return bool(mode & stat.S_ISVTX) or not mode & stat.S_IWOTH

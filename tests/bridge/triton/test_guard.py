@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from streamer.bridge.triton.guard import Watch
+from streamer.bridge.triton.private_memory import Watch
 from streamer.bridge.triton.server import TritonServer
 
 GOOD = Path(__file__).parent / "models" / "good"

@@ -316,7 +316,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def run(program: str) -> list[str]:
     """Return what a new Python process prints."""
-    program = f"import sys\nfrom pathlib import Path\nfrom streamer.bridge.triton import model_config\n{program}"
+    program = f"import sys\nfrom pathlib import Path\nfrom streamer.bridge.triton import repository\n{program}"
     done = subprocess.run([sys.executable, "-c", program, SHIPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -326,7 +326,7 @@ def test_reading_imports_protobuf_and_nothing_heavy() -> None:
     """A server is spawned before slow imports; importing this module reads nothing."""
     loaded = run("print(*sys.modules)")
     assert "google.protobuf" not in loaded
-    loaded = run("model_config.model_config(Path(sys.argv[1])); print(*sys.modules)")
+    loaded = run("repository.model_config(Path(sys.argv[1])); print(*sys.modules)")
     assert "google.protobuf" in loaded
     assert not {"grpc", "numpy", "tritonclient", "asyncio"} & set(loaded)
 
@@ -335,7 +335,7 @@ def test_reading_imports_protobuf_and_nothing_heavy() -> None:
 def test_the_messages_are_those_of_the_client(first: str) -> None:
     """A configuration that was read can be sent, in either order of imports."""
     program = (
-        f"{first}config = model_config.model_config(Path(sys.argv[1]))\n"
+        f"{first}config = repository.model_config(Path(sys.argv[1]))\n"
         "from tritonclient.grpc import service_pb2\n"
         "print(service_pb2.ModelConfigResponse(config=config).config == config)"
     )
@@ -346,8 +346,8 @@ def test_without_the_client_of_triton() -> None:
     """The message says what to install."""
     program = (
         "import importlib.util; importlib.util.find_spec = lambda name: None\n"
-        "try: model_config.model_config(Path(sys.argv[1]))\n"
-        "except model_config.TritonError as error: print(error)"
+        "try: repository.model_config(Path(sys.argv[1]))\n"
+        "except repository.TritonError as error: print(error)"
     )
     assert " ".join(run(program)) == (
         "a config.pbtxt cannot be read without the package tritonclient[grpc]: pip install 'streamer-asr[embedded]'"

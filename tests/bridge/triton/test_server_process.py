@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamer.bridge.triton import TritonError, server_process
+from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.server import TritonServer
 
 MODELS = Path(__file__).parent / "models"
@@ -87,7 +87,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make shared memory of our user."""
     folder = tmp_path / "memory"
     folder.mkdir()
-    monkeypatch.setattr(server_process, "SHARED_MEMORY", folder)
+    monkeypatch.setattr(server_folder, "SHARED_MEMORY", folder)
     return folder
 
 
@@ -102,7 +102,7 @@ def test_a_dead_server_is_swept(tmp_path: Path, memory: Path) -> None:
     folder = dead(tmp_path)
     for name in (f"{folder.name}-1", f"{folder.name}-2", f"{folder.name}0-1"):
         (memory / name).touch()
-    server_process.sweep(tmp_path)
+    server_folder.sweep(tmp_path)
     assert not folder.exists()
     assert [path.name for path in memory.iterdir()] == [f"{folder.name}0-1"]
 
@@ -113,11 +113,11 @@ def test_one_in_use_is_left(tmp_path: Path, memory: Path) -> None:
     (memory / f"{folder.name}-1").touch()
     lock = os.open(folder, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    server_process.sweep(tmp_path)
+    server_folder.sweep(tmp_path)
     assert folder.exists()
     assert list(memory.iterdir())
     os.close(lock)
-    server_process.sweep(tmp_path)
+    server_folder.sweep(tmp_path)
     assert not folder.exists()
 
 
@@ -127,8 +127,8 @@ def test_names_are_no_patterns(tmp_path: Path, memory: Path, name: str) -> None:
     dead(tmp_path, name)
     living = memory / "streamer-triton-livelive-1"
     living.touch()
-    server_process.sweep(tmp_path)
-    server_process.remove(tmp_path / name)
+    server_folder.sweep(tmp_path)
+    server_folder.remove(tmp_path / name)
     assert living.exists()
 
 
@@ -137,8 +137,8 @@ def test_what_is_of_others_is_left(tmp_path: Path, memory: Path, monkeypatch: py
     folder = dead(tmp_path)
     (memory / f"{folder.name}-1").touch()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    server_process.sweep(tmp_path)
-    server_process.remove(Path("elsewhere") / folder.name)
+    server_folder.sweep(tmp_path)
+    server_folder.remove(Path("elsewhere") / folder.name)
     assert folder.exists()
     assert list(memory.iterdir())
 
@@ -147,11 +147,11 @@ def test_links_lead_nowhere(tmp_path: Path, memory: Path) -> None:
     """Links are not followed, neither for a folder nor for memory."""
     elsewhere = dead(tmp_path / "elsewhere")
     (tmp_path / "streamer-triton-linklink").symlink_to(elsewhere)
-    server_process.sweep(tmp_path)
+    server_folder.sweep(tmp_path)
     assert (elsewhere / "backends").exists()
     (tmp_path / "kept").touch(mode=0o644)
     (memory / "streamer-triton-linklink-1").symlink_to(tmp_path / "kept")
-    assert list(server_process.regions(tmp_path / "streamer-triton-linklink")) == []
+    assert list(server_folder.regions(tmp_path / "streamer-triton-linklink")) == []
 
 
 def test_where_anybody_may_replace_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,11 +160,11 @@ def test_where_anybody_may_replace_files(tmp_path: Path, monkeypatch: pytest.Mon
     tmp_path.chmod(0o777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(TritonError, match="set TMPDIR to a folder of your own"):
-        server_process.claim()
-    server_process.sweep(tmp_path)
+        server_folder.claim()
+    server_folder.sweep(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
     tmp_path.chmod(0o1777)
-    claimed, lock = server_process.claim()
+    claimed, lock = server_folder.claim()
     os.close(lock)
     claimed.rmdir()
 
