@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.import_graph import circles, foreign_imports, import_graph, modules
-from tests.project import ROOT
+from tests.project import DOCS, ROOT
 
 # The rooms, from the ground up, and those that each imports. None imports one that stands above it. A module belongs to
 # the room with the longest fitting name. Every room may import the package `streamer`, which has only the version.
@@ -185,6 +186,16 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
     assert own
     assert not forbidden, "\n".join(forbidden)
     assert set(ROOMS[room]) == used
+
+
+def test_the_page_has_this_table() -> None:
+    """docs/explanation/architecture.md has the rooms of the product in the same order, with the same arrows."""
+    page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \|([^|]*)\|$", page.partition("## States")[0], re.MULTILINE)
+    written = [
+        (f"streamer.{room}", tuple(f"streamer.{name}" for name in re.findall(r"\w+", arrows))) for room, arrows in rows
+    ]
+    assert written == [(room, arrows) for room, arrows in ROOMS.items() if _within(room, "streamer")]
 
 
 def test_no_room_imports_one_above() -> None:

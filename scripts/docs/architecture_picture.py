@@ -2,7 +2,8 @@
 
     python scripts/docs/architecture_picture.py [--check]
 
-The picture is one drawing for bright and dark pages. docs/explanation/architecture.md has a paragraph for each room.
+The picture is one drawing for bright and dark pages. docs/explanation/architecture.md has a row for each room.
+The names in the frame of the bridge are its folders.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import Final, NamedTuple
 
 PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "architecture.svg"
 WIDTH: Final = 960
-HEIGHT: Final = 774
+HEIGHT: Final = 792
 CHARACTER: Final = 7  # roughly the width of a character
 STYLE: Final = """
 text{font:14px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#33454b}
 .name{font-weight:600;fill:#10211f}.part{font-size:12.5px}.edge{font-size:12.5px;font-style:italic;fill:#6f8288}
-.frame{fill:#f3f7f7;stroke:#b9c8c9}.room{fill:#fff;stroke:#7fa9a3}.pure{fill:#e2f4ef;stroke:#2f9a86}
+.frame{fill:#f3f7f7;stroke:#b9c8c9}.room,.folder{fill:#fff;stroke:#7fa9a3}.pure{fill:#e2f4ef;stroke:#2f9a86}
 .way{stroke:#1f7f6e;stroke-width:2;fill:none;marker-end:url(#head)}.head{fill:#1f7f6e}
 @media (prefers-color-scheme:dark){
 text{fill:#b8c7cb}.edge{fill:#8fa2a8}.name{fill:#f0f6f6}
-.frame{fill:#172024;stroke:#3a4b51}.room{fill:#1f2b30;stroke:#4d7b74}.pure{fill:#143832;stroke:#3fa892}
+.frame{fill:#172024;stroke:#3a4b51}.room,.folder{fill:#1f2b30;stroke:#4d7b74}.pure{fill:#143832;stroke:#3fa892}
 .way{stroke:#4cc2ac}.head{fill:#4cc2ac}}
 """
 
@@ -32,8 +33,8 @@ text{fill:#b8c7cb}.edge{fill:#8fa2a8}.name{fill:#f0f6f6}
 DRIVER: Final = "driver: one task for each session reads, another sends"
 SESSION: Final = "a session as state machines: input, deadlines, messages to the client"
 BATCHER: Final = "part of Triton: a stream stays with its instance; all streams with audio are one batch"
-ADAPTERS: Final = "requests to chunks, events to one answer per request; in one model, or in steps"
-ENGINE: Final = "slots; features, encoder, activity; search and language; segment ends; text"
+UPSTREAMS: Final = "the Tritons: their health, slots and probes; models on demand; the number of instances"
+ENGINE: Final = "adapters to Triton; slots; features, encoder, activity; search and language; segment ends; text"
 
 
 class Box(NamedTuple):
@@ -59,50 +60,49 @@ class Way(NamedTuple):
 BOXES: Final = (
     # Who speaks.
     Box(20, 16, 920, 112, "frame", "Clients"),
-    Box(36, 44, 208, 70, "room", "commands, terminal", "the command line and its display"),
-    Box(260, 44, 208, 70, "room", "client, audio", "Python client; recordings, microphone"),
+    Box(36, 44, 208, 70, "room", "commands", "the command line, its display and its checks"),
+    Box(260, 44, 208, 70, "room", "client", "Python: asynchronous and blocking"),
     Box(484, 44, 208, 70, "room", "web", "the web page and the JavaScript client"),
     Box(708, 44, 216, 70, "room", "your program", "a websocket and JSON"),
     # The bridge.
-    Box(20, 176, 920, 190, "frame", "bridge: one process, no torch"),
-    Box(36, 204, 190, 33, "room", "bridge/http", ""),
-    Box(36, 243, 190, 33, "room", "bridge/uploads", ""),
-    Box(36, 282, 190, 33, "room", "bridge/dialects", ""),
-    Box(36, 321, 190, 33, "room", "bridge/access", ""),
-    Box(250, 204, 184, 150, "room", "bridge itself", f"{DRIVER}; resumption; the service; its control"),
-    Box(458, 204, 206, 150, "pure", "bridge/session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),
-    Box(688, 204, 236, 70, "room", "bridge/upstreams", "the Tritons: health, slots, probes, moves"),
-    Box(688, 282, 236, 33, "room", "bridge/scaling, bridge/loading", ""),
-    Box(688, 321, 236, 33, "room", "bridge/telemetry", ""),
-    # Between the bridge and the server.
-    Box(250, 402, 690, 54, "room", "triton", "one gRPC stream for many sessions; starts and guards the server"),
+    Box(20, 176, 920, 270, "frame", "bridge: one process, no torch"),
+    Box(36, 204, 190, 33, "folder", "http"),
+    Box(36, 243, 190, 33, "folder", "uploads"),
+    Box(36, 282, 190, 33, "folder", "dialects"),
+    Box(36, 321, 190, 33, "folder", "access"),
+    Box(250, 204, 184, 150, "folder", "the bridge itself", f"{DRIVER}; resumption; the service; its control"),
+    Box(458, 204, 206, 150, "pure", "session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),
+    Box(688, 204, 236, 110, "folder", "upstreams", UPSTREAMS),
+    Box(688, 321, 236, 33, "folder", "telemetry"),
+    Box(250, 378, 674, 54, "folder", "triton", "one gRPC stream for many sessions; starts and guards the server"),
     # The server.
-    Box(20, 492, 920, 130, "frame", "Triton: the real server, embedded or elsewhere"),
-    Box(36, 520, 260, 88, "room", "sequence batcher", BATCHER),
-    Box(330, 520, 238, 88, "room", "asr_repo, adapters", ADAPTERS),
-    Box(602, 520, 322, 88, "room", "engine, graphs", f"{ENGINE}. Knows neither Triton nor sockets"),
-    # Around.
-    Box(20, 650, 920, 108, "frame", "Other rooms"),
-    Box(36, 678, 150, 66, "pure", "wire, limits, text", "messages, bounds, words"),
-    Box(196, 678, 88, 30, "room", "settings", ""),
-    Box(196, 714, 88, 30, "room", "machine", ""),
-    Box(294, 678, 146, 66, "room", "doctor, capacity", "checks, plans"),
-    Box(450, 678, 150, 66, "room", "library, fetching", "public models"),
-    Box(612, 678, 168, 66, "room", "evaluate, training", "accuracy; new models"),
-    Box(792, 678, 132, 66, "room", "testing", "exact model, faults"),
+    Box(20, 492, 920, 148, "frame", "Triton: the real server, embedded or elsewhere"),
+    Box(36, 520, 260, 106, "room", "sequence batcher", BATCHER),
+    Box(330, 520, 238, 48, "room", "asr_repo", "the model repository"),
+    Box(330, 578, 238, 48, "room", "heads", "the recogniser in steps"),
+    Box(602, 520, 322, 106, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
+    # The ground, and what stands beside.
+    Box(20, 668, 560, 108, "frame", "Rooms on the ground"),
+    Box(36, 696, 124, 66, "pure", "wire", "messages"),
+    Box(170, 696, 150, 66, "room", "audio", "microphones, decoders"),
+    Box(330, 696, 112, 66, "room", "models", "public models"),
+    Box(452, 696, 114, 66, "room", "base", "text, limits, machine"),
+    Box(600, 668, 340, 108, "frame", "For tests, and beside the product"),
+    Box(616, 696, 150, 66, "room", "testing", "exact service, proxy with faults"),
+    Box(776, 696, 148, 66, "room", "workshop", "makes the model; soak, attack"),
 )
 WAYS: Final = (
     Way((440, 128), (440, 174), "audio"),
     Way((520, 174), (520, 130), "words, while they are spoken"),
     Way((226, 279), (248, 279)),
     Way((434, 270), (456, 270)),
-    Way((664, 240), (686, 240)),
-    Way((790, 366), (790, 400), "steps"),
-    Way((830, 400), (830, 368), "events"),
-    Way((300, 456), (300, 490)),
-    Way((340, 490), (340, 458)),
-    Way((296, 568), (328, 568)),
-    Way((568, 568), (600, 568)),
+    Way((664, 260), (686, 260)),
+    Way((672, 260), (672, 376)),
+    Way((300, 432), (300, 490), "steps"),
+    Way((340, 490), (340, 434), "events"),
+    Way((296, 544), (328, 544)),
+    Way((568, 544), (600, 544)),
+    Way((568, 602), (600, 602)),
 )
 
 
@@ -131,7 +131,7 @@ def draw() -> str:
             '<title id="t">The rooms of Streamer</title>',
             '<desc id="d">Clients send audio to the bridge and get words from it. Within the bridge it goes from http',
             "through the driver and the session to upstreams, over one gRPC stream to Triton, and there through the",
-            "sequence batcher and asr_repo to the engine.</desc>",
+            "sequence batcher and asr_repo to the engine. Below stand the rooms that others use.</desc>",
             f"<style>{STYLE}</style>",
             f'<marker {head} markerUnits="userSpaceOnUse"><path class="head" d="M0 0L8 4L0 8z"/></marker>',
             *(line for box in BOXES for line in _box(box)),
