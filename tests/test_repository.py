@@ -51,6 +51,7 @@ BESIDE_THE_SITE = (
     "audio_samples/README.md",
     "examples/keywords/README.md",
     "workshop/NOTEBOOK.md",
+    "workshop/README.md",
     ".github/PULL_REQUEST_TEMPLATE.md",
 )
 WIDTH = 120

@@ -76,7 +76,8 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
         assert needed in names
     metadata = f"{NAME.replace('-', '_')}-{__version__}.dist-info/"
     assert {name.split("/")[0] + "/" for name in names} == {"streamer/", metadata}
-    assert not [name for name in names if "__pycache__" in name or name.startswith("streamer/tests")]
+    strangers = ("streamer/tests/", "streamer/training/", "streamer/workshop/", "workshop/")
+    assert not [name for name in names if "__pycache__" in name or name.startswith(strangers)]
 
 
 def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ DOCUMENTS: Final = {
     "SECURITY.md": "project/security.md",
     "asr_repo/streaming_asr/1/CARD.md": "reference/card.md",
     "workshop/NOTEBOOK.md": "project/notebook.md",
+    "workshop/README.md": "project/workshop.md",
 }
 SOURCE: Final = "source"
 LANGUAGES: Final = {
