@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, get_args
 
 from streamer.audio.audio_file import AudioFile
+from streamer.audio.recordings import AudioError as AudioError
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
 from streamer.base.transcript import Transcript as Transcript
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop

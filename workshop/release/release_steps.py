@@ -32,7 +32,7 @@ DEGRADED = "148"
 
 ONCE = ("--second-pass", "off")  # for figures that the second pass would hide
 
-EXPECTING_WORDS = ("tests/test_tour.py", "tests/doctor", "tests/engine", "tests/asr_repo", "tests/web")
+EXPECTING_WORDS = ("tests/test_tour.py", "tests/commands/checks", "tests/engine", "tests/asr_repo", "tests/web")
 
 
 @dataclass(frozen=True)
