@@ -1,7 +1,8 @@
 """The decoder process: reads a recording from standard input, and writes frames to standard output.
 
 The service starts one for each recording. The process ends when its input ends, when the recording cannot be decoded,
-or when the service kills it.
+or when the service kills it. Its data comes from strangers, so it first gives up the network, and all but some memory,
+processor time and files. Its children, such as ffmpeg, cannot get these back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,31 @@ from typing import Final
 
 from streamer.audio.frames import LONGEST_FRAME, End, Frame, Opened, Problem, ProblemCode, Samples, encode
 
-MODULE = "streamer.audio.decoder_process"
+MODULE: Final = "streamer.audio.decoder_process"
+
+MEMORY_BYTES: Final = 1 << 30  # of address space; a decoder with ffmpeg needs about 300 MB
+MOST_DESCRIPTORS: Final = 64
+# Live sessions have priority.
+NICENESS: Final = 5
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_SET_SECCOMP: Final = 22
+_SECCOMP_MODE_FILTER: Final = 2
+# Operations of the kernel's filter: load a word, jump if equal, return.
+_LOAD: Final = 0x20
+_JUMP_IF_EQUAL: Final = 0x15
+_RETURN: Final = 0x06
+_ALLOW: Final = 0x7FFF0000
+_KILL: Final = 0x80000000
+_FORBID: Final = 0x00050000 | 1  # the call fails with EPERM
+_NUMBER_AT, _MACHINE_AT = 0, 4  # offsets of the call's number and the machine in the filter's input
+# By machine: its number in the filter, then the numbers of socket, connect, io_uring_setup, ptrace, process_vm_readv,
+# process_vm_writev, bpf, unshare, setns. Without sockets there is no network; the others would be ways around that.
+_CALLS: Final = {
+    "x86_64": (0xC000003E, (41, 42, 425, 101, 310, 311, 321, 272, 308)),
+    "aarch64": (0xC00000B7, (198, 203, 425, 117, 270, 271, 280, 97, 268)),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,33 +95,6 @@ def _send(frame: Frame) -> None:
         data = data[os.write(1, data) :]
 
 
-# Limits this process and its children for good: memory, processor time, files, the network.
-
-MEMORY_BYTES: Final = 1 << 30  # of address space; a decoder with ffmpeg needs about 300 MB
-MOST_DESCRIPTORS: Final = 64
-# Live sessions have priority.
-NICENESS: Final = 5
-
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_NO_NEW_PRIVS: Final = 38
-_PR_SET_SECCOMP: Final = 22
-_SECCOMP_MODE_FILTER: Final = 2
-# Operations of the kernel's filter: load a word, jump if equal, return.
-_LOAD: Final = 0x20
-_JUMP_IF_EQUAL: Final = 0x15
-_RETURN: Final = 0x06
-_ALLOW: Final = 0x7FFF0000
-_KILL: Final = 0x80000000
-_FORBID: Final = 0x00050000 | 1  # the call fails with EPERM
-_OF_NUMBER, _OF_MACHINE = 0, 4  # offsets of the call's number and the machine in the filter's input
-# By machine: its number in the filter, then the numbers of socket, connect, io_uring_setup, ptrace, process_vm_readv,
-# process_vm_writev, bpf, unshare, setns. Without sockets there is no network; the others would be ways around that.
-_CALLS: Final = {
-    "x86_64": (0xC000003E, (41, 42, 425, 101, 310, 311, 321, 272, 308)),
-    "aarch64": (0xC00000B7, (198, 203, 425, 117, 270, 271, 280, 97, 268)),
-}
-
-
 def confine(*, cpu_s: int, file_bytes: int) -> bool:
     """Limit this process. Return whether the network is barred too, which needs Linux on a known machine."""
     for kind, most in (
@@ -121,10 +119,10 @@ def _bar_network() -> bool:
     if not forbidden:
         return False
     program = [
-        _instruction(_LOAD, _OF_MACHINE),
+        _instruction(_LOAD, _MACHINE_AT),
         _instruction(_JUMP_IF_EQUAL, machine, 1, 0),
         _instruction(_RETURN, _KILL),
-        _instruction(_LOAD, _OF_NUMBER),
+        _instruction(_LOAD, _NUMBER_AT),
     ]
     for place, call in enumerate(forbidden):
         program.append(_instruction(_JUMP_IF_EQUAL, call, len(forbidden) - place, 0))
