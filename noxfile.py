@@ -14,19 +14,22 @@ from pathlib import Path
 import nox
 
 SUPPORTED = ("3.10", "3.11", "3.12")
-# What the tests of a room need besides pytest: an extra of ours, and packages of others. Other rooms need `.[test]`.
+# What the tests of a room, or of a folder in it, need besides pytest: an extra of ours, and packages of others. Other
+# rooms need `.[test]`.
 ROOMS = {
-    "adapters": ("", ()),
     "audio": ("", ("psutil", "pytest-asyncio", "trustme")),
+    "base": ("", ()),
+    "bridge/access": ("bridge", ("psutil", "pytest-asyncio", "trustme")),
+    "bridge/http": ("bridge", ("hypothesis", "psutil", "pytest-asyncio", "trustme")),
     "bridge/session": ("bridge", ("hypothesis",)),
+    "bridge/telemetry": ("traces", ("psutil", "pytest-asyncio")),
     "client": ("", ("mypy", "psutil", "pytest-asyncio")),
+    "commands/accuracy": ("evaluate", ("pytest-asyncio",)),
+    "commands/settings": ("", ("hypothesis", "onnx")),
+    "commands/terminal": ("", ()),
     "engine": ("engine", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
-    "evaluate": ("evaluate", ("pytest-asyncio",)),
-    "graphs": ("engine", ("ml-dtypes", "onnx")),
-    "library": ("", ("onnx", "trustme")),
-    "settings": ("", ("hypothesis", "onnx")),
-    "terminal": ("", ()),
-    "text": ("", ()),
+    "heads": ("train", ()),
+    "models": ("engine", ("ml-dtypes", "onnx", "trustme")),
     "wire": ("", ()),
 }
 IN_PARALLEL = ("--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile

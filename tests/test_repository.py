@@ -240,7 +240,7 @@ def light_rooms() -> list[str]:
     return [f"tests/{room}" for room, needs in rooms().items() if needs == ("", ())]
 
 
-@pytest.mark.parametrize("arguments", [["tests/text"], ["--collect-only", *light_rooms()]], ids=["run", "collect"])
+@pytest.mark.parametrize("arguments", [["tests/base"], ["--collect-only", *light_rooms()]], ids=["run", "collect"])
 def test_a_light_room_needs_nothing_but_pytest(arguments: list[str]) -> None:
     """Where only the light client and pytest are installed, the tests that need no more are found, and pass."""
     code = f"import pytest, sys; sys.modules.update(dict.fromkeys({HEAVY})); sys.exit(pytest.main({arguments}))"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamer.base.cues import make_cues
 from streamer.base.text import words_of
-from streamer.bridge.service import Service
 from streamer.client import transcribe
 from tests.transcript_events import final, speech, word
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 
 def test_cues_have_two_lines_of_42_characters() -> None:

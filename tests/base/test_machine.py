@@ -64,6 +64,7 @@ def test_the_folder_that_was_named(folder: Path) -> None:
     assert free_bytes(folder / "missing") == 0
 
 
+@pytest.mark.usefixtures("installed_server")
 def test_a_full_folder_is_named_with_its_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has a remedy, also when a Triton was to be started."""
     monkeypatch.setattr(machine, "LEAST", 1 << 60)

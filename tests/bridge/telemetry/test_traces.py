@@ -92,6 +92,7 @@ async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExp
     assert not any(word in told for word in words)
 
 
+@pytest.mark.usefixtures("installed_server")
 async def test_a_recovery_is_seen(spans: InMemorySpanExporter, tracing: Tracing, tmp_path: Path) -> None:
     """A killed Triton shows as a recovery, with its cause and gap, in the metrics and in the trace."""
     audio = say("these are a few words that are said without a pause").tobytes()

@@ -11,13 +11,13 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 
-from streamer.bridge.service import Service
 from streamer.client import SessionError
 from streamer.commands.accuracy.evaluation import (
     ServiceRunner,
@@ -30,6 +30,9 @@ from streamer.commands.accuracy.evaluation import (
 from streamer.commands.accuracy.manifest import Utterance, read_manifest
 from streamer.commands.accuracy.results import FinalRequest, Unavailable
 from tests.project import SAMPLES
+
+if TYPE_CHECKING:
+    from streamer.bridge.service import Service
 
 LIGHT = (
     "import sys; sys.modules.update(torch=None, torchaudio=None); import streamer.commands.accuracy.evaluation; "
@@ -52,6 +55,7 @@ def test_a_recording_is_heard_and_judged(service: Service) -> None:
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     """A folder without a model is refused with a sentence."""
+    pytest.importorskip("torch", reason="it loads the recogniser: pip install 'streamer-asr[engine]'")
     with pytest.raises(Unavailable, match=r"is missing: the folder does not contain a trained model\.$"):
         recognise_with_engine([], Setup({}, engine=True, bundle=tmp_path), lambda *_: None)
 
