@@ -22,7 +22,6 @@ PATIENCE_S = 60.0
 # pty.fork(): a fork of a process with threads gives a warning.)
 IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
-
 # A time, and lines that break between words. The lines after the first are indented by the time.
 _FINAL = re.compile(r"\[(\d+:\d\d\.\d)\] ([^\x1b\r\n]*(?:\r\n {9}[^\x1b\r\n]*)*)\r\n")
 

@@ -14,7 +14,6 @@ from tests.project import SAMPLES
 
 FILES = ("talk.flac", "quilter.ogg", "airplane.mp3")
 
-
 # The beginning of talk.flac that has two segments: a sentence with the pause that ends it, and a part of the next one.
 # Recognising all of the talk takes 4 s of processor time, so most tests use no more than this.
 TWO_SEGMENTS_S = 7.3

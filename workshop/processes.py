@@ -1,4 +1,4 @@
-"""Chooses the numbers that training computes with: bfloat16 is up to twice as fast where the machine has it."""
+"""The processes of training: an orderly end, work divided among several, the numbers they use, averaged models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures how often a rule cuts a turn in two, and how soon it ends one: a table of rules on the same turns."""
+"""Measures rules for the end of a turn on recorded turns: how often each cuts one in two, and how soon it ends one."""
 
 from __future__ import annotations
 

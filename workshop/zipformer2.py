@@ -1,4 +1,4 @@
-"""Trains a small streaming Zipformer-2 with CTC in some minutes of processor time, and exports it.
+"""Trains a small streaming Zipformer-2 with CTC by icefall's recipe in some minutes, and exports it.
 
 The network, its loss, its optimiser and its schedule are those of icefall's recipe. The tokens are whole words, so this
 is for a small vocabulary: a model for usual speech would have pieces of words, as the recipe makes them.

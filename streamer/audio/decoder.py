@@ -1,4 +1,4 @@
-"""Decodes audio as a client sends it, in chunks of any length, to int16 at 16 kHz."""
+"""Decodes audio as a client sends it, and converts it, chunk by chunk, to int16 at 16 kHz."""
 
 from __future__ import annotations
 

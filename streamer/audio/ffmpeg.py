@@ -1,4 +1,4 @@
-"""Reads audio with ffmpeg that libsndfile cannot read, such as that of a video."""
+"""Runs ffmpeg for audio that libsndfile cannot read: a file such as a video, or a recording that is still arriving."""
 
 from __future__ import annotations
 

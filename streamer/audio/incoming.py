@@ -1,4 +1,4 @@
-"""Audio from a pipe: raw samples or WAV as they come, other formats when all of the data has come.
+"""Audio from a pipe or an address: raw samples and WAV as they come, other formats when all of the data has come.
 
 Reading never blocks for long: while nothing comes, there is an empty chunk every half second.
 """

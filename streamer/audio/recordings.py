@@ -1,4 +1,4 @@
-"""Lists the recordings that a command line names: single files, and all recordings in folders and below."""
+"""The recordings that a command line names: lists them, and checks that each can be read and is complete."""
 
 from __future__ import annotations
 

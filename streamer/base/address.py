@@ -1,4 +1,4 @@
-"""Turns the address of a service into a websocket URL, and checks whether a service is ready there.
+"""Addresses: those of services, which become websocket URLs, and those of recordings and models, which are fetched.
 
 It uses only the standard library and is quick to import: the command line uses it before anything else.
 """

@@ -1,4 +1,4 @@
-"""The processes of this machine, from /proc of Linux. Other systems have none of these files."""
+"""The machine: its processes, memory and processors, its folder for temporary files, and the user's home folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name under which Streamer is installed. In the public index, the name `streamer` belongs to another package."""
+"""The installed package: its name in the public index, and the files that belong to it, in a clone or in the wheel."""
 
 from __future__ import annotations
 

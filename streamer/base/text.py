@@ -1,4 +1,4 @@
-"""Counts in sentences: 1 session, but 2 sessions. Pure."""
+"""Text: counts with their nouns, words joined and found in every script, and the name that a user probably meant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def noun(number: int, one: str) -> str:
     return one if number == 1 else f"{one}s"
 
 
-# Joins words to text, and finds the words of a text, also in scripts without spaces. Pure.
+# Joins words to text, and finds the words of a text, also in scripts without spaces.
 
 # Kana, Chinese characters, and the marks and wide forms that stand between them.
 _SPACELESS: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Connects a session to its websocket and to the model. It moves messages and audio, and decides nothing.
+"""Connects a session to its websocket and to the model, also to another websocket of a client that returns.
 
 There are two tasks. The reader takes frames, and waits while the session is full. Only the pump sends, to the client
 and to the model. After the connection is lost, the pump waits for the client to return, and goes on until the sequence

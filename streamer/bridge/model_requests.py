@@ -1,4 +1,4 @@
-"""The requests of one session to the model. Each has a task of its own, and is sent as soon as the session has it.
+"""The requests of one session to the model, and the slots that the session holds meanwhile.
 
 The slots for all streams are taken before the first request. If there are too few, the session is refused. If the model
 must be loaded first, the session waits.

@@ -131,7 +131,7 @@ def _lost_audio_error() -> SessionError:
     return SessionError("lost_audio", "The service asks for audio that is not kept any more.")
 
 
-# Turns the messages of the service's sessions into the events of one session of the client. Pure.
+# Turns the messages of the service's sessions into the events of one session of the client.
 
 Message = dict[str, Any]
 # If the last word of a final ends less than this before the end of the recognised audio, no pause ended the segment.

@@ -1,4 +1,4 @@
-"""Sends audio from a source to a session, in pieces and without blocking. It can keep the pace of speech."""
+"""Sends audio from a source to a session, and keeps what the client may have to send again."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def _read(blocks: Iterable[Audio] | AsyncIterable[Audio]) -> AsyncGenerato
         yield following
 
 
-# Keeps the audio, the flushes and the stop of a session as long as the client may have to send them again. Pure.
+# Keeps the audio, the flushes and the stop of a session as long as the client may have to send them again.
 
 # A later final may contain audio that is older by this much than the audio which the service reports as recognised.
 LAG_MS: Final = 10_000

@@ -1,4 +1,4 @@
-"""The parser of a command line, and the kinds of arguments that several commands take."""
+"""The arguments that several commands take: kinds of values, the key, the model, and where transcripts go."""
 
 from __future__ import annotations
 

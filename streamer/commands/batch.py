@@ -44,7 +44,6 @@ _LEAVING_S: Final = 5.0
 INTERRUPTED: Final = 130
 _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final": "first final"}
 
-
 # Audio that is never louder than this (about -60 dB of full scale) contains no speech.
 _SILENT: Final = 32
 # A wait that is longer than this is explained to the user.

@@ -1,4 +1,4 @@
-"""Runs a live session: sends audio from a microphone to a service, and its words to a transcript, until a signal."""
+"""Runs a live session from a microphone until a signal or a key ends it, and writes its words to a transcript."""
 
 from __future__ import annotations
 

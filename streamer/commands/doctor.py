@@ -1,4 +1,4 @@
-"""The command `streamer doctor`: says what works on this machine, what does not, and how to repair it."""
+"""The command `streamer doctor`: runs all checks, and says what does not work here and how to repair it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `streamer evaluate`: recognises the recordings of a manifest, and reports on the results.
+"""The command `streamer evaluate`, and the arguments of all commands that recognise the recordings of a manifest.
 
 The library for this is imported only when the command runs: it needs packages that are not always installed.
 """

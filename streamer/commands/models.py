@@ -1,4 +1,4 @@
-"""The command `streamer models`: lists, fetches, imports and removes public models, and chooses the default."""
+"""The command `streamer models`: lists, fetches, imports and removes public models, and shows how far it is."""
 
 from __future__ import annotations
 

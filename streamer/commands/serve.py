@@ -1,4 +1,4 @@
-"""The command `streamer serve`: runs the service in the foreground until a signal ends it."""
+"""The command `streamer serve`: makes the service from its settings, and runs it until a signal ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces the values in a graph that depend only on the number of streams. A smaller graph computes them once.
+"""Finds the values in a graph that depend only on the number of streams, and puts a smaller graph in their place.
 
 The exports of PyTorch compute sizes and positions again in every step, in thousands of small nodes. For a few streams,
 that takes a sixth of the time.

@@ -1,4 +1,4 @@
-"""The table of all families. It finds the family of a graph by its metadata, and says why other graphs are no use."""
+"""The table of all families, T-one among them. It finds the family of a graph, and says why others are no use."""
 
 from __future__ import annotations
 
@@ -55,8 +55,6 @@ T_ONE = EncoderFamily(
     ctc=True,
     transducer=None,
 )
-
-
 ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFORMER, T_ONE, FASTCONFORMER)
 FAMILIES: Final = tuple(family for encoder in ENCODERS for family in encoder.families)
 

@@ -1,4 +1,4 @@
-"""Rewrites a graph into one that gives the same results in less time."""
+"""Rewrites a graph into one that takes any number of streams, and gives the same results in less time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of all encoders that icefall trains: they take Kaldi's features, and give one frame for every four."""
+"""The encoders that icefall trains: Zipformer, Zipformer-2, Conformer and LSTM, from the metadata of their exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a model of the library from an address, an archive or a folder: complete and checked, or not at all."""
+"""Makes a model of the library from an address, an archive or a folder: fetched, unpacked, checked, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of a streaming encoder: its windows of feature frames, and where its states keep their streams."""
+"""The layout of a model: the windows and states of its encoder, its languages, its other graphs, and its family."""
 
 from __future__ import annotations
 

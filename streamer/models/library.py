@@ -1,4 +1,4 @@
-"""The public models of this machine: which ones are known, and how they are fetched, checked and kept."""
+"""The public models of this machine and those of the catalogue: how they are fetched, checked, kept and chosen."""
 
 from __future__ import annotations
 

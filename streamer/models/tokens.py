@@ -1,4 +1,4 @@
-"""Reads `tokens.txt`: the token for each number that a public model emits."""
+"""The tokens of a public model: their numbers in `tokens.txt`, and how text is divided into them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in Triton. It is the shipped adapter with the exact recogniser, which may have a fault."""
+"""Runs in Triton: the shipped adapter with the exact recogniser, as one model or in steps, which may have a fault."""
 
 from __future__ import annotations
 

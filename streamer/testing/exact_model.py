@@ -1,4 +1,4 @@
-"""A streaming model that reads letters from the level of the audio, so that tests can say any text.
+"""A streaming model that reads letters from the level of the audio, and the recogniser that has it.
 
 Only the interface is that of the real model. Slots, search and endpoint rule are the real ones. It computes with numpy:
 a Triton that need not import torch starts in a tenth of the time.

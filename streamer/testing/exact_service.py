@@ -1,4 +1,4 @@
-"""A real service for tests of clients: it recognises test audio exactly, and its connections can fail."""
+"""A real service for tests of clients, and model repositories for a real Triton: both recognise test audio exactly."""
 
 from __future__ import annotations
 

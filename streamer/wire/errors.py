@@ -1,4 +1,4 @@
-"""The errors that a client receives when its message cannot be served: close codes, code words and sentences."""
+"""The errors that a client receives, with close codes, code words and sentences; and those of requests to a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of all formats of uploaded recordings: options as text, the transcript, and problems with their status.
+"""The base of all formats of uploaded recordings: options as text, forms in pieces, the transcript, and problems.
 
 A format turns a query and the fields of a form into the options of a session. It turns the messages of the session
 into an answer: one document at the end, or a server-sent event for each message. Pure.
@@ -211,7 +211,7 @@ def problem_of(error: WireError) -> Problem:
     return Problem(error.code, error.message)
 
 
-# Reads a form with a file (multipart/form-data) piece by piece. Fields come out whole, the file in pieces. Pure.
+# Reads a form with a file (multipart/form-data) piece by piece. Fields come out whole, the file in pieces.
 
 MOST_PARTS: Final = 300  # a form may have a part for each hotword
 LONGEST_FIELDS: Final = 64 * 1024  # bytes of all fields together, without the file

@@ -37,7 +37,6 @@ def partials(events: Events) -> Events:
 
 Talk = Callable[..., Awaitable[Events]]
 
-
 # The options with which tests look at the talk.
 TALKS: list[dict[str, Any]] = [
     {},

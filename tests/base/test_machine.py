@@ -109,25 +109,25 @@ GB = 1_000_000_000
 
 
 @pytest.fixture
-def machine_of_machine_memory(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     """A machine with 8 GB, without control groups."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/meminfo").write_text("MemTotal:        8000000 kB\nMemFree:         100 kB\n")
     return tmp_path
 
 
-def limit(machine_of_machine_memory: Path, groups: str, **limits: str) -> None:
+def limit(root: Path, groups: str, **limits: str) -> None:
     """Put this process into control groups with these limits, by their paths."""
-    (machine_of_machine_memory / "proc/self/cgroup").write_text(groups)
+    (root / "proc/self/cgroup").write_text(groups)
     for path, text in limits.items():
-        file = machine_of_machine_memory / "sys/fs/cgroup" / path
+        file = root / "sys/fs/cgroup" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
 
 
-def test_a_machine_without_limits(machine_of_machine_memory: Path) -> None:
+def test_a_machine_without_limits(root: Path) -> None:
     """All memory may be used."""
-    assert (machine_memory(machine_of_machine_memory).size, machine_memory(machine_of_machine_memory).limited) == (
+    assert (machine_memory(root).size, machine_memory(root).limited) == (
         8_192_000_000,
         False,
     )
@@ -144,20 +144,20 @@ def test_a_machine_without_limits(machine_of_machine_memory: Path) -> None:
         ("3:memory:/one\n", {"memory/one/memory.limit_in_bytes": str(GB), "memory/memory.limit_in_bytes": str(2**63)}),
     ],
 )
-def test_a_container(machine_of_machine_memory: Path, groups: str, limits: dict[str, str]) -> None:
+def test_a_container(root: Path, groups: str, limits: dict[str, str]) -> None:
     """The lowest limit of the group and of all groups above it counts."""
-    limit(machine_of_machine_memory, groups, **limits)
-    assert (machine_memory(machine_of_machine_memory).size, machine_memory(machine_of_machine_memory).limited) == (
+    limit(root, groups, **limits)
+    assert (machine_memory(root).size, machine_memory(root).limited) == (
         GB,
         True,
     )
 
 
 @pytest.mark.parametrize("text", ["max", "", str(2**63 - 4096), "nonsense"])
-def test_no_limit(machine_of_machine_memory: Path, text: str) -> None:
+def test_no_limit(root: Path, text: str) -> None:
     """A limit above the memory of the machine, or none, changes nothing."""
-    limit(machine_of_machine_memory, "0::/service\n", **{"service/memory.max": text})
-    assert not machine_memory(machine_of_machine_memory).limited
+    limit(root, "0::/service\n", **{"service/memory.max": text})
+    assert not machine_memory(root).limited
 
 
 @pytest.mark.parametrize(
@@ -167,18 +167,14 @@ def test_no_limit(machine_of_machine_memory: Path, text: str) -> None:
         ("2:cpu,cpuacct:/\n", {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}),
     ],
 )
-def test_a_part_of_a_processor(machine_of_machine_memory: Path, groups: str, limits: dict[str, str]) -> None:
+def test_a_part_of_a_processor(root: Path, groups: str, limits: dict[str, str]) -> None:
     """A container that may use half a processor has one."""
-    limit(machine_of_machine_memory, groups, **limits)
-    assert (processors(machine_of_machine_memory), processor_time(machine_of_machine_memory)) == (1, 0.5)
+    limit(root, groups, **limits)
+    assert (processors(root), processor_time(root)) == (1, 0.5)
 
 
-def test_all_processors(machine_of_machine_memory: Path) -> None:
+def test_all_processors(root: Path) -> None:
     """Without a quota, or with one above what the affinity allows, the affinity counts."""
     for quota in ("max 100000", "99999999 100000"):
-        limit(machine_of_machine_memory, "0::/\n", **{"cpu.max": quota})
-        assert (
-            processor_time(machine_of_machine_memory)
-            == processors(machine_of_machine_memory)
-            == len(os.sched_getaffinity(0))
-        )
+        limit(root, "0::/\n", **{"cpu.max": quota})
+        assert processor_time(root) == processors(root) == len(os.sched_getaffinity(0))

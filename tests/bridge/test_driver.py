@@ -27,7 +27,7 @@ from streamer.bridge.session.messages import Numbered
 from streamer.bridge.session.session import Session
 from streamer.bridge.triton.server import TritonServer
 from streamer.client import SessionError, transcribe
-from streamer.client import connect as connect_of_resumption
+from streamer.client import connect as open_session
 from streamer.testing.faulty_proxy import FaultyProxy, proxy
 from streamer.wire.errors import CloseCode
 from tests.bridge.service_client import (
@@ -241,7 +241,7 @@ def test_the_pace_of_flushes() -> None:
     assert [pace.wait_s(200.0) for _ in range(MOST_FLUSHES)] == pytest.approx([0.0] * MOST_FLUSHES)
 
 
-PIECE_of_resumption = 10_240
+PIECE_BYTES = 10_240
 START = '{"type":"start"}'
 Cut = Callable[..., Awaitable[None]]
 
@@ -287,8 +287,8 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
                 await cut()
 
         async def speak() -> Any:
-            for place in range(0, len(SPOKEN), PIECE_of_resumption):
-                yield SPOKEN[place : place + PIECE_of_resumption]
+            for place in range(0, len(SPOKEN), PIECE_BYTES):
+                yield SPOKEN[place : place + PIECE_BYTES]
                 await asyncio.sleep(0.05)
             while resumes() < 3:  # noqa: ASYNC110 nothing tells when a metric changes
                 await asyncio.sleep(0.05)
@@ -316,7 +316,7 @@ async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) ->
     async with (
         Service(way.address, port=0) as service,
         proxy(service.url.split("/")[2]) as (address, cut),
-        connect_of_resumption(address) as session,
+        open_session(address) as session,
     ):
         way.stall()
 
@@ -345,10 +345,10 @@ async def test_flushes_are_answered_once(triton: TritonServer) -> None:
     async with (
         serving(triton) as service,
         proxy(service.url.split("/")[2]) as (address, cut),
-        connect_of_resumption(address) as session,
+        open_session(address) as session,
     ):
         for number in range(4):
-            await session.send(SPOKEN[number * PIECE_of_resumption : (number + 1) * PIECE_of_resumption])
+            await session.send(SPOKEN[number * PIECE_BYTES : (number + 1) * PIECE_BYTES])
             await session.flush()
             if number % 2:
                 await asyncio.sleep(0.05)
@@ -513,7 +513,7 @@ async def test_switched_off(triton: TritonServer) -> None:
         serving(triton, limits=Limits(resume_s=0)) as service,
         proxy(service.url.split("/")[2]) as (address, cut),
     ):
-        async with connect_of_resumption(address, restart=False) as session:
+        async with open_session(address, restart=False) as session:
             await cut()
             with pytest.raises(SessionError, match=r"was lost.* does not know the session any more") as caught:
                 await session.__anext__()

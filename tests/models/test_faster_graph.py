@@ -71,7 +71,7 @@ def test_other_choices_stay(content: bytes) -> None:
 CHANNELS, TIME = 6, 20
 
 
-def graph_of_flat_convolutions(version: int = 13, groups: int = CHANNELS, **attributes: Any) -> bytes:
+def convolution_graph(version: int = 13, groups: int = CHANNELS, **attributes: Any) -> bytes:
     """A graph with one convolution along time."""
     random = np.random.default_rng(0)
     constants = {
@@ -91,7 +91,7 @@ def graph_of_flat_convolutions(version: int = 13, groups: int = CHANNELS, **attr
 @pytest.mark.parametrize("attributes", [{}, {"pads": [4, 0]}, {"strides": [2], "dilations": [3], "pads": [1, 2]}])
 def test_the_sums_are_the_same(attributes: dict[str, Any]) -> None:
     """The rewritten graph gives the same numbers, and says the same about itself."""
-    before = graph_of_flat_convolutions(**attributes)
+    before = convolution_graph(**attributes)
     after = faster_graph(before)
     model = onnx.load_from_string(after)
     onnx.checker.check_model(model, full_check=True)
@@ -105,7 +105,7 @@ def test_the_sums_are_the_same(attributes: dict[str, Any]) -> None:
     assert np.array_equal(found[0], found[1])
 
 
-@pytest.mark.parametrize("content", [graph_of_flat_convolutions(version=12), graph_of_flat_convolutions(groups=1)])
+@pytest.mark.parametrize("content", [convolution_graph(version=12), convolution_graph(groups=1)])
 def test_other_convolutions_stay(content: bytes) -> None:
     """Old operators, and convolutions over all channels, are left as they are."""
     assert faster_graph(content) is content

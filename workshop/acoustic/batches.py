@@ -1,4 +1,4 @@
-"""Batches for training: which utterances go together, and their audio and targets as tensors."""
+"""Batches for training and for evaluation: which utterances go together, and their audio and targets as tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The losses of the model's heads on a batch, with the weights of the schedule."""
+"""What a step of training minimises: the losses of the heads, of two views and of a teacher, and their schedule."""
 
 from __future__ import annotations
 

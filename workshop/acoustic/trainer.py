@@ -1,4 +1,4 @@
-"""One training run: model, optimisers, averaged weights, and a checkpoint from which the run can be continued."""
+"""One training run, alone or in several processes: model, optimisers, averaged weights, and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run on one machine: starts its processes, writes checkpoint, log and curves, and returns the trained model."""
+"""One run on one machine: its processes, checkpoint, log, curves and errors on dev. It returns the trained model."""
 
 from __future__ import annotations
 

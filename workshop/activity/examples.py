@@ -1,4 +1,4 @@
-"""Training examples of activity: speech with pauses over noise, music and typing, and stretches without any speech."""
+"""Training of the activity head: examples of speech with pauses over other sounds, and the training on them."""
 
 from __future__ import annotations
 

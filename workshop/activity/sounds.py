@@ -1,4 +1,4 @@
-"""Recorded and synthetic sounds other than speech. Some of the recordings are used only for measuring."""
+"""Sounds other than speech, recorded and synthetic. Some of the recordings are used only for measuring."""
 
 from __future__ import annotations
 

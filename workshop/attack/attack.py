@@ -1,4 +1,4 @@
-"""An attack: hostile input that is repeated, and the promises that the service must keep nevertheless."""
+"""An attack: hostile data, the service that gets it, and the promises that the service must keep nevertheless."""
 
 from __future__ import annotations
 

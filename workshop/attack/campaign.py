@@ -1,4 +1,4 @@
-"""Runs attacks of all kinds at once for a given time, beside well-behaved sessions. Then checks what is left."""
+"""Runs attacks of all families at once beside well-behaved sessions, checks what is left, and reports it."""
 
 from __future__ import annotations
 

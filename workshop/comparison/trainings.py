@@ -1,4 +1,4 @@
-"""Evaluates the training runs of a comparison on the second half of dev, and makes a table of the settings."""
+"""Compares ways to train, with the same number of steps and the same first weights, on the second half of dev."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of the words and phones of the prepared speech, as scripts/data/align_speech.py writes them.
+"""The times of the words and phones of the prepared speech: finds them with PocketSphinx, and reads them.
 
 There are two kinds. `NAME.phones.jsonl` has times from an independent tool, and serves to evaluate times.
 `NAME.heard.jsonl` has the pronunciations that our own model hears, with rough times. It is better for training.

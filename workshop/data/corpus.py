@@ -1,4 +1,4 @@
-"""Prepared audio: one file of int16 samples and one table of utterances, read through a memory map.
+"""Speech as it is given (manifests and shards) and as it is prepared: one file of samples and one table.
 
 `NAME.samples` holds every recording end to end at 16 kHz; `NAME.tsv` says where each one lies and what is said in it.
 """

@@ -1,4 +1,4 @@
-"""Ways to degrade recordings: noise, rooms, a telephone, wrong levels. The same seed gives the same files."""
+"""Ways to degrade recordings: noise, recorded rooms, a telephone, wrong levels. The same seed gives the same files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speech of synthetic voices: words that train lacks, numbers, spelled letters and commands.
+"""Speech of synthetic voices: texts with rare words, numbers, spelled letters and commands, and the voices.
 
 The same seed gives the same speech.
 """

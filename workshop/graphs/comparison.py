@@ -1,4 +1,4 @@
-"""Compares the recogniser with sherpa-onnx: many streams of different ages in few slots, segment by segment."""
+"""Compares the recogniser with sherpa-onnx on random sounds: many streams of different ages in few slots."""
 
 from __future__ import annotations
 

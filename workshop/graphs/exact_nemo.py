@@ -1,6 +1,7 @@
-"""Makes folders with a small FastConformer of NeMo. It recognises nothing sensible, but computes exactly.
+"""Makes folders with a small FastConformer of NeMo or T-one. They recognise nothing sensible, but compute exactly.
 
-Its frames depend on all caches, like those of icefall's models, and on the inputs for the length and the language.
+The frames of the FastConformer depend on all caches, like those of icefall's models, and on the inputs for the length
+and the language.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from workshop.graphs.exact_icefall import (
     BATCH,
     HIDDEN,
     JOINED,
+    Batch,
     GraphBuilder,
     State,
     add_ctc,
@@ -28,7 +30,6 @@ from workshop.graphs.exact_icefall import (
     pooled,
     write_tokens,
 )
-from workshop.graphs.exact_icefall import Batch as AnyBatch
 
 TOKENS: Final = ("<unk>", *exact_icefall.TOKENS[3:], "<de-DE>", "<blk>")
 LANGUAGES: Final = {"auto": 5, "de-DE": 1, "en-GB": 2, "en-US": 3, "ja-JP": 4}
@@ -39,8 +40,6 @@ _LAYERS, _LEFT, _WIDTH, _KERNEL, _SUBSAMPLING = 3, 12, 8, 4, 8
 _BEFORE: Final = 9  # feature frames that a window shares with the one before it
 _PREDICTOR_LAYERS: Final = 2
 _QUIET: Final = -60  # for features whose filters are weighted by their width
-
-Batch = int | str
 
 
 def make_nemo_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 16, batch: Batch = BATCH) -> Path:
@@ -180,7 +179,7 @@ _FRAMES, _SAMPLES = 10, 240  # the frames of a step, and the samples of a frame
 _STATE: Final = State("state", (1, 40), 0, half=True)
 
 
-def make_t_one_folder(folder: Path, seed: int = 0, *, batch: AnyBatch = BATCH) -> Path:
+def make_t_one_folder(folder: Path, seed: int = 0, *, batch: Batch = BATCH) -> Path:
     """Make a folder with such a model."""
     builder = GraphBuilder(seed)
     signal = builder.input("signal", (batch, _FRAMES * _SAMPLES, 1), TensorProto.INT32)

@@ -1,4 +1,4 @@
-"""False alarms and misses of a keyword spotter, and the thresholds that keep them in balance."""
+"""Measures a keyword spotter: false alarms, misses and thresholds; and makes a model repository with it."""
 
 from __future__ import annotations
 

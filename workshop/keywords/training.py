@@ -1,4 +1,4 @@
-"""Trains the network of a keyword spotter on places that have the phones of a keyword, or nearly."""
+"""Trains the network of a keyword spotter, on places in aligned speech that have the phones of a keyword, or nearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chooses books for the language model: none that a test set of speech was read from, and no paragraph twice."""
+"""Reads books of Project Gutenberg, and chooses those for the language model: none that a test set was read from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the letter-to-sound model, trained on CMUdict, and the lexicon of the language model's words.
+"""Estimates the letter-to-sound model from CMUdict, and builds the lexicon of the language model's words.
 
 A word has all of its pronunciations in CMUdict. Pronunciations of other words are made from known words, or guessed
 from the letters.

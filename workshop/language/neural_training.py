@@ -1,4 +1,4 @@
-"""Trains the neural language model: softmax, Adam, and a rate that falls to zero at the end of the plan.
+"""Trains the neural language model on batches from all sources, and makes one larger without changing its scores.
 
 The scores must be log-probabilities, because the search has no time to normalise them over all words. So the logarithm
 of the sum of all probabilities is drawn to zero.

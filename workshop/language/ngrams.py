@@ -1,4 +1,4 @@
-"""A trigram model with back-off: probabilities of the n-grams that it has, and weights for all others."""
+"""A trigram model with back-off: counts of n-grams, Kneser-Ney estimates, and the n-grams that a small model keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the text for the language model from archives and transcripts, by source, without the sentences of dev."""
+"""Reads the text for the language model by source, without the sentences of dev, and turns it into spoken words."""
 
 from __future__ import annotations
 

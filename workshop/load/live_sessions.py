@@ -1,4 +1,4 @@
-"""Runs many live sessions at the pace of speech at the same time, and records how late their partials are."""
+"""Runs many live sessions at the pace of speech at the same time, and measures how late their partials are."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ context c are, from one frame to the next,
 
 This takes one batched matrix product for each frame. The sums are scaled in each frame, so that they add up to 1. The
 gradient of ln Z is the expected number of times that a path has each unit in each frame. It is found by the same
-recursion from the last frame to the first. `recorded_denominator.py` makes it faster on a GPU.
+recursion from the last frame to the first. `RecordedDenominator` makes it faster on a GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fits the punctuation model: word vectors and network together, for a given time, on text as it would be heard."""
+"""Fits the punctuation model: word vectors, network and offsets, on text as a recogniser would hear it."""
 
 from __future__ import annotations
 

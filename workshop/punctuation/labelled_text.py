@@ -1,4 +1,4 @@
-"""Reads punctuated text files into arrays of labelled words, and sets some of each source aside for measuring."""
+"""Turns punctuated text into words with labels, in arrays, and sets some of each source aside for measuring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures marks and capitals on recordings of printed text, from the true words and from the recognised words."""
+"""Measures marks and capitals, their scores and their cost: on text, and on recordings of printed text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the tables of the model card and of the documents from the output and the files of the release steps."""
+"""Makes the tables of the model card and of the documents from the results of the release steps, and writes them."""
 
 from __future__ import annotations
 

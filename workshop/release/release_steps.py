@@ -1,4 +1,4 @@
-"""Lists the steps from new weights to a bundle that can be released, in order. Each is a command of its own."""
+"""The steps from new weights to a bundle that can be released: lists them in order, and runs those that are due."""
 
 from __future__ import annotations
 

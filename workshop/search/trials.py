@@ -1,4 +1,4 @@
-"""Runs searches on cached emissions."""
+"""Searches on cached emissions: computes these once, counts word errors by corpus and half, and tunes weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a session in a foreign format, and checks it: each word once, in order, at its time, and no others."""
+"""Sessions of the soak test in Deepgram's and OpenAI's formats and over HTTP: each word once, in order, at its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common part of sessions in foreign formats: trying again, the pace, the record, and the recognised words."""
+"""What sessions in foreign formats have in common: the plan, files, trying again, the pace, and the record."""
 
 from __future__ import annotations
 

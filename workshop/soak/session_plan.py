@@ -1,4 +1,4 @@
-"""Makes the plan of a session from a seed and a number: its speech, its options, and the actions of its client."""
+"""The plan of a session from a seed and a number: its speech, its options, and the actions of its client."""
 
 from __future__ import annotations
 

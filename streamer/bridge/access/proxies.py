@@ -1,4 +1,4 @@
-"""Finds the address of a client behind proxies. Only proxies that the operator has named are believed."""
+"""Finds the address of a client behind proxies, in their headers or by the PROXY protocol. Only named proxies count."""
 
 from __future__ import annotations
 

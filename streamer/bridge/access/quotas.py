@@ -1,4 +1,4 @@
-"""How much of the service one caller may use: sessions and hotwords for a key or an address, audio for a key."""
+"""How much of the service one caller may use: sessions, audio, hotwords, and the sizes and number of uploads."""
 
 from __future__ import annotations
 

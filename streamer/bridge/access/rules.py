@@ -1,4 +1,4 @@
-"""Decides which requests are admitted, by their key, origin and address, before anything else is done for them."""
+"""Decides which requests are admitted, by key, origin and address, before all else; and what protects the port."""
 
 from __future__ import annotations
 

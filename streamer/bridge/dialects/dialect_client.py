@@ -1,4 +1,4 @@
-"""The client of a session that speaks a dialect, the format of another service.
+"""The client of a session that speaks a dialect, the format of another service, also with audio in a container.
 
 To the driver it looks like a native websocket, so limits, quotas, the replay after a failure and the shutdown are the
 same code. The dialect translates in both directions.

@@ -1,4 +1,4 @@
-"""The paths for dialects: who may open a websocket there, and how refusals are written before the upgrade."""
+"""The paths for dialects: who may open a websocket there, and the sessions that follow one another behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request as its handler sees it: already split into its parts. Its body is received only when it is read."""
+"""A request as its handler sees it, with a body that is received when it is read, and the answer to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paths of the port: for each the handlers by method, a websocket, and the largest body and message."""
+"""The paths of the port with their handlers and largest bodies, and those for probes and for the files of the page."""
 
 from __future__ import annotations
 

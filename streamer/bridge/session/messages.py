@@ -1,4 +1,4 @@
-"""Makes the messages that a client gets while its session runs: the model's events, acknowledgements and recoveries.
+"""Makes the messages that a client gets while its session runs, numbers them, and keeps the last for its return.
 
 Pure. Nothing is sent before every stream has its sequence. A message about the whole session waits for all streams.
 """

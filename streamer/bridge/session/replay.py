@@ -1,7 +1,7 @@
 """The results of one stream with the times of the session, from one sequence or several.
 
 Pure. If a sequence is lost, another one begins at the last cut and hears the audio since then again (the replay).
-`sequence_clock.py` shifts its samples, times and segments. This module drops results that the client already has. A
+`SequenceClock` shifts its samples, times and segments, and `Replay` drops results that the client already has. A
 final and its cut come in the same answer, so a final cannot come twice. But partials, turns, the beginnings and ends of
 speech, and the events of other heads can.
 """
@@ -221,7 +221,7 @@ class _SpeechView:
         self._at_cut, self._changes, self._repeats = self._last, 0, 0
 
 
-# Converts the times of a sequence to those of the session. Pure.
+# Converts the times of a sequence to those of the session.
 
 
 class SequenceClock:

@@ -1,4 +1,4 @@
-"""One client's session as a state machine, without sockets, clocks or threads.
+"""One client's session as a state machine, without sockets, clocks or threads: its client, its audio, its streams.
 
 It takes the client's frames and the model's answers, and returns three things: the next requests for the model, the
 messages for the client, and at the end the close. Callers pass the time.
@@ -397,7 +397,7 @@ class Session:
         self.streams.drop()
 
 
-# Takes a client's audio into the streams of its session: decodes it, splits it by channel, and bounds it. Pure.
+# Takes a client's audio into the streams of its session: decodes it, splits it by channel, and bounds it.
 
 # A live client is always read. If this much of its audio waits, its session ends, because the backlog would only grow.
 # After a stall of the network, a client may send some seconds at once.
@@ -458,7 +458,7 @@ class Intake:
         self._streams.finish()
 
 
-# The client of a session: connected, parked (its connection is lost, and it may return), or gone. Pure.
+# The client of a session: connected, parked (its connection is lost, and it may return), or gone.
 
 
 class ClientState(Enum):

@@ -370,7 +370,7 @@ class Stream:
         return request
 
 
-# All streams of one session together. Pure.
+# All streams of one session together.
 
 
 class StreamGroup(collections.abc.Collection[Stream]):

@@ -1,4 +1,4 @@
-"""Structured logs: one line for each event, with its session, as text or as JSON.
+"""Structured logs: one line for each event, with its session, as text or as JSON; and unexpected failures.
 
     log = Log("streamer.bridge")
     log.info("ended", reason="done", audio_ms=3140)
@@ -37,8 +37,6 @@ _SENTENCES: Final = "streamer.sentences"  # the logger of say()
 _LOGGING_ARGUMENTS: Final = ("exc_info", "stack_info", "stacklevel", "extra")
 # The characters that need no quotes in the text form, besides letters and digits.
 _PLAIN: Final = frozenset("_-.:/+@%,")
-
-
 _writer: LogWriter | None = None
 
 

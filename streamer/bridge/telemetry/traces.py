@@ -31,7 +31,6 @@ GIVE_UP_LIMIT_S: Final = 1.0
 # Codes of endings that are faults of the service.
 FAULTS: Final = ("failed", "internal", "cut_off")
 
-
 # Environment variables that may name a collector.
 COLLECTORS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 

@@ -20,11 +20,7 @@ from streamer.bridge.triton import TritonError
 
 # The command that repairs the package, with the only version that is tested.
 REINSTALL = "pip install --force-reinstall nvidia-pytriton==0.7.0"
-
-
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 

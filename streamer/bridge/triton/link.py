@@ -1,4 +1,4 @@
-"""One gRPC stream to Triton that carries many sequences.
+"""Connects to a Triton, and carries many sequences over one gRPC stream.
 
     link = await Link.connect("127.0.0.1:8001")
     sequence = link.sequence({"step_ms": 320})
@@ -21,8 +21,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Several
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -84,10 +83,10 @@ def secure_dialer(
 class _Metadata(grpc.AuthMetadataPlugin):  # type: ignore[misc]
     """A plugin that adds the same metadata to every call. gRPC allows this only with TLS."""
 
-    def __init__(self, pairs: Several[tuple[str, str]]) -> None:
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._pairs = tuple(pairs)
 
-    def __call__(self, context: object, callback: Callable[[Several[tuple[str, str]], None], None]) -> None:
+    def __call__(self, context: object, callback: Callable[[tuple[tuple[str, str], ...], None], None]) -> None:
         callback(self._pairs, None)
 
 

@@ -1,4 +1,4 @@
-"""Triton's model repository: finds it, lists its models, and copies it with other settings."""
+"""Triton's model repository: finds it, lists its models, and copies it with other settings in `config.pbtxt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of tritonserver, reached through its guard: its state, its log, and its end."""
+"""One process of tritonserver, reached through its guard: its state, log, folder and shared memory, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One decoder process, as the service sees it: it takes bytes and gives frames. At the end it is always killed."""
+"""Decoder processes as the service sees them: their number is limited, each takes bytes and gives frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One uploaded recording from the first byte of its body to the last byte of its answer.
+"""One uploaded recording from the first byte of its body to the last of its answer, and the session that hears it.
 
 A decoder process takes the body, as fast as it decodes. A session takes the decoded audio, as fast as it is recognised.
 The answer takes the session's messages, as fast as the client reads. So nothing piles up in between.

@@ -1,4 +1,4 @@
-"""The paths for recordings: who may upload one, how many at a time, and how refusals are written."""
+"""The paths for recordings, with those of OpenAI's clients: who may upload, how many at a time, and the description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives slots of the recogniser to sessions, up to a limit. Triton's own queue has no bound, and refuses nothing."""
+"""Gives slots to sessions, up to a limit, and knows the public models. Triton's own queue has no bound."""
 
 from __future__ import annotations
 

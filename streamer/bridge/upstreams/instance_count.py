@@ -1,4 +1,4 @@
-"""Changes the number of a model's instances at the embedded Triton with the load, one instance at a time.
+"""Decides how many instances a model should have, and changes their number at the embedded Triton one at a time.
 
 A new instance takes sequences as soon as it has answered one. An instance that will go gets no new sequences, and its
 present ones move to others at their next cut, so no word is lost.

@@ -187,7 +187,7 @@ def _short_reason(error: Exception) -> str:
     return first.rpartition(_BEFORE_ERROR)[2].strip()[:LONGEST_REASON]
 
 
-# Chooses the models to unload so that another one has room. Pure.
+# Chooses the models to unload so that another one has room.
 
 
 @dataclass(frozen=True)

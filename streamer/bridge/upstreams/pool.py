@@ -1,4 +1,4 @@
-"""The upstreams of one public model. A new stream goes to the least loaded one that is well.
+"""The upstreams of one public model, and the slots that streams hold there. A new stream goes to the least loaded.
 
 A public name stands for a Triton model, which may be replaced while sessions run (a roll). The upstreams of the former
 model then *retire*. So does an upstream whose Triton is no longer present. A retiring upstream gets no new streams. Its

@@ -1,4 +1,4 @@
-"""Tests a model with short real sequences, at regular intervals, and keeps what they show."""
+"""Tests a model with short real sequences at regular intervals, and knows how long its answers may take."""
 
 from __future__ import annotations
 

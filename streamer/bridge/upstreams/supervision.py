@@ -1,4 +1,4 @@
-"""Mends a Triton that fails: restarts an embedded one, and tells a remote one to reload its model.
+"""Mends a Triton that fails, and keeps the set of Tritons: restarts embedded ones, resolves the names of remote ones.
 
 Both can load another model while they run, if their model control allows that. Several upstreams may share a
 supervisor, one for each model.

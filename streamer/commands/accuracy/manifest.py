@@ -1,4 +1,4 @@
-"""Reads manifests: tables of recordings with their reference texts.
+"""Reads manifests, tables of recordings with their reference texts, and normalises text before it is compared.
 
 A manifest is a table with tabs and a header. The columns are `shard member … text` for audio in tar shards, or
 `file … text` for audio files. Paths are relative to the manifest. docs/how-to/evaluation.md describes both.

@@ -1,4 +1,4 @@
-"""The report of an evaluation, for people (tables in plain text) and for programs (JSON). Pure."""
+"""The report of one evaluation, or of several settings, for people (tables in plain text) and programs (JSON). Pure."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _row(columns: Sequence[tuple[str, str]]) -> list[str]:
     return [f"    said: {' '.join(references)}".rstrip(), f"    text: {' '.join(hypotheses)}".rstrip()]
 
 
-# The section of a report about the delays of the last finals. Pure.
+# The section of a report about the delays of the last finals.
 
 
 def ends_text(delays: Mapping[str, EndDelays]) -> str:
@@ -261,7 +261,7 @@ def ends_json(delays: Mapping[str, EndDelays]) -> dict[str, Any] | None:
     return {kind: {name: round(value, 1) for name, value in vars(summary).items()} for kind, summary in delays.items()}
 
 
-# The section of a report about marks and capitals. Pure.
+# The section of a report about marks and capitals.
 
 Figures = Mapping[str, Mapping[str, MarkCounts]]
 
@@ -317,7 +317,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-# Compares several settings on the same recordings: one line for each, so that a user can choose. Pure.
+# Compares several settings on the same recordings: one line for each, so that a user can choose.
 
 Setting = tuple[str, ...]
 """Options as they are typed, such as ("--step-ms", "160")."""

@@ -1,4 +1,4 @@
-"""The results of recognising the utterances of a manifest: words with their times, failures, and the time it took."""
+"""The results of recognising a manifest: words, when each was heard, shown and stable, waits, and failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.base.text import joined, words_of
 from streamer.commands.accuracy.manifest import Utterance, normalise
 
-# Computes when each word of a transcript was shown, stable and final. Pure.
+# Computes when each word of a transcript was shown, stable and final.
 
 
 class TimedEvent(NamedTuple):
@@ -164,7 +164,7 @@ def _audio_times(events: Sequence[TimedEvent]) -> list[int]:
     return clock[::-1]
 
 
-# Counts how many words of partials changed later, and whether stable text changed. Pure.
+# Counts how many words of partials changed later, and whether stable text changed.
 
 NO_WORDS: Final = ShownWords([], 0, TimePoint(0, 0.0))
 
@@ -271,7 +271,7 @@ def utterance_result(
     return UtteranceResult(utterance, len(samples) / SAMPLE_RATE, finals, failure, count_partials(events), end_delay)
 
 
-# Measures how long a client waits for the final that it requests: after a flush, and after `stop`. Pure.
+# Measures how long a client waits for the final that it requests: after a flush, and after `stop`.
 
 
 class FinalRequest(str, Enum):

@@ -1,4 +1,4 @@
-"""Compares the words of a hypothesis with those of a reference, and counts the errors by kind. Pure."""
+"""Compares hypotheses with references, counts errors by kind and corpus, and says how far a rate would move. Pure."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCo
     )
 
 
-# Scores utterances, and computes error rates by corpus and overall. Pure.
+# Scores utterances, and computes error rates by corpus and overall.
 
 ALL: Final = "all"
 _FIELDS: Final = ("words", "substitutions", "insertions", "deletions", "characters", "character_errors")

@@ -1,4 +1,4 @@
-"""Measures the delays, times, confidences and stability of the words of transcripts. Pure."""
+"""Measures the delays, confidences and stability of words, and their times against those of an external aligner."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _figures(group: Sequence[_UtteranceFigures]) -> WordFigures:
     )
 
 
-# Measures whether confidences are right: of ten words with a confidence of 80 %, eight should be correct. Pure.
+# Measures whether confidences are right: of ten words with a confidence of 80 %, eight should be correct.
 
 BINS: Final = 10
 
@@ -225,7 +225,7 @@ def _ranking(
     return float((below + upto).mean() / (2 * len(bad)))
 
 
-# Compares the times of recognised words with those of an alignment. Pure.
+# Compares the times of recognised words with those of an alignment.
 
 
 class TimeOffset(NamedTuple):
@@ -266,7 +266,7 @@ def _spread(values: Sequence[float]) -> ErrorSpread:
     return ErrorSpread(float(np.median(sizes)), float(np.percentile(sizes, 90)), float(np.median(values)))
 
 
-# Measures how long after its end a word was shown, stable and final. Pure.
+# Measures how long after its end a word was shown, stable and final.
 
 
 class WordDelay(NamedTuple):

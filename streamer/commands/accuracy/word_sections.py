@@ -166,7 +166,7 @@ def _whole(value: float) -> str:
     return f"{value:.0f}"
 
 
-# Tables in plain text. Pure.
+# Tables in plain text.
 
 LINE: Final = 100
 

@@ -1,4 +1,4 @@
-"""The configuration of a service: the value of each setting, and which source it came from.
+"""The configuration of a service: each setting's value and source, the file that it is read from, and how to print it.
 
 A flag takes precedence over a variable, a variable over the file, and the file over the default.
 """

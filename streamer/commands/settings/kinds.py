@@ -1,4 +1,4 @@
-"""The kinds of values that settings have: each is read from text or from TOML, and written as TOML.
+"""Settings and the kinds of their values: each is read from text or from TOML, and written as TOML.
 
 Arguments of other commands follow the same rules, so that a port is checked in the same way everywhere.
 """

@@ -1,4 +1,4 @@
-"""The transcript of a dictation: the present words on the terminal, and a file that grows."""
+"""What a dictation shows and writes: the present words, the level of the audio, and a file or subtitles that grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows the progress of several recordings: a line for each that is being transcribed, and one for all of them."""
+"""What a terminal shows while recordings are transcribed: nothing, the words of one, or the progress of several."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class ProgressBoard(TranscriptionDisplay):
         return Progress(heard_ms, elapsed_s, whole_ms, estimated=with_length < self._count)
 
 
-# The progress of recordings as text: how much was recognised, how fast, and how long it still takes. Pure.
+# The progress of recordings as text: how much was recognised, how fast, and how long it still takes.
 
 # A name is cut to this many columns before the rest is shortened.
 _LEAST_NAME_COLUMNS: Final = 16

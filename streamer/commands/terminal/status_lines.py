@@ -1,4 +1,4 @@
-"""Lines at the bottom of a terminal that change in place, until a line that stays replaces them."""
+"""Lines at the bottom of a terminal that change in place: the columns of text, the lines, and words in them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _keeps_rows() -> bool:
     return "TMUX" not in os.environ and ("XTERM_VERSION" in os.environ or "STY" in os.environ)
 
 
-# Text in the columns of a terminal: how wide it is, how much of it fits, and where a line breaks. Pure.
+# Text in the columns of a terminal: how wide it is, how much of it fits, and where a line breaks.
 
 
 def printable(text: str) -> str:

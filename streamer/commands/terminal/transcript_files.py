@@ -1,4 +1,4 @@
-"""Writes transcripts to standard output, to one file, or to a file for each recording in a folder."""
+"""Writes transcripts to standard output, to one file or to many, each under its final name only when it is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deepgram's live format: the websocket `/v1/listen`. Pure."""
+"""Deepgram's formats: the websocket `/v1/listen`, and uploaded recordings at the same path. Pure."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class DeepgramLive(Dialect):
             )
 
 
-# The results of Deepgram's formats: words, and the messages `Results` of each channel of a live session. Pure.
+# The results of Deepgram's formats: words, and the messages `Results` of each channel of a live session.
 
 # The confidence of words that may still change: the recogniser has none.
 NO_CONFIDENCE: Final = 0.0
@@ -418,7 +418,7 @@ class ChannelResults:
         )
 
 
-# Deepgram's format of uploaded recordings: `POST /v1/listen`. Pure.
+# Deepgram's format of uploaded recordings: `POST /v1/listen`.
 
 _DIGITS: Final = 4  # of a confidence that is the mean of others
 

@@ -1,7 +1,8 @@
-"""The base of all dialects. A dialect is the format of another service over a websocket.
+"""The base of all dialects, the formats of other services over a websocket, and the language that clients name.
 
-It turns a request into the options of a session, or refuses it. It turns the messages of its client into messages of
-the native protocol, and the messages of the session into its own. All other code is that of native sessions. Pure.
+A dialect turns a request into the options of a session, or refuses it. It turns the messages of its client into
+messages of the native protocol, and the messages of the session into its own. All other code is that of native
+sessions. Pure.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def start(**options: Any) -> str:
     return text
 
 
-# Turns the language that a client of another service names into the option of a session. Pure.
+# Turns the language that a client of another service names into the option of a session.
 
 # The languages of a model, by its own names. Empty: a session cannot choose one. None: the model is not loaded yet.
 Languages = tuple[str, ...] | None

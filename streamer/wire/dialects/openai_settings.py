@@ -1,4 +1,4 @@
-"""The settings of a realtime session: how a client sees them, and the options of a native session that they become."""
+"""The settings of a realtime session in both shapes, the native options that they become, and mistakes in them."""
 
 from __future__ import annotations
 

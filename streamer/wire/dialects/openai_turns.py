@@ -1,4 +1,4 @@
-"""Divides the recognised text into items: at the pauses of the speaker, or where the client commits.
+"""Divides the recognised text into items, at pauses or where the client commits, and makes the events about them.
 
 An item collects text until it is committed. A client's commit or clear also causes a flush in the session. Until the
 session answers the flush, all text belongs to the audio before it. Without turn detection that audio is one item, and

@@ -197,7 +197,7 @@ def writer(pipe: Pipe, most: int = 1 << 20) -> LogWriter:
     return made
 
 
-def log_of_log_writer(writer: LogWriter, event: str) -> None:
+def write_line(writer: LogWriter, event: str) -> None:
     writer.handle(logging.LogRecord("streamer.tested", logging.INFO, "", 0, event, (), None))
 
 
@@ -205,7 +205,7 @@ def test_lines_come_in_order(pipe: Pipe) -> None:
     """All lines arrive, and flush() waits for the last one."""
     with_lines = writer(pipe)
     for number in range(20):
-        log_of_log_writer(with_lines, f"event {number}.")
+        write_line(with_lines, f"event {number}.")
     with_lines.flush()
     lines = pipe.read_until("event 19.")
     assert [line.rpartition("info ")[2] for line in lines] == [f"event {number}." for number in range(20)]
@@ -217,7 +217,7 @@ def test_who_logs_does_not_wait(pipe: Pipe) -> None:
     pipe.fill()
     stuck = writer(pipe)
     for number in range(1000):
-        log_of_log_writer(stuck, f"event {number}.")
+        write_line(stuck, f"event {number}.")
     assert stuck.dropped == 0
     lines = pipe.read_until("event 999.")
     assert len(lines) == 1000
@@ -228,13 +228,13 @@ def test_more_than_is_kept(pipe: Pipe) -> None:
     pipe.fill()
     stuck = writer(pipe, 500)
     for number in range(100):
-        log_of_log_writer(stuck, f"event {number:03}.")
+        write_line(stuck, f"event {number:03}.")
     kept = 100 - stuck.dropped
     assert 0 < kept < 20
     lines = pipe.read_until("dropped")
     assert [line.rpartition("info ")[2] for line in lines[:-1]] == [f"event {number:03}." for number in range(kept)]
     assert lines[-1].endswith(f"warning log lines dropped: they could not be written in time lines={100 - kept}")
-    log_of_log_writer(stuck, "one more.")
+    write_line(stuck, "one more.")
     assert pipe.read_until("one more.")[0].endswith("info one more.")
 
 
@@ -243,7 +243,7 @@ def test_nobody_is_there_any_more(pipe: Pipe) -> None:
     os.close(pipe.readable)
     lonely = writer(pipe)
     for number in range(3):
-        log_of_log_writer(lonely, f"event {number}.")
+        write_line(lonely, f"event {number}.")
         until = time.monotonic() + PATIENCE_S
         while lonely.dropped <= number:
             assert time.monotonic() < until
@@ -257,7 +257,7 @@ def test_a_descriptor_that_does_not_wait(pipe: Pipe) -> None:
     os.set_blocking(pipe.writable, False)
     shared = writer(pipe)
     for number in range(300):
-        log_of_log_writer(shared, f"event {number}.")
+        write_line(shared, f"event {number}.")
     assert len(pipe.read_until("event 299.")) == 300
     assert shared.dropped == 0
 

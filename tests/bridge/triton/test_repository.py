@@ -177,7 +177,7 @@ def test_the_parts_of_an_ensemble() -> None:
 
 
 SHIPPED = asr_repository() / "streaming_asr"
-TEXT_OF_MODEL_CONFIG = """
+CONFIG_TEXT = """
 # instance_group [ { count: 9 } ]
 parameters { key: "max_candidate_sequences: 8" value { string_value: "größer [ { count: 7 } ]" } }
 instance_group [
@@ -196,7 +196,7 @@ model_warmup [ { count: 3 } ]
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "probe"
     path.mkdir()
-    (path / CONFIG).write_text(TEXT_OF_MODEL_CONFIG, encoding="utf-8")
+    (path / CONFIG).write_text(CONFIG_TEXT, encoding="utf-8")
     return path
 
 
@@ -248,7 +248,7 @@ def test_the_shipped_model() -> None:
     assert reconfigure(config, instances=1, slots=64) == config
 
 
-@pytest.mark.parametrize(("text", "kind"), [(TEXT_OF_MODEL_CONFIG, "KIND_CPU"), ("max_batch_size: 1", "KIND_AUTO")])
+@pytest.mark.parametrize(("text", "kind"), [(CONFIG_TEXT, "KIND_CPU"), ("max_batch_size: 1", "KIND_AUTO")])
 def test_on_what_a_model_computes(folder: Path, text: str, kind: str) -> None:
     """Triton chooses if the model does not say where it computes."""
     (folder / CONFIG).write_text(text, encoding="utf-8")

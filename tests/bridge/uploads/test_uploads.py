@@ -21,7 +21,7 @@ from streamer.testing import say
 from streamer.testing.exact_service import ExactService
 from streamer.testing.exact_speech import silence
 from streamer.wire.dialects.openai_upload import MODELS, TRANSLATIONS
-from streamer.wire.dialects.openai_upload import PATH as PATH_of_openai_paths
+from streamer.wire.dialects.openai_upload import PATH as OPENAI_PATH
 from streamer.wire.native_upload import OPTIONS, PATH
 from tests.bridge.access.bare_port import listening
 from tests.bridge.http.asking import ask
@@ -294,7 +294,7 @@ def test_the_longest_recording_is_taken(uploading: ExactService) -> None:
     assert json.loads(post(uploading.url, PATH, body)[2])["duration_ms"] == LONGEST_S * 1000
 
 
-WAV_OF_OPENAI_PATHS = recording(sentences(say("hello world"), say("goodbye")), "FLAC")
+TWO_SENTENCES = recording(sentences(say("hello world"), say("goodbye")), "FLAC")
 VERBOSE = (
     '{"task": "transcribe", "language": "english", "duration": 5.4, "text": "Hello world Goodbye", "segments": '
     '[{"id": 0, "seek": 0, "start": 0.04, "end": 1.32, "text": " Hello world", "tokens": [], "temperature": 0.0, '
@@ -311,10 +311,8 @@ WORDS = (
 def transcribed(service: ExactService, *fields: tuple[str, str], file_first: bool = False) -> tuple[int, str, str]:
     """Return the status, type and content of an answer."""
     parts: list[tuple[str, str | bytes]] = [("model", "whisper-1"), *fields]
-    body, kind = form(
-        *([("file", WAV_OF_OPENAI_PATHS), *parts] if file_first else [*parts, ("file", WAV_OF_OPENAI_PATHS)])
-    )
-    status, headers, content = post(service.url, PATH_of_openai_paths, body, Content_Type=kind)
+    body, kind = form(*([("file", TWO_SENTENCES), *parts] if file_first else [*parts, ("file", TWO_SENTENCES)]))
+    status, headers, content = post(service.url, OPENAI_PATH, body, Content_Type=kind)
     return status, headers["content-type"], content.decode()
 
 
@@ -392,19 +390,19 @@ def test_refusals_have_the_form_of_openai(
 
 def test_what_is_no_recording_is_a_bad_request(uploading: ExactService) -> None:
     """Data that is no recording gets 400, as at OpenAI."""
-    for file in (b"", b"a text", WAV_OF_OPENAI_PATHS[:100]):
+    for file in (b"", b"a text", TWO_SENTENCES[:100]):
         body, kind = form(("model", "x"), ("file", file))
-        status, _, content = post(uploading.url, PATH_of_openai_paths, body, Content_Type=kind)
+        status, _, content = post(uploading.url, OPENAI_PATH, body, Content_Type=kind)
         assert (status, json.loads(content)["error"]["type"]) == (400, "invalid_request_error")
-    assert post(uploading.url, PATH_of_openai_paths, method="GET")[0] == 405
+    assert post(uploading.url, OPENAI_PATH, method="GET")[0] == 405
 
 
 def test_translations_are_refused(uploading: ExactService) -> None:
     """A request for a translation is refused, and the answer names the path for transcriptions."""
-    body, kind = form(("model", "whisper-1"), ("file", WAV_OF_OPENAI_PATHS))
+    body, kind = form(("model", "whisper-1"), ("file", TWO_SENTENCES))
     status, _, content = post(uploading.url, TRANSLATIONS, body, Content_Type=kind)
     assert status == 400
-    assert PATH_of_openai_paths in json.loads(content)["error"]["message"]
+    assert OPENAI_PATH in json.loads(content)["error"]["message"]
 
 
 def test_models_are_listed(uploading: ExactService) -> None:

@@ -230,24 +230,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def screen_of_transcription_display() -> Iterator[Screen]:
+def one_screen() -> Iterator[Screen]:
     """A terminal of 60 columns."""
     result = Screen(60)
     yield result
     result.close()
 
 
-def test_progress_waits_and_is_not_drawn_too_often(clock: Clock, screen_of_transcription_display: Screen) -> None:
+def test_progress_waits_and_is_not_drawn_too_often(clock: Clock, one_screen: Screen) -> None:
     """Nothing is shown within a second, and then progress is drawn at most five times a second."""
-    display = ProgressDisplay(screen_of_transcription_display.stream)
+    display = ProgressDisplay(one_screen.stream)
     display.begin(0, "folder/a.mp3", 60_000)
     for passed, heard, drawn in ((0.5, 10_000, 0), (1.2, 30_000, 1), (1.3, 31_000, 0), (1.5, 32_000, 1)):
         clock.now = 100.0 + passed
         display.advance(0, heard)
-        assert screen_of_transcription_display.shown().count("\x1b[K") == drawn
-    assert screen_of_transcription_display.lines() == ["a.mp3  0:32 of 1:00 (53 %), 21.3 times real time, 0:01 left"]
+        assert one_screen.shown().count("\x1b[K") == drawn
+    assert one_screen.lines() == ["a.mp3  0:32 of 1:00 (53 %), 21.3 times real time, 0:01 left"]
     display.close()
-    assert screen_of_transcription_display.lines() == []
+    assert one_screen.lines() == []
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80])
@@ -265,24 +265,22 @@ def test_the_time_left_is_told_in_any_width(clock: Clock, width: int) -> None:
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_words_with_how_far_a_long_recording_is(
-    clock: Clock, screen_of_transcription_display: Screen, progress: bool
-) -> None:
+def test_words_with_how_far_a_long_recording_is(clock: Clock, one_screen: Screen, progress: bool) -> None:
     """Progress is shown below the words of a long recording, also during silence, but not for a short one."""
-    display = WordsDisplay(screen_of_transcription_display.stream, progress=progress)
+    display = WordsDisplay(one_screen.stream, progress=progress)
     display.begin(0, "calls/a.wav", 120_000)
     partial = {"text": "it was", "stable": 0, "start_ms": 58_000, "audio_ms": 60_000}
     clock.now += 5
     display.words(0, partial)
     below = ["a.wav  1:00 of 2:00 (50 %), 12.0 times real time, 0:05 left"] if progress else []
-    assert screen_of_transcription_display.lines() == ["[0:58.0] it was", *below]
+    assert one_screen.lines() == ["[0:58.0] it was", *below]
     clock.now += 5
     display.advance(0, 90_000)
     below = ["a.wav  1:30 of 2:00 (75 %), 9.0 times real time, 0:03 left"] if progress else []
-    assert screen_of_transcription_display.lines()[1:] == below
+    assert one_screen.lines()[1:] == below
     display.clear()
-    assert screen_of_transcription_display.lines() == []
+    assert one_screen.lines() == []
     display.begin(0, "b.wav", 59_000)
     clock.now += 5
     display.words(0, partial)
-    assert screen_of_transcription_display.lines() == ["[0:58.0] it was"]
+    assert one_screen.lines() == ["[0:58.0] it was"]

@@ -137,7 +137,7 @@ def test_a_dumb_terminal_is_none(screen: Screen, monkeypatch: pytest.MonkeyPatch
     os.close(reading)
 
 
-# The widths in tmux 3.3 or xterm 379, whichever is larger: scripts/measure/terminal_columns.py.
+# The widths in tmux 3.3 or xterm 379, whichever is larger.
 WIDTHS = {
     "hello": 5,
     "e\u0301te\u0301": 3,
@@ -213,7 +213,7 @@ WORDS = "it was a dark and stormy night and the rain fell in torrents"
 
 
 @pytest.fixture
-def screen_of_live_words(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+def words_screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     """A terminal of 40 columns."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     result = Screen(40)
@@ -221,19 +221,19 @@ def screen_of_live_words(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     result.close()
 
 
-def test_a_final_takes_the_place_of_the_partial_and_stays(screen_of_live_words: Screen) -> None:
+def test_a_final_takes_the_place_of_the_partial_and_stays(words_screen: Screen) -> None:
     """The lines of a final end between words, and are indented by its time."""
-    live = LiveWords(screen_of_live_words.stream)
+    live = LiveWords(words_screen.stream)
     live.partial({"text": "it was a", "stable": 0, "start_ms": 61_000})
-    assert screen_of_live_words.lines() == ["[1:01.0] it was a"]
+    assert words_screen.lines() == ["[1:01.0] it was a"]
     live.final({"text": WORDS, "start_ms": 61_000})
     live.partial({"text": "at", "stable": 0, "start_ms": 66_000, "channel": 1}, start="● ")
     kept = ["[1:01.0] it was a dark and stormy night", "         and the rain fell in torrents"]
-    assert screen_of_live_words.lines() == [*kept, "● [1:06.0] [2] at"]
+    assert words_screen.lines() == [*kept, "● [1:06.0] [2] at"]
     live.clear()
-    assert screen_of_live_words.lines() == kept
+    assert words_screen.lines() == kept
     live.silence(70_000, "● ")
-    assert screen_of_live_words.lines() == [*kept, "● [1:10.0]"]
+    assert words_screen.lines() == [*kept, "● [1:10.0]"]
 
 
 @pytest.mark.parametrize("width", [10, 20, 39, 40, 60, 100])
@@ -246,21 +246,20 @@ def test_no_word_is_broken(width: int) -> None:
     screen.close()
 
 
-def test_live_words_words_cannot_steer_the_terminal(screen_of_live_words: Screen) -> None:
+def test_live_words_words_cannot_steer_the_terminal(words_screen: Screen) -> None:
     """Control characters in a text are shown as spaces."""
     assert (
-        final_lines({"text": "a\x1b[31mb\rc\vd\x9be", "start_ms": 0}, screen_of_live_words.stream)
-        == "[0:00.0] a [31mb c d e\n"
+        final_lines({"text": "a\x1b[31mb\rc\vd\x9be", "start_ms": 0}, words_screen.stream) == "[0:00.0] a [31mb c d e\n"
     )
 
 
-def test_a_dictated_line_break_breaks_the_line(screen_of_live_words: Screen) -> None:
+def test_a_dictated_line_break_breaks_the_line(words_screen: Screen) -> None:
     """The next line begins below the words; a new paragraph leaves a line empty."""
-    lines = final_lines({"text": "Dear Ada,\n\nhello.\nYours", "start_ms": 0}, screen_of_live_words.stream)
+    lines = final_lines({"text": "Dear Ada,\n\nhello.\nYours", "start_ms": 0}, words_screen.stream)
     assert lines.split("\n") == ["[0:00.0] Dear Ada,", " " * 9, " " * 9 + "hello.", " " * 9 + "Yours", ""]
 
 
-def test_what_is_stable_is_told_by_its_channel_too(screen_of_live_words: Screen) -> None:
+def test_what_is_stable_is_told_by_its_channel_too(words_screen: Screen) -> None:
     """The channel before the words is not dim."""
-    LiveWords(screen_of_live_words.stream).partial({"text": "hello wor", "stable": 6, "start_ms": 0, "channel": 0})
-    assert screen_of_live_words.shown() == "\r\x1b[K[0:00.0] [1] hello \x1b[2mwor\x1b[0m"
+    LiveWords(words_screen.stream).partial({"text": "hello wor", "stable": 6, "start_ms": 0, "channel": 0})
+    assert words_screen.shown() == "\r\x1b[K[0:00.0] [1] hello \x1b[2mwor\x1b[0m"

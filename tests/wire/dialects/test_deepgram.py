@@ -267,15 +267,11 @@ def test_what_the_native_protocol_refuses_is_refused_at_once() -> None:
     )
 
 
-HELLO_OF_DEEPGRAM_RECORDED = Final(
-    0, "Hello.", 240, 600, 1280, 0.9, (Word("Hello.", 240, 600, 0.9, "hello"),), cut_ms=920
-)
+RECORDED_HELLO = Final(0, "Hello.", 240, 600, 1280, 0.9, (Word("Hello.", 240, 600, 0.9, "hello"),), cut_ms=920)
 YOU = Final(0, "You?", 1000, 1200, 1500, 0.8, (Word("You?", 1000, 1200, 0.8, "you"),), cut_ms=1400)
 
 
-def answered(
-    *query: tuple[str, str], channels: int = 1, finals: tuple[Final, ...] = (HELLO_OF_DEEPGRAM_RECORDED, YOU)
-) -> str:
+def answered(*query: tuple[str, str], channels: int = 1, finals: tuple[Final, ...] = (RECORDED_HELLO, YOU)) -> str:
     """The answer to a recording with these words."""
     format = DeepgramRecorded({"default": ()}, "request", "2026-01-31T12:00:00.000Z")
     format.query(query)

@@ -117,9 +117,7 @@ OLD = {
     "input_audio_noise_reduction": None,
     "include": ["item.input_audio_transcription.logprobs"],
 }
-
-
-MODELS_OF_UPDATES: Mapping[str, Languages] = {
+SERVED_MODELS: Mapping[str, Languages] = {
     "default": (),
     "fine": (),
     "several": ("auto", "de-DE", "en-GB"),
@@ -131,7 +129,7 @@ def after(*sessions: Any) -> Settings:
     """The settings after these updates."""
     settings = Settings()
     for session in sessions:
-        settings = update_settings(settings, session, MODELS_OF_UPDATES)
+        settings = update_settings(settings, session, SERVED_MODELS)
     return settings
 
 
@@ -153,7 +151,7 @@ def test_what_clients_send_first(session: Any, format: AudioFormat, turns: Any, 
     """The first updates of known clients are understood."""
     settings = after(session)
     assert (settings.format, settings.turn_detection) == (format, turns)
-    options = settings.start(MODELS_OF_UPDATES)
+    options = settings.start(SERVED_MODELS)
     assert options["endpoint"] == endpoint
     assert options["speech"] is (turns is not None)
 
@@ -184,7 +182,7 @@ def test_only_what_is_named_changes() -> None:
 )
 def test_formats(given: Any, encoding: str, rate: int) -> None:
     """PCM at any rate that the recogniser takes, and G.711."""
-    options = after(below(format=given)).start(MODELS_OF_UPDATES)
+    options = after(below(format=given)).start(SERVED_MODELS)
     assert (options["encoding"], options["sample_rate"]) == (encoding, rate)
 
 
@@ -201,15 +199,15 @@ def test_formats(given: Any, encoding: str, rate: int) -> None:
 )
 def test_hints_become_hotwords(transcription: dict[str, Any], hotwords: list[str]) -> None:
     """Keywords, and a prompt that is a list of names. A text about the audio is ignored."""
-    assert after(below(transcription=transcription)).start(MODELS_OF_UPDATES)["hotwords"] == hotwords
+    assert after(below(transcription=transcription)).start(SERVED_MODELS)["hotwords"] == hotwords
 
 
 def test_models() -> None:
     """A public name of the service chooses its model; all others mean the default one, or that of the address."""
     settings = after(below(transcription={"model": "fine"}))
-    assert settings.start(MODELS_OF_UPDATES)["model"] == "fine"
+    assert settings.start(SERVED_MODELS)["model"] == "fine"
     assert settings.start({"default": ()})["model"] == "default"
-    assert after(AGENTS).start(MODELS_OF_UPDATES, "fine")["model"] == "fine"
+    assert after(AGENTS).start(SERVED_MODELS, "fine")["model"] == "fine"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +223,7 @@ def test_models() -> None:
 )
 def test_the_language(transcription: dict[str, Any], told: str) -> None:
     """A model with a choice gets the language by its own name for it."""
-    assert after(below(transcription=transcription)).start(MODELS_OF_UPDATES)["language"] == told
+    assert after(below(transcription=transcription)).start(SERVED_MODELS)["language"] == told
 
 
 def test_shown_in_both_shapes() -> None:

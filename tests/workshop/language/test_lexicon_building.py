@@ -80,7 +80,7 @@ def test_what_is_missing_is_named(tmp_path: Path, dictionary: Dictionary) -> Non
 
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "m": "M", "n": "N", "p": "P", "a": "AE", "o": "AA", "x": "K S"}
-WORDS_OF_GRAPHONES = [
+GRAPHONE_WORDS = [
     consonant + vowel + last for consonant in "bdfmnp" for vowel in "ao" for last in ("b", "d", "m", "n", "x", "ph", "")
 ]
 
@@ -90,7 +90,7 @@ def spelled(word: str) -> tuple[str, ...]:
     return tuple(sound for letter in word.replace("ph", "f") for sound in SOUNDS[letter].split())
 
 
-ENTRIES: list[Entry] = [(word, spelled(word)) for word in WORDS_OF_GRAPHONES]
+ENTRIES: list[Entry] = [(word, spelled(word)) for word in GRAPHONE_WORDS]
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def model() -> LetterToSound:
 def test_letters_are_aligned_to_their_phones() -> None:
     """A letter is aligned to one phone, two, or none."""
     aligned = {"".join(letter for letter, _ in word): [phones for _, phones in word] for word in align(ENTRIES)}
-    assert len(aligned) == len(WORDS_OF_GRAPHONES)
+    assert len(aligned) == len(GRAPHONE_WORDS)
     assert aligned["dox"] == [("D",), ("AA",), ("K", "S")]
     assert sorted(aligned["maph"][2:]) == [(), ("F",)]
 

@@ -38,8 +38,6 @@ own, 100 distractors  | 67 |   98 |  82.7 |    1 |  0.63 |  21.5
 none, none said       | 328 |    0 |     - |    0 |  0.00 |  22.0
 100, none said        | 328 |    0 |     - |    5 |  1.53 |  22.1
 """
-
-
 MARK_KINDS = "comma | full stop | question mark | capital"
 TEXTS = (
     "dialogue",
@@ -63,8 +61,6 @@ MARKS = "\n\n".join(
         ("| streams in a call | ms of a call | share of a core for a stream | of the recogniser's time |", (1, 8, 32)),
     )
 )
-
-
 TURNS = "100 turns, steps of 320 ms\n\n" + "\n".join(
     ["| end of a segment | turns cut in two | those with a further pause | delay median / 90 % |", "|---|---|---|---|"]
     + [f"| {name} | 1.0 % | 2.0 % | 500 / 900 ms |" for name, _ in rules()]
