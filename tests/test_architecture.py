@@ -305,7 +305,16 @@ def test_a_light_part_loads_nothing_heavy(part: str) -> None:
     assert loaded.isdisjoint(HEAVY[part])
 
 
-@pytest.mark.parametrize("part", ["streamer.client", "streamer.bridge.service", "streamer.commands.cli"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "streamer.client",
+        "streamer.bridge.service",
+        "streamer.commands.cli",
+        "streamer.engine.compile",
+        "streamer.engine.search.greedy_search",
+    ],
+)
 def test_a_light_part_works_without_torch(part: str) -> None:
     """Without torch, these parts can be imported."""
     code = f"import sys; sys.modules.update(torch=None, torchaudio=None); import {part}"

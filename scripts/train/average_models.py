@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
-from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
+from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.networks.neural_network import NeuralNetwork
 from workshop.processes import averaged
 
 
@@ -48,8 +49,8 @@ def main() -> int:
     return 0
 
 
-def _of_language(paths: Sequence[Path], shares: Sequence[float]) -> NeuralModel:
-    models = [NeuralModel.load(path) for path in paths]
+def _of_language(paths: Sequence[Path], shares: Sequence[float]) -> NeuralNetwork:
+    models = [NeuralNetwork.load(path) for path in paths]
     if len({model.vocabulary for model in models}) > 1:
         raise ValueError("the models were trained for different words")
     return averaged(models, shares)

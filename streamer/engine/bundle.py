@@ -29,7 +29,7 @@ from streamer.engine.acoustics.streaming_model import SlotNetwork, StreamingMode
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
+from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel, NeuralWeights
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_search import BeamSearch
@@ -145,12 +145,14 @@ def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | 
     path = folder / NEURAL_FILE
     if not path.exists():
         return None
-    neural = NeuralModel.load(path, device)
+    weights = NeuralWeights.load(path)
     if computes_graphs(device):
         from streamer.engine.network_graphs import CompiledReading
 
-        neural.read_with(CompiledReading(neural))
-    return Rescorer(neural, language)
+        return Rescorer(NeuralModel(weights, CompiledReading(weights)), language)
+    from streamer.engine.networks.neural_network import NeuralNetwork  # here, because it imports torch
+
+    return Rescorer(NeuralNetwork.of(weights, device), language)
 
 
 def computes_graphs(device: torch.device | str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_search import BOUNDARY, BeamSearch
@@ -13,7 +11,7 @@ def main() -> None:
     """Run each loop of the search once, in a language of one word."""
     language = LanguageModel.build(["a"], {("a",): (-1.0, 0.0)})
     word = language.words.index("a")
-    language.score(torch.tensor([language.start]), torch.tensor([word]))
+    language.score([language.start], [word])
     BeamSearch(Lexicon.build([(word, (2,))], language.unigrams), language, ["", BOUNDARY, "a"], slots=1)
 
 

@@ -1,17 +1,23 @@
-"""The files of the models of words. A file has named tensors, and a description with the kind of the model."""
+"""The files of the models of words. A file has named arrays, and a description with the kind of the model."""
 
 from __future__ import annotations
 
 import json
+import mmap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.numpy import save_file
+
+Arrays = dict[str, NDArray[Any]]
+_KINDS: Final = {"U8": "u1", "I8": "i1", "I32": "<i4", "I64": "<i8", "F16": "<f2", "F32": "<f4"}
+_LENGTH: Final = 8  # the bytes of the length of the header at the start of a file
 
 
 class ModelFileError(Exception):
@@ -27,16 +33,16 @@ class ModelFileKind:
     format: int | str
     maker: str  # the script that makes such a file
 
-    def read(self, path: Path | str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the description and the tensors. They are memory-mapped, so all processes share them."""
+    def read(self, path: Path | str) -> tuple[dict[str, Any], Arrays]:
+        """Return the description and the arrays. They are memory-mapped, so all processes share them."""
         if not Path(path).is_file():
             raise ModelFileError(f"{path} is missing: make it with scripts/train/{self.maker}")
         try:
-            with safe_open(path, framework="pt") as file:
+            with safe_open(path, framework="numpy") as file:  # checks the whole header
                 description = json.loads((file.metadata() or {}).get(self.key, "{}"))
-                if description.get("format") != self.format:
-                    raise ModelFileError(f"{path} is not a {self.kind} of the format {self.format}")
-                return description, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            if description.get("format") != self.format:
+                raise ModelFileError(f"{path} is not a {self.kind} of the format {self.format}")
+            return description, mapped_arrays(path)
         except (OSError, SafetensorError, ValueError) as error:
             raise ModelFileError(f"{path} cannot be read as a {self.kind}: {error}") from error
 
@@ -45,17 +51,37 @@ class ModelFileKind:
         """Raise ModelFileError with the path if a part of the model is missing or does not fit."""
         try:
             yield
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} lacks a part of a {self.kind}: {error}") from error
 
-    def write(self, path: Path | str, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
+    def write(self, path: Path | str, arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]) -> None:
         """Write a model, replacing the file as a whole."""
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
         text = json.dumps({"format": self.format, **description})
         try:
-            save_file({name: part.cpu() for name, part in tensors.items()}, partial, {self.key: text})
+            save_file({name: np.ascontiguousarray(part) for name, part in arrays.items()}, partial, {self.key: text})
             partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def mapped_arrays(path: Path | str) -> Arrays:
+    """Return the arrays of a safetensors file by name, memory-mapped: `safe_open` would copy them for numpy.
+
+    They can be written like other arrays, which the compiled loops need, but no change gets into the file.
+    """
+    with Path(path).open("rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    first = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
+    header = json.loads(content[_LENGTH:first])
+    header.pop("__metadata__", None)
+    arrays: Arrays = {}
+    for name, part in header.items():
+        if part["dtype"] not in _KINDS:
+            raise ValueError(f"{name} has numbers of the kind {part['dtype']}")
+        kind, (begin, end) = np.dtype(_KINDS[part["dtype"]]), part["data_offsets"]
+        flat: NDArray[Any] = np.frombuffer(content, kind, (end - begin) // kind.itemsize, first + begin)
+        arrays[name] = flat.reshape(part["shape"])
+    return arrays

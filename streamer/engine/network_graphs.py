@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from streamer.engine.acoustics.encoder import (
 )
 from streamer.engine.acoustics.speech_detector import ActivityNetwork
 from streamer.engine.acoustics.streaming_model import ModelState
-from streamer.engine.language.neural_model import NeuralModel
+from streamer.engine.language.neural_model import NeuralWeights
 from streamer.engine.public.sessions import new_session
 from streamer.models.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.models.onnx_file import ElementType
@@ -324,39 +324,42 @@ def _gates(recall: nn.GRU) -> list[Tensor]:
 
 
 class CompiledReading(CompiledGraph):
-    """Computes the same as `NeuralModel.read_vectors`, up to rounding.
+    """Computes the same as `NeuralNetwork.read_vectors`, up to rounding.
 
     The bits of a row do not depend on the number of rows that are computed with it.
     """
 
-    def __init__(self, model: NeuralModel) -> None:
+    def __init__(self, weights: NeuralWeights) -> None:
         # A plan of the memory for each number of rows would take much memory and save little time.
-        super().__init__(reading_graph(model), plans=False)
+        super().__init__(reading_graph(weights), plans=False)
 
-    def __call__(self, memories: Tensor, vectors: Tensor) -> Tensor:
+    def __call__(self, memories: Floats, vectors: Floats) -> Floats:
         """Return the memories [rows, numbers] after words with these vectors [rows, vector]."""
-        [after] = self._session.run(None, {"memories": memories.numpy(), "vectors": vectors.numpy()})
-        return torch.from_numpy(after)
+        after: Floats
+        [after] = self._session.run(None, {"memories": memories, "vectors": vectors})
+        return after
 
 
-def reading_graph(model: NeuralModel) -> bytes:
+def reading_graph(weights: NeuralWeights) -> bytes:
     """Return the graph as the content of a file. It computes the memories after words with these vectors.
 
     One product of rows multiplies the vectors and the last outputs.
     """
-    graph, (_, vector, size) = NetworkWriter(), model.sizes
+    graph, (_, vector, size) = NetworkWriter(), weights.sizes
     numbers = 2 * size + vector
     memories, vectors = graph.input("memories", [BATCH, numbers]), graph.input("vectors", [BATCH, vector])
-    of_words, of_output, bias, more_bias = model.recall.all_weights[0]
+    of_words, of_output, bias, more_bias = (
+        weights.of(f"recall.{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    )
     output, cell = graph.part(memories, 0, size), graph.part(memories, size, 2 * size)
     rows = graph.node("Concat", vectors, output, axis=1)
-    gates = graph.linear(rows, torch.cat((of_words, of_output), 1), bias + more_bias)
+    gates = graph.linear(rows, np.concatenate((of_words, of_output), 1), bias + more_bias)
     input_gate, forget_gate, content, output_gate = graph.nodes("Split", gates, results=4, axis=1)
     kept_cell = graph.node("Mul", graph.node("Sigmoid", forget_gate), cell)
     new_cell = graph.node("Mul", graph.node("Sigmoid", input_gate), graph.node("Tanh", content))
     cell = graph.node("Add", kept_cell, new_cell)
     output = graph.node("Mul", graph.node("Sigmoid", output_gate), graph.node("Tanh", cell))
-    expected = graph.linear(output, model.expect.weight, model.expect.bias)
+    expected = graph.linear(output, weights.of("expect.weight"), weights.of("expect.bias"))
     graph.output(graph.node("Concat", output, cell, expected, axis=1), [BATCH, numbers])
     return graph.content()
 
@@ -373,14 +376,16 @@ _KINDS: Final = {torch.float32: ElementType.FLOAT, torch.int64: ElementType.INT6
 class NetworkWriter(GraphWriter):
     """Writes a graph. Each method adds a layer, and returns the name of its output."""
 
-    def tensor(self, tensor: Tensor) -> str:
+    def tensor(self, tensor: Tensor | NDArray[Any]) -> str:
         """Add a constant with fractions in 32 bits or whole numbers."""
+        if isinstance(tensor, np.ndarray):
+            tensor = torch.from_numpy(np.ascontiguousarray(tensor))
         value = (tensor.detach().float() if tensor.is_floating_point() else tensor).contiguous()
         return self.constant(value.numpy().tobytes(), value.shape, _KINDS[value.dtype])
 
-    def linear(self, rows: str, weight: Tensor, bias: Tensor) -> str:
+    def linear(self, rows: str, weight: Tensor | NDArray[Any], bias: Tensor | NDArray[Any]) -> str:
         """Add a linear layer on rows. The weight has the order of axes that torch uses."""
-        return self.node("Gemm", rows, self.tensor(weight.t()), self.tensor(bias))
+        return self.node("Gemm", rows, self.tensor(weight.T), self.tensor(bias))
 
     def norm(self, rows: str, norm: nn.LayerNorm) -> str:
         """Add layer normalisation."""

@@ -25,7 +25,7 @@ NOTHING = np.zeros(0, dtype=np.int16)
 
 def lexicon_search(text: str, slots: int) -> BeamSearch:
     """A search that knows the words of a text by their letters, and a few more that begin like them."""
-    from streamer.engine.language.language_model import LanguageModel  # these import torch, which few streams need
+    from streamer.engine.language.language_model import LanguageModel  # these compile loops, which few streams need
     from streamer.engine.language.lexicon import Lexicon
     from streamer.engine.search.beam_search import BeamSearch
 

@@ -6,7 +6,9 @@ from functools import cache
 
 import torch
 
-from streamer.engine.text.punctuation_model import MarkNetwork, NetworkShape, PunctuationModel
+from streamer.engine.networks.mark_network import MarkNetwork
+from streamer.engine.text.mark_graph import NetworkShape
+from streamer.engine.text.punctuation_model import PunctuationModel
 
 SHAPE = NetworkShape(embedding=16, width=16, views=((-3, -1, 0, 1), (-4, 0, 2)))
 
@@ -20,4 +22,5 @@ def random_marks(seed: int = 1) -> PunctuationModel:
         for name, part in network.named_parameters():
             if not name.startswith("norms"):
                 part.copy_(torch.randn(part.shape, generator=dice) * 0.5)
-    return PunctuationModel.build(["a", "b"], torch.randn(259, SHAPE.embedding, generator=dice), network)
+    vectors = torch.randn(259, SHAPE.embedding, generator=dice).numpy()
+    return PunctuationModel.build(["a", "b"], vectors, SHAPE, network.weights())

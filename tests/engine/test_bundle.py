@@ -13,7 +13,8 @@ from streamer.engine.acoustics.acoustic_model import BundleError
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
+from streamer.engine.language.neural_model import NEURAL_FILE
+from streamer.engine.networks.neural_network import NeuralNetwork
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
@@ -95,7 +96,7 @@ def test_a_bundle_without_rescoring_works(bundle: Path) -> None:
     (bundle / NEURAL_FILE).unlink()
     assert load_rescorer(bundle, LanguageModel.load(bundle / LANGUAGE_FILE)) is None
     assert "lexicon" in load_recogniser(bundle, slots=1).searches
-    NeuralModel(5, 2, 2, "others").save(bundle / NEURAL_FILE)
+    NeuralNetwork(5, 2, 2, "others").save(bundle / NEURAL_FILE)
     with pytest.raises(BundleError, match="for other words"):
         load_recogniser(bundle, slots=1)
 

@@ -16,6 +16,8 @@ from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NeuralModel
+from streamer.engine.network_graphs import CompiledReading
+from streamer.engine.networks.neural_network import NeuralNetwork
 from streamer.engine.search.search import BeamOptions
 
 PHONES = ["a", "b", "c"]
@@ -101,18 +103,24 @@ class Tongue:
         weights = [options.language_weight] * len(words) + [options.end_weight]
         total = options.word_bonus * len(words)
         for place, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
-            total += weight * float(self.model.score(torch.tensor(history[place : place + 2]), torch.tensor(number)))
+            total += weight * float(self.model.score(history[place : place + 2], number))
         return total
 
 
 def neural_model(tongue: Tongue) -> NeuralModel:
     """Return a neural model of the words with random weights, which are large, so that it prefers some words."""
     torch.manual_seed(1)
-    model = NeuralModel(len(tongue.model.words), 8, 8, tongue.model.vocabulary).eval()
+    network = NeuralNetwork(len(tongue.model.words), 8, 8, tongue.model.vocabulary)
     with torch.no_grad():
-        for part in model.parameters():
+        for part in network.parameters():
             part.mul_(4)
-    return model
+    return compiled(network)
+
+
+def compiled(network: NeuralNetwork) -> NeuralModel:
+    """Return the model that computes this network on a CPU."""
+    weights = network.weights()
+    return NeuralModel(weights, CompiledReading(weights))
 
 
 def emissions(seed: int, batch: int, frames: int, sharpness: float = 2.0) -> Tensor:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from streamer.base.text import counted
 from streamer.engine.language.language_model import LanguageModel, NgramArrays
@@ -82,10 +81,8 @@ def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str],
     tell(f"pruned to {len(pruned.bigrams)} bigrams and {len(pruned.trigrams)} trigrams")
     tell(dev.perplexities("pruned", pruned.probabilities(dev.tokens)))
     write(pruned, output, arpa)
-    with torch.inference_mode():
-        tokens = torch.from_numpy(dev.tokens.astype(np.int64))
-        scores = LanguageModel.load(output).score(tokens[:, :2], tokens[:, 2])
-    tell(dev.perplexities("as written", np.exp(scores.double().numpy())))
+    scores = LanguageModel.load(output).score(dev.tokens[:, :2], dev.tokens[:, 2])
+    tell(dev.perplexities("as written", np.exp(scores.astype(np.float64))))
     tell(f"{output}: {output.stat().st_size / 1e6:.1f} MB, {len(vocabulary)} words")
 
 

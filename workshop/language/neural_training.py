@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from streamer.base.text import counted
 from streamer.engine.language.language_model import SENTENCE_END, LanguageModel
-from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, NeuralModel, check_vocabulary
+from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, check_vocabulary
+from streamer.engine.networks.neural_network import NeuralNetwork
 from streamer.engine.search.rescoring import Rescorer
 from workshop.data.corpus import CorpusError
 from workshop.language.language_model_building import HeldOutText
@@ -60,7 +61,7 @@ class NeuralRecipe:
     start: Path | None = None  # a model whose training goes on; it grows if larger sizes are given
     device: str = "cpu"
 
-    def sizes(self, start: NeuralModel | None, language: LanguageModel) -> tuple[int, int, int]:
+    def sizes(self, start: NeuralNetwork | None, language: LanguageModel) -> tuple[int, int, int]:
         """Return how many words the model knows, the numbers for each, and the numbers that it remembers."""
         sizes = self.words, self.vector, self.memory
         least = start.sizes if start else (0, 0, 0)
@@ -91,7 +92,7 @@ class SampledLoss:
         self._drawn = flat / flat.sum()
         self._corrections = (1 - (1 - self._drawn.double()) ** SAMPLES).log().float()
 
-    def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
+    def __call__(self, model: NeuralNetwork, sentences: Tensor) -> Tensor:
         expected = _expected(model, sentences, self._dropout).float()  # sums of exponentials need its precision
         words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True).unique()
         right = (expected * model.vectors(words)).sum(1) + model.bias[words] - self._corrections[words]
@@ -108,7 +109,7 @@ class WholeLoss:
     def __init__(self, dropout: float = 0.0) -> None:
         self._dropout = dropout
 
-    def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
+    def __call__(self, model: NeuralNetwork, sentences: Tensor) -> Tensor:
         expected = _expected(model, sentences, self._dropout)
         with faster(model.bias.device):
             scores = nn.functional.linear(expected, model.vectors.weight, model.bias)
@@ -117,7 +118,7 @@ class WholeLoss:
         return (total - right + SUM_WEIGHT * total.square()).mean()
 
 
-def _expected(model: NeuralModel, sentences: Tensor, dropout: float) -> Tensor:
+def _expected(model: NeuralNetwork, sentences: Tensor, dropout: float) -> Tensor:
     """Return the vector that the model expects at each word of all sentences."""
     starts = sentences.new_full((len(sentences), 1), SENTENCE_START)
     with faster(model.bias.device):
@@ -130,7 +131,7 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     references = read_transcripts(recipe.dev)
     texts = read_texts(recipe.archives, recipe.train, references)
     tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
-    start = NeuralModel.load(recipe.start) if recipe.start else None
+    start = NeuralNetwork.load(recipe.start) if recipe.start else None
     if start:
         check_vocabulary(start, language)
     sizes = recipe.sizes(start, language)
@@ -140,7 +141,7 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     chances = batches.chances(sizes[0])
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
     torch.manual_seed(recipe.seed)
-    model, rate = NeuralModel(*sizes, language.vocabulary), RATE
+    model, rate = NeuralNetwork(*sizes, language.vocabulary), RATE
     expect_as_often_as_said(model, chances)
     if start:
         grow(start, model)
@@ -151,19 +152,19 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
         tell(line)
         model.save(output)
     model.save(output)
-    for line in perplexities(NeuralModel.load(output), language, references):
+    for line in perplexities(NeuralNetwork.load(output), language, references):
         tell(line)
     tell(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 
-def expect_as_often_as_said(model: NeuralModel, chances: Tensor) -> None:
+def expect_as_often_as_said(model: NeuralNetwork, chances: Tensor) -> None:
     """Let a fresh model expect every word as often as it is said."""
     nn.init.normal_(model.vectors.weight, 0.0, 0.08)
     model.bias.data = (chances + 1e-7).log().float()
 
 
 def steps(
-    model: NeuralModel,
+    model: NeuralNetwork,
     batches: Iterator[Tensor],
     loss_of: SampledLoss | WholeLoss,
     rate: float,
@@ -197,7 +198,7 @@ def _falling(progress: float) -> float:
     return min(1.0, max(LAST_RATE, (1 - progress) / FALL))
 
 
-def perplexities(model: NeuralModel, language: LanguageModel, references: list[Reference]) -> list[str]:
+def perplexities(model: NeuralNetwork, language: LanguageModel, references: list[Reference]) -> list[str]:
     """Return lines with the perplexities of the n-gram model, of the neural one and of their mixture on dev.
 
     Here probabilities are divided by their sums. The last line has the mean of the sums.
@@ -212,8 +213,8 @@ def perplexities(model: NeuralModel, language: LanguageModel, references: list[R
             context = rescorer.after(context, places[-1][1])
         places.append((context, SENTENCE_END))
     scores = rescorer.score(places)
-    sums = model.sums(torch.stack([context.memory for context, _ in places if context.memory is not None]))
-    neural, ngram = (scores.neural - sums).double().exp().numpy(), scores.ngram.double().exp().numpy()
+    sums = model.sums([context.memory for context, _ in places])
+    neural, ngram = (np.exp(values.astype(np.float64)) for values in (scores.neural - sums, scores.ngram))
     mixed = (1 - SHARE) * ngram + SHARE * neural
     models = {"n-gram": ngram, "neural": neural, f"mixed {1 - SHARE:g} : {SHARE:g}": mixed}
     summary = f"logarithm of the sum of all probabilities: mean {sums.mean():.2f}, deviation {sums.std():.2f}"
@@ -226,7 +227,7 @@ GATES = 4  # the gates of an LSTM
 
 
 @torch.no_grad()
-def grow(small: NeuralModel, large: NeuralModel) -> None:
+def grow(small: NeuralNetwork, large: NeuralNetwork) -> None:
     """Write a trained model into a fresh one that is nowhere smaller.
 
     The new numbers of the large model are random, but the old part does not read them yet. So the words of the small

@@ -15,16 +15,10 @@ from torch.nn import functional
 
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon, Pronunciation
+from streamer.engine.networks.mark_network import MarkNetwork
+from streamer.engine.text.mark_graph import MARKS, NetworkShape
 from streamer.engine.text.marks import Mark
-from streamer.engine.text.punctuation_model import (
-    AFFIXES,
-    MARKS,
-    PAUSES,
-    MarkNetwork,
-    NetworkShape,
-    PunctuationModel,
-    WordRows,
-)
+from streamer.engine.text.punctuation_model import AFFIXES, PAUSES, PunctuationModel, WordRows
 from workshop.punctuation.labelled_text import UNLABELLED, LabelledText
 
 _BALANCED = 25  # batches from which the offsets are found
@@ -105,7 +99,8 @@ def fit(
             )
             loss_sum = 0.0
     _balance(vectors, network, table, text, settings)
-    return PunctuationModel.build(vocabulary, vectors.table.weight.detach(), network)
+    table_of_words = vectors.table.weight.detach().numpy()
+    return PunctuationModel.build(vocabulary, table_of_words, settings.shape, network.weights())
 
 
 def _progress(seconds: float, step: int, settings: Fit) -> float:

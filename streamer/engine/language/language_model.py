@@ -11,11 +11,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from streamer.engine.language.ngram_loops import (
     BACK_OFF_STEP,
@@ -26,7 +25,7 @@ from streamer.engine.language.ngram_loops import (
     TableArrays,
     score_all,
 )
-from streamer.engine.model_file import ModelFileKind
+from streamer.engine.model_file import Arrays, ModelFileKind
 
 LANGUAGE_FILE = "language.safetensors"
 RESERVED = ("<unk>", "<s>", "</s>")
@@ -34,6 +33,7 @@ SENTENCE_END = RESERVED.index("</s>")
 _FILE = ModelFileKind("language model", "language", 1, "build_language_model.py")
 
 Floats = npt.NDArray[np.float64]
+ShortFloats = npt.NDArray[np.float32]
 
 _NEVER = -99.0  # the log-probability of something impossible, such as the mark for the start of a sentence
 # The sizes of values in the tables. Log-probabilities below -16 become -16.
@@ -57,9 +57,9 @@ class LanguageModel:
     def __init__(
         self,
         words: list[str],
-        unigrams: Tensor,
-        back_offs: Tensor,
-        pair_back_offs: Tensor,
+        unigrams: ShortFloats,
+        back_offs: ShortFloats,
+        pair_back_offs: npt.NDArray[np.uint8],
         bigrams: NgramTable,
         trigrams: NgramTable,
     ) -> None:
@@ -70,7 +70,7 @@ class LanguageModel:
         self._bigrams = bigrams
         self._trigrams = trigrams
         self.arrays = LanguageArrays(
-            len(words), unigrams.numpy(), back_offs.numpy(), pair_back_offs.numpy(), bigrams.arrays(), trigrams.arrays()
+            len(words), unigrams, back_offs, pair_back_offs, bigrams.look_ups(), trigrams.look_ups()
         )
 
     @property
@@ -81,13 +81,11 @@ class LanguageModel:
     @classmethod
     def load(cls, path: Path | str) -> LanguageModel:
         """Read a model. Its tables are memory-mapped, so all processes share them."""
-        header, tensors = _FILE.read(path)
+        header, arrays = _FILE.read(path)
         with _FILE.parts(path):
-            words = bytes(tensors["words"].numpy()).decode().split("\n")
-            unigrams, back_offs, pair_back_offs = (
-                tensors[name] for name in ("unigrams", "back_offs", "pair_back_offs")
-            )
-            bigrams, trigrams = (NgramTable.unpack(name, tensors, header[name]) for name in ("bigrams", "trigrams"))
+            words = bytes(arrays["words"]).decode().split("\n")
+            unigrams, back_offs, pair_back_offs = (arrays[name] for name in ("unigrams", "back_offs", "pair_back_offs"))
+            bigrams, trigrams = (NgramTable.unpack(name, arrays, header[name]) for name in ("bigrams", "trigrams"))
             return cls(words, unigrams, back_offs, pair_back_offs, bigrams, trigrams)
 
     @staticmethod
@@ -100,15 +98,15 @@ class LanguageModel:
 
     def save(self, path: Path | str) -> None:
         """Write the model, replacing the file as a whole."""
-        tensors = {
-            "words": torch.frombuffer(bytearray("\n".join(self.words).encode()), dtype=torch.uint8),
+        arrays: Arrays = {
+            "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
             "unigrams": self.unigrams,
             "back_offs": self._back_offs,
             "pair_back_offs": self._pair_back_offs,
-            **self._bigrams.tensors("bigrams"),
-            **self._trigrams.tensors("trigrams"),
+            **self._bigrams.arrays("bigrams"),
+            **self._trigrams.arrays("trigrams"),
         }
-        _FILE.write(path, tensors, {"bigrams": self._bigrams.numbers(), "trigrams": self._trigrams.numbers()})
+        _FILE.write(path, arrays, {"bigrams": self._bigrams.numbers(), "trigrams": self._trigrams.numbers()})
 
     @classmethod
     def build(cls, words: Sequence[str], ngrams: Mapping[tuple[str, ...], tuple[float, float]]) -> LanguageModel:
@@ -157,19 +155,20 @@ class LanguageModel:
         triples, _ = NgramTable.pack(trigram_keys, trigram_values, _triple_bits(len(keys), size), _TRIGRAM_BITS)
         return cls(
             words,
-            torch.from_numpy(np.asarray(unigrams, dtype=np.float32)),
-            torch.from_numpy(np.asarray(back_offs, dtype=np.float32)),
-            torch.from_numpy(pair_back_offs),
+            np.asarray(unigrams, dtype=np.float32),
+            np.asarray(back_offs, dtype=np.float32),
+            pair_back_offs,
             pairs,
             triples,
         )
 
-    def score(self, contexts: Tensor, words: Tensor) -> Tensor:
+    def score(self, contexts: npt.ArrayLike, words: npt.ArrayLike) -> ShortFloats:
         """Return the natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
-        scores = np.empty(words.numel(), dtype=np.float32)
-        flat = np.ascontiguousarray(contexts.reshape(-1, 2).numpy()), np.ascontiguousarray(words.reshape(-1).numpy())
+        older_and_last, next_words = np.asarray(contexts, np.int64), np.asarray(words, np.int64)
+        scores = np.empty(next_words.size, dtype=np.float32)
+        flat = np.ascontiguousarray(older_and_last.reshape(-1, 2)), np.ascontiguousarray(next_words.reshape(-1))
         score_all(self.arrays, *flat, scores)
-        return torch.from_numpy(scores).view(words.shape)
+        return scores.reshape(next_words.shape)
 
 
 def _pair_bits(words: int) -> int:
@@ -199,8 +198,9 @@ _TRIALS = 64
 class NgramTable:
     """Distinct keys with small values. Each key has an index, which is a number below the size of the table."""
 
-    starts: Tensor  # int32: the first entry of each bucket
-    entries: Tensor  # tag and value; the first bit is inverted, so that signed numbers sort like unsigned ones
+    starts: npt.NDArray[np.int32]  # the first entry of each bucket
+    # Tag and value, in 32 or 64 bits. The first bit is inverted, so that signed numbers sort like unsigned ones.
+    entries: npt.NDArray[np.signedinteger[Any]]
     multiplier: int
     key_bits: int
     low_bits: int  # the bits of a mixed key that do not name its bucket
@@ -235,16 +235,16 @@ class NgramTable:
         indices = np.empty(len(keys), dtype=np.int64)
         indices[order] = np.arange(len(keys))
         inverted = entries ^ (1 << 31) if entry_bits == 32 else entries ^ np.int64(-(1 << 63))
-        entries_tensor = torch.from_numpy(inverted.astype(np.int32 if entry_bits == 32 else np.int64))
-        starts = torch.from_numpy(bounds[:-1].astype(np.int32))
-        return cls(starts, entries_tensor, multiplier, key_bits, low_bits, value_bits, window), indices
+        stored: npt.NDArray[Any] = inverted.astype(np.int32 if entry_bits == 32 else np.int64)
+        starts = bounds[:-1].astype(np.int32)
+        return cls(starts, stored, multiplier, key_bits, low_bits, value_bits, window), indices
 
-    def arrays(self) -> TableArrays:
+    def look_ups(self) -> TableArrays:
         """Return the arrays and numbers for the compiled look-ups. They share the memory of this table."""
-        narrow = self.entries.dtype == torch.int32
+        narrow = self.entries.dtype == np.int32
         return TableArrays(
-            starts=self.starts.numpy(),
-            entries=self.entries.numpy(),
+            starts=self.starts,
+            entries=self.entries,
             size=len(self.entries) - self.window,
             multiplier=self.multiplier,
             key_mask=(1 << self.key_bits) - 1,
@@ -254,8 +254,8 @@ class NgramTable:
             first_bit=1 << 31 if narrow else -(1 << 63),
         )
 
-    def tensors(self, prefix: str) -> dict[str, Tensor]:
-        """Return the tensors to store in a file, by name."""
+    def arrays(self, prefix: str) -> Arrays:
+        """Return the arrays to store in a file, by name."""
         return {f"{prefix}.starts": self.starts, f"{prefix}.entries": self.entries}
 
     def numbers(self) -> dict[str, int]:
@@ -264,9 +264,9 @@ class NgramTable:
         return {name: int(getattr(self, name)) for name in names}
 
     @classmethod
-    def unpack(cls, prefix: str, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> NgramTable:
-        """Make the table from the tensors and numbers of a file."""
-        return cls(tensors[f"{prefix}.starts"], tensors[f"{prefix}.entries"], **numbers)
+    def unpack(cls, prefix: str, arrays: Arrays, numbers: Mapping[str, int]) -> NgramTable:
+        """Make the table from the arrays and numbers of a file."""
+        return cls(arrays[f"{prefix}.starts"], arrays[f"{prefix}.entries"], **numbers)
 
 
 def _layout(number: int, key_bits: int, value_bits: int) -> tuple[int, int]:

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from streamer.engine.model_file import ModelFileKind
+from streamer.engine.model_file import Arrays, ModelFileKind
 from streamer.engine.waiting import NotNow, Work, finish
 
 ROOT = 0
@@ -35,33 +33,33 @@ Pronunciation = tuple[int, Sequence[int]]
 class Lexicon:
     """A trie with the words that end at its nodes and, for every node, the best unigram below it."""
 
-    def __init__(self, tensors: dict[str, Tensor], vocabulary: str = "") -> None:
-        self._tensors = tensors
+    def __init__(self, arrays: Arrays, vocabulary: str = "") -> None:
+        self._arrays = arrays
         self.vocabulary = vocabulary  # the fingerprint of the words and their numbers
-        self.base = tensors["base"].long()
-        self.parent = tensors["parent"].long()
+        self.base: NDArray[np.int32] = arrays["base"]
+        self.parent: NDArray[np.int32] = arrays["parent"]
         # The best natural-log unigram of the words below each node; minus infinity at unused indices.
-        self.look_ahead = tensors["look_ahead"].float()
+        self.look_ahead = arrays["look_ahead"].astype(np.float32)
         # The words that end at `node` are `words[first[node] : first[node + 1]]`, likeliest first.
-        self.words = tensors["words"].long()
-        counts = torch.bincount(tensors["ends"].long(), minlength=len(self.base))
-        self.first = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+        self.words: NDArray[np.int32] = arrays["words"]
+        counts = np.bincount(arrays["ends"], minlength=len(self.base))
+        self.first = np.concatenate([[0], counts.cumsum()])
         self.homophones = int(counts.max())
 
     def __len__(self) -> int:
         """Return the number of nodes of the trie, including the root."""
-        return 1 + int((self.parent != NO_NODE).sum())
+        return 1 + np.count_nonzero(self.parent != NO_NODE)
 
     @classmethod
     def build(
-        cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
+        cls, pronunciations: Iterable[Pronunciation], unigrams: NDArray[np.floating[Any]], vocabulary: str = ""
     ) -> Lexicon:
         """Make the trie of these pronunciations. `unigrams` are natural logs of probabilities by number of a word."""
         return finish(cls.build_in_parts(pronunciations, unigrams, vocabulary))
 
     @classmethod
     def build_in_parts(
-        cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
+        cls, pronunciations: Iterable[Pronunciation], unigrams: NDArray[np.floating[Any]], vocabulary: str = ""
     ) -> Work[Lexicon]:
         """Do the work of `build` in parts."""
         scores: list[float] = unigrams.tolist()
@@ -110,26 +108,26 @@ class Lexicon:
         columns = np.array([end_nodes, words], dtype=np.int32)
         columns = columns[:, columns[0].argsort(kind="stable")]  # the likeliest word of a node stays first
         yield
-        arrays = {"base": base, "parent": parent, "look_ahead": look_ahead}
+        arrays: Arrays = {"base": base, "parent": parent, "look_ahead": look_ahead}
         arrays |= {"ends": columns[0].copy(), "words": columns[1].copy()}
-        return cls({name: torch.from_numpy(array) for name, array in arrays.items()}, vocabulary=vocabulary)
+        return cls(arrays, vocabulary)
 
     def save(self, path: Path | str) -> None:
         """Write the lexicon, replacing the file as a whole."""
         description = {"nodes": len(self), "pronunciations": len(self.words), "vocabulary": self.vocabulary}
-        _FILE.write(path, self._tensors, description)
+        _FILE.write(path, self._arrays, description)
 
     @classmethod
     def load(cls, path: Path | str) -> Lexicon:
         """Read a lexicon that `save` wrote."""
-        description, tensors = _FILE.read(path)
+        description, arrays = _FILE.read(path)
         with _FILE.parts(path):
-            return cls(tensors, description.get("vocabulary", ""))
+            return cls(arrays, description.get("vocabulary", ""))
 
     def pronunciations(self) -> Iterator[Pronunciation]:
         """Yield all pronunciations, in the order of their nodes."""
         units, parents, words = self.units.tolist(), self.parent.tolist(), self.words.tolist()
-        for word, end in zip(words, self._tensors["ends"].tolist(), strict=True):
+        for word, end in zip(words, self._arrays["ends"].tolist(), strict=True):
             path, node = [], end
             while node != ROOT:
                 path.append(units[node])
@@ -138,13 +136,12 @@ class Lexicon:
 
     def arrays(self) -> tuple[NDArray[np.int32], ...]:
         """Return the end node and the word of each pronunciation, and the parent and the base of each node."""
-        ends, words, parent, base = (self._tensors[name].numpy() for name in ("ends", "words", "parent", "base"))
-        return ends, words, parent, base
+        return self._arrays["ends"], self.words, self.parent, self.base
 
     @property
-    def units(self) -> Tensor:
+    def units(self) -> NDArray[np.int32]:
         """The unit that leads to each node. It is meaningless for the root and for unused indices."""
-        return torch.arange(len(self.base)) - self.base[self.parent]
+        return np.arange(len(self.base), dtype=np.int32) - self.base[self.parent]
 
 
 def _node_indices(children: list[dict[int, int]]) -> Work[tuple[list[int], list[int]]]:
@@ -192,7 +189,8 @@ def _by_children(children: list[dict[int, int]]) -> Work[list[list[int]]]:
 # The tries of the search as tables: the lexicon, which all streams share, and the tries of hotwords of streams.
 
 # Columns of the table of nodes. DOUBLED: whether the parent has the same unit.
-BASE, PARENT, UNIT, DOUBLED, FIRST_WORD, WORD_COUNT, DEPTH = range(7)
+_COLUMNS = 7
+BASE, PARENT, UNIT, DOUBLED, FIRST_WORD, WORD_COUNT, DEPTH = range(_COLUMNS)
 MOST_NODES = 1 << 22  # the limit for the hotwords of all streams, which bounds the memory
 # Three times as many as 200 long phrases need. So there is always room for the hotwords of 64 streams.
 MOST_NODES_A_STREAM = 1 << 16
@@ -218,8 +216,8 @@ class TrieTables:
     def __init__(
         self,
         lexicon: Lexicon,
-        worth: Callable[[Tensor], Tensor],
-        unigrams: Tensor,
+        worth: Callable[[NDArray[np.float32]], NDArray[np.float64]],
+        unigrams: NDArray[np.float32],
         homophones: int,
         boundary: int,
         streams: int,
@@ -231,9 +229,9 @@ class TrieTables:
             shared=len(columns),
             table=columns,
             parents=np.ascontiguousarray(columns[:, PARENT]),
-            ahead=worth(lexicon.look_ahead).float().numpy(),
-            words=words.numpy(),
-            likely=worth(unigrams[words]).numpy(),
+            ahead=worth(lexicon.look_ahead).astype(np.float32),
+            words=words.astype(np.int64),
+            likely=worth(unigrams[words]),
         )
         self._shared_words = len(words)
         self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
@@ -256,7 +254,7 @@ class TrieTables:
         by_node, by_word = (arrays.table, arrays.parents, arrays.ahead), (arrays.words, arrays.likely)
         return [*((array, arrays.shared) for array in by_node), *((array, self._shared_words) for array in by_word)]
 
-    def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
+    def put(self, slot: int, trie: Lexicon, words: NDArray[np.int64], worth: NDArray[np.float64]) -> Work[int]:
         """Give a slot a trie whose words are indices into `words` and `worth`. Return the base of its root.
 
         NotNow if there is no room for it now; ValueError if it is too large.
@@ -277,10 +275,10 @@ class TrieTables:
         self.arrays.table[start:end] = columns
         yield
         self.arrays.parents[start:end] = columns[:, PARENT]
-        self.arrays.ahead[start:end] = trie.look_ahead.exp().numpy()
+        self.arrays.ahead[start:end] = np.exp(trie.look_ahead)
         yield
-        self.arrays.words[offset:last] = words[trie.words].numpy()
-        self.arrays.likely[offset:last] = worth[trie.words].numpy()
+        self.arrays.words[offset:last] = words[trie.words]
+        self.arrays.likely[offset:last] = worth[trie.words]
         return start + int(trie.base[ROOT])
 
     def remove(self, slot: int) -> None:
@@ -315,19 +313,20 @@ class TrieTables:
         unit, parent = lexicon.units, lexicon.parent
         doubled = (unit == unit[parent]) & (parent > ROOT)
         unit[parent == NO_NODE] = self._boundary  # the root comes after a boundary
-        first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=self._homophones)
+        first, count = lexicon.first[:-1], np.minimum(np.diff(lexicon.first), self._homophones)
         depths = yield from _depths(parent)
-        columns = torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, depths), 1)
-        array: NDArray[np.int32] = columns.int().numpy()
-        return array
+        columns = np.empty((len(parent), _COLUMNS), np.int32)
+        for number, column in enumerate((lexicon.base, parent, unit, doubled, first, count, depths)):
+            columns[:, number] = column
+        return columns
 
 
-def _depths(parent: Tensor) -> Work[Tensor]:
+def _depths(parent: NDArray[np.int32]) -> Work[NDArray[np.int32]]:
     """Return the number of units that lead to each node."""
-    depths = torch.zeros_like(parent)
+    depths = np.zeros_like(parent)
     above = parent
-    while bool((above != NO_NODE).any()):
+    while (above != NO_NODE).any():
         depths += above != NO_NODE
-        above = torch.where(above > ROOT, parent[above], NO_NODE)
+        above = np.where(above > ROOT, parent[above], np.int32(NO_NODE))
         yield
     return depths

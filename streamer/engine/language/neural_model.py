@@ -8,146 +8,167 @@ each row of the tables as whole numbers of one byte and a scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 from streamer.engine.language.language_model import RESERVED, LanguageModel
-from streamer.engine.model_file import ModelFileKind
+from streamer.engine.model_file import Arrays, ModelFileKind
 
 NEURAL_FILE = "rescoring.safetensors"
 OTHERS = RESERVED.index("<unk>")
 SENTENCE_START = RESERVED.index("<s>")
 _LARGEST = 127  # the largest number in a signed byte
-_BLOCK = 16  # the number of computed rows is always a multiple of this
 _SCALES = ".scales"
 _FILE = ModelFileKind("neural language model", "neural", 2, "train_rescoring.py")
 
-Reading = Callable[[Tensor, Tensor], Tensor]
+Floats = NDArray[np.float32]
+Reading = Callable[[Floats, Floats], Floats]
 """Computes the memories [rows, numbers] after words, from the memories before them and the vectors of the words."""
 
+Memory = Any
+"""What a model remembers of the words of a sentence: an array of the library with which it computes."""
 
-class NeuralModel(nn.Module):
+
+class SentenceModel(Protocol):
     """P(word | all words of the sentence before it), for the first `size` words of an n-gram model."""
 
-    def __init__(self, size: int, vector: int, memory: int, vocabulary: str = "") -> None:
-        """`vocabulary` is the fingerprint of the n-gram model whose word numbers this model uses."""
-        super().__init__()
-        self.sizes = size, vector, memory  # the number of words, and the lengths of a word vector and of an LSTM state
-        self.size, self.vocabulary = size, vocabulary
-        self.vectors = nn.Embedding(size, vector)
-        self.recall = nn.LSTM(vector, memory, batch_first=True)
-        self.expect = nn.Linear(memory, vector)
-        self.bias = nn.Parameter(torch.zeros(size))
-        self._reading: Reading | None = None
-
-    def read_with(self, reading: Reading) -> None:
-        """Read words with another function that gives the same results, and drop the weights for reading.
-
-        Afterwards the model must stay on its device, and cannot read whole sentences.
-        """
-        self._reading = reading
-        del self.recall, self.expect
-
-    def hidden(self, words: Tensor, dropout: float = 0.0) -> Tensor:
-        """Return the vector of the expected word after each of these words [sentences, words] from starts of sentences.
-
-        In training, `dropout` is the share of numbers that are set to zero at random before and after the LSTM.
-        """
-        vectors = nn.functional.dropout(self.vectors(words), dropout)
-        expected: Tensor = self.expect(nn.functional.dropout(self.recall(vectors)[0], dropout))
-        return expected
+    @property
+    def size(self) -> int:
+        """The number of words that the model knows."""
 
     @property
-    def nothing_read(self) -> Tensor:
-        """The memory before the first word, which is the start of the sentence."""
-        _, vector, memory = self.sizes
-        return self.bias.new_zeros(2 * memory + vector)
+    def vocabulary(self) -> str:
+        """The fingerprint of the n-gram model whose word numbers this model uses."""
 
-    @torch.inference_mode()
-    def read(self, memories: Tensor, words: Tensor) -> Tensor:
-        """Return the memories [rows, numbers] of sentences after one more word in each."""
-        reading = self._reading or self.read_vectors
-        return reading(memories, self.vectors(self._numbers(words)))
+    def read(self, memories: Sequence[Memory | None], words: Sequence[int]) -> list[Memory]:
+        """Return the memories of sentences after one more word in each. None is a sentence without words."""
 
-    def read_vectors(self, memories: Tensor, vectors: Tensor) -> Tensor:
-        """Return the memories [rows, numbers] after words with these vectors, computed by torch."""
-        padded, padded_vectors = _padded(memories), _padded(vectors)
-        # The layer of torch is not used, because it takes twice as long for a few rows.
-        of_words, of_output, bias, more_bias = self.recall.all_weights[0]
-        size = self.recall.hidden_size
-        gates = torch.addmm(bias + more_bias, padded_vectors, of_words.T)
-        gates.addmm_(padded[:, :size], of_output.T)
-        input_gate, forget_gate, content, output_gate = gates.chunk(4, 1)
-        cell = forget_gate.sigmoid() * padded[:, size : 2 * size] + input_gate.sigmoid() * content.tanh()
-        output = output_gate.sigmoid() * cell.tanh()
-        return torch.cat((output, cell, self.expect(output)), 1)[: len(vectors)]
-
-    @torch.inference_mode()
-    def score(self, memories: Tensor, words: Tensor) -> Tensor:
+    def score(self, memories: Sequence[Memory], words: Sequence[int]) -> Floats:
         """Return ln P of one word, or of the end, after each of these sentences. Words outside the model are word 0."""
-        numbers = self._numbers(words)
-        products = _padded(self._expected(memories)) * _padded(self.vectors(numbers))
-        return products.sum(1)[: len(words)] + self.bias[numbers]
 
-    @torch.inference_mode()
-    def sums(self, memories: Tensor) -> Tensor:
-        """Return the log of the sum of all probabilities after each of these sentences, which should be near zero."""
-        return torch.addmm(self.bias, self._expected(memories), self.vectors.weight.T).logsumexp(1)
 
-    def _expected(self, memories: Tensor) -> Tensor:
-        _, _, memory = self.sizes
-        return memories[:, 2 * memory :]
+@dataclass(frozen=True)
+class NeuralWeights:
+    """The content of a file: tables as bytes with a scale for each row, and vectors in half precision."""
 
-    def _numbers(self, words: Tensor) -> Tensor:
-        return words.masked_fill(words >= self.size, OTHERS)
+    sizes: tuple[int, int, int]  # the number of words, and the lengths of a word vector and of an LSTM state
+    vocabulary: str
+    arrays: Arrays
 
     @classmethod
-    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NeuralModel:
-        """Read a model from its file."""
-        header, packed = _FILE.read(path)
+    def pack(cls, sizes: tuple[int, int, int], vocabulary: str, weights: Mapping[str, Floats]) -> NeuralWeights:
+        """Round weights in full precision to the precision of the file."""
+        arrays: Arrays = {}
+        for name, values in weights.items():
+            if values.ndim == 2:
+                largest = np.abs(values).max(1, keepdims=True) / np.float32(_LARGEST)
+                scales = np.maximum(largest, np.float32(1e-6)).astype(np.float16)
+                steps = np.rint(values / scales.astype(np.float32))
+                arrays[name] = steps.clip(-_LARGEST, _LARGEST).astype(np.int8)
+                arrays[name + _SCALES] = scales
+            else:
+                arrays[name] = values.astype(np.float16)
+        return cls(sizes, vocabulary, arrays)
+
+    @classmethod
+    def load(cls, path: Path | str) -> NeuralWeights:
+        """Read a file. Its arrays are memory-mapped, so all processes share them."""
+        header, arrays = _FILE.read(path)
         with _FILE.parts(path):
-            size, vector, memory = header["sizes"]
-            model = cls(size, vector, memory, header["vocabulary"])
-            model.load_state_dict(_unpack(packed))
-        return model.to(device).eval()
+            words, vector, memory = header["sizes"]
+            weights = cls((words, vector, memory), header["vocabulary"], arrays)
+            found = {name: part.shape for name, part in arrays.items()}
+            if found != weights._shapes():
+                raise ValueError(f"it has the shapes {found}")
+        return weights
 
     def save(self, path: Path | str) -> None:
-        """Write the model, replacing the file as a whole."""
-        tensors = {name: tensor.cpu() for name, tensor in self.state_dict().items()}
-        _FILE.write(path, _pack(tensors), {"sizes": self.sizes, "vocabulary": self.vocabulary})
+        """Write the file, replacing it as a whole."""
+        _FILE.write(path, self.arrays, {"sizes": self.sizes, "vocabulary": self.vocabulary})
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the weights."""
+        return [name for name in self.arrays if not name.endswith(_SCALES)]
+
+    def of(self, name: str) -> Floats:
+        """Return these weights in full numbers."""
+        return self.rows(name, slice(None))
+
+    def rows(self, name: str, numbers: NDArray[np.int64] | slice) -> Floats:
+        """Return these rows of weights in full numbers."""
+        rows = self.arrays[name][numbers].astype(np.float32)
+        scales = self.arrays.get(name + _SCALES)
+        return rows if scales is None else rows * scales[numbers].astype(np.float32)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        words, vector, memory = self.sizes
+        tables: dict[str, tuple[int, int]] = {
+            "vectors.weight": (words, vector),
+            "recall.weight_ih_l0": (4 * memory, vector),
+            "recall.weight_hh_l0": (4 * memory, memory),
+            "expect.weight": (vector, memory),
+        }
+        others: dict[str, tuple[int, ...]] = {
+            "bias": (words,),
+            "recall.bias_ih_l0": (4 * memory,),
+            "recall.bias_hh_l0": (4 * memory,),
+            "expect.bias": (vector,),
+        }
+        return {**tables, **others, **{name + _SCALES: (rows, 1) for name, (rows, _) in tables.items()}}
 
 
-def check_vocabulary(model: NeuralModel, language: LanguageModel) -> None:
+class NeuralModel:
+    """The model on a CPU: a function reads words, and numpy computes scores. The vectors of words stay in the file."""
+
+    def __init__(self, weights: NeuralWeights, reading: Reading) -> None:
+        """`reading` has the other weights, as the graph `CompiledReading`."""
+        self.weights, self._reading = weights, reading
+        self._bias = weights.of("bias")
+        _, vector, memory = weights.sizes
+        self._expected = 2 * memory  # the place of the vector of the expected word in a memory
+        self._nothing_read = np.zeros(2 * memory + vector, np.float32)
+
+    @property
+    def size(self) -> int:
+        """The number of words that the model knows."""
+        return self.weights.sizes[0]
+
+    @property
+    def vocabulary(self) -> str:
+        """The fingerprint of the n-gram model whose word numbers this model uses."""
+        return self.weights.vocabulary
+
+    def read(self, memories: Sequence[Memory | None], words: Sequence[int]) -> list[Memory]:
+        """Return the memories of sentences after one more word in each. None is a sentence without words."""
+        rows = np.stack([self._nothing_read if memory is None else memory for memory in memories])
+        after = self._reading(rows, self._vectors(self._numbers(words)))
+        return [memory.copy() for memory in after]  # so that no memory keeps the others alive
+
+    def score(self, memories: Sequence[Memory], words: Sequence[int]) -> Floats:
+        """Return ln P of one word, or of the end, after each of these sentences. Words outside the model are word 0.
+
+        Each product is summed in a row of its own, so its bits do not depend on the other rows.
+        """
+        numbers = self._numbers(words)
+        expected = np.stack([memory[self._expected :] for memory in memories])
+        scores: Floats = (expected * self._vectors(numbers)).sum(1) + self._bias[numbers]
+        return scores
+
+    def _vectors(self, numbers: NDArray[np.int64]) -> Floats:
+        return self.weights.rows("vectors.weight", numbers)
+
+    def _numbers(self, words: Sequence[int]) -> NDArray[np.int64]:
+        numbers = np.array(words, np.int64)
+        return np.where(numbers < self.size, numbers, OTHERS)
+
+
+def check_vocabulary(model: SentenceModel, language: LanguageModel) -> None:
     """Raise ValueError if the models do not have the same words and numbers."""
     if model.vocabulary != language.vocabulary:
         raise ValueError(f"{NEURAL_FILE} was trained for other words than those of the language model: train it again")
-
-
-def _padded(rows: Tensor) -> Tensor:
-    """Return these rows, padded to whole blocks. Otherwise the last bits of results would depend on their number."""
-    return nn.functional.pad(rows, (0, 0, 0, -len(rows) % _BLOCK))
-
-
-def _pack(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return tables as bytes with a scale for each row, and vectors in half precision."""
-    packed = {}
-    for name, tensor in tensors.items():
-        if tensor.dim() == 2:
-            scales = (tensor.abs().amax(1, keepdim=True) / _LARGEST).clamp(min=1e-6).half()
-            packed[name] = (tensor / scales.float()).round().clamp(-_LARGEST, _LARGEST).to(torch.int8)
-            packed[name + _SCALES] = scales
-        else:
-            packed[name] = tensor.half()
-    return packed
-
-
-def _unpack(packed: dict[str, Tensor]) -> dict[str, Tensor]:
-    tables = {name.removesuffix(_SCALES): scales for name, scales in packed.items() if name.endswith(_SCALES)}
-    return {
-        name: tensor.float() * tables[name].float() if name in tables else tensor.float()
-        for name, tensor in packed.items()
-        if not name.endswith(_SCALES)
-    }

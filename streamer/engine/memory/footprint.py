@@ -1,4 +1,4 @@
-"""Counts the bytes of an object and all objects that it refers to: tensors exactly, others as Python counts them.
+"""Counts the bytes of an object and all objects that it refers to: tensors and arrays exactly, others as Python does.
 
 Audio in `bytearray` is not counted, because its size depends on the length of segments.
 """
@@ -14,7 +14,9 @@ from pathlib import Path
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 # Objects that these refer to belong to the program, and not to the object that is measured.
 _PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
@@ -50,6 +52,13 @@ def footprint(*roots: object) -> Footprint:
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
     for item in reachable(*roots):
         own += sys.getsizeof(item)
+        if isinstance(item, np.ndarray) and not item.flags.owndata:
+            whole = _whole(item)
+            if whole.ctypes.data in storages:
+                continue
+            storages.add(whole.ctypes.data)
+            if any(start <= whole.ctypes.data < end for start, end in files):
+                mapped += whole.nbytes
         if not isinstance(item, tensor):
             continue
         storage = item.untyped_storage()
@@ -63,6 +72,13 @@ def footprint(*roots: object) -> Footprint:
         else:
             own += storage.nbytes()
     return Footprint(own, mapped, device)
+
+
+def _whole(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array of which this one is a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def reachable(*roots: object) -> Iterator[object]:

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from streamer.engine.acoustics.streaming_model import Emissions
+from streamer.engine.acoustics.streaming_model import Array, Emissions
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, WORD_COUNT, Lexicon, TrieTables
@@ -111,7 +109,7 @@ class BeamSearch:
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
-        log_probabilities = torch.as_tensor(emissions[self._head]).cpu()
+        log_probabilities = _in_main_memory(emissions[self._head])
         steps = [self._read(slot, frames) for slot, frames in zip(slots, log_probabilities, strict=True)]
         self._rescore(steps)
         for slot in slots:
@@ -219,7 +217,7 @@ class BeamSearch:
                 last_ways[number] = last_ways[number]._replace(worth=last_ways[number].worth * math.exp(gain))
         return whole_ways + last_ways
 
-    def _read(self, slot: int, log_probabilities: Tensor) -> BeamStep:
+    def _read(self, slot: int, log_probabilities: NDArray[np.float32]) -> BeamStep:
         """Read the frames of a slot."""
         records = self._expander.step(self._beams, slot, log_probabilities, self._rescoring is not None)
         rows = self._beams.hypotheses[slot]
@@ -281,6 +279,13 @@ class BeamSearch:
         return self._texts[number] if in_vocabulary else self._new_words[slot][number - len(self._texts)]
 
 
+def _in_main_memory(emissions: Array) -> NDArray[np.float32]:
+    """Return emissions as an array of numpy, also if torch computed them, perhaps on a GPU."""
+    if not isinstance(emissions, np.ndarray):
+        emissions = emissions.detach().float().cpu().numpy()
+    return emissions.astype(np.float32, copy=False)
+
+
 # Expands the hypotheses of a slot by the frames of a step, with the compiled loops and their tables.
 
 MOST_HOMOPHONES = 8  # of words with the same pronunciation, only the likeliest are considered
@@ -335,7 +340,7 @@ class BeamExpander:
             self._bonuses = HotwordBonuses(slots)
         # Run the loops once, so that they are compiled, or read from disk, before a client waits for words.
         empty = Beams(1, options.beam, language.start)
-        self.step(empty, 0, torch.zeros(0, units), rescored=False)
+        self.step(empty, 0, np.zeros((0, units), np.float32), rescored=False)
         self.last_words(empty, 0, 1, sentence=False)
 
     @property
@@ -343,9 +348,10 @@ class BeamExpander:
         """The factor for each node in the rank of a hypothesis. The ranks decide which hypotheses are kept."""
         return self._nodes.arrays.ahead
 
-    def _worth(self, log_probabilities: Tensor) -> Tensor:
+    def _worth(self, log_probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the factor of a word with this language model probability in the mass of a hypothesis."""
-        return (log_probabilities.double() * self._options.language_weight + self._options.word_bonus).exp()
+        weight, bonus = self._options.language_weight, self._options.word_bonus
+        return np.exp(log_probabilities.astype(np.float64) * weight + bonus)
 
     def set_hotwords(self, slot: int, hotwords: CompiledHotwords | None) -> Work[None]:
         """Set the hotwords of the stream in a slot. NotNow if there is no room for them now."""
@@ -370,12 +376,12 @@ class BeamExpander:
         last_words(self._tables, self._rules, slot, beams.hypotheses[slot, :rows], sentence, *vars(result).values())
         return result
 
-    def step(self, beams: Beams, slot: int, log_probabilities: Tensor, rescored: bool) -> Records:
+    def step(self, beams: Beams, slot: int, log_probabilities: NDArray[np.float32], rescored: bool) -> Records:
         """Read a step of emissions [frames, units]. Return the words that ended in it.
 
         `rescored`: the words of the beams were rescored after each earlier step.
         """
-        frames = np.ascontiguousarray(log_probabilities.float().numpy())
+        frames = np.ascontiguousarray(log_probabilities)
         records: Records = np.empty(len(frames) * self._rules.endings, ENDED_WORD)
         before = int(beams.frames[slot])
         number, scale = read_step(

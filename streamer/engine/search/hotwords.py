@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, Lexicon
@@ -32,8 +30,8 @@ class CompiledHotwords:
     """The hotwords of one stream for the search. The numbers of new words follow those of the language model."""
 
     trie: Lexicon
-    words: Tensor  # the number of each word of the trie
-    worth: Tensor  # the factor of each word in the look-ahead
+    words: NDArray[np.int64]  # the number of each word of the trie
+    worth: NDArray[np.float64]  # the factor of each word in the look-ahead
     bonuses: StreamBonuses
     texts: tuple[str, ...]  # the new words
 
@@ -45,7 +43,7 @@ class HotwordCompiler:
         self,
         lexicon: Lexicon,
         words: Sequence[str],
-        unigrams: Tensor,
+        unigrams: NDArray[np.float32],
         units: Sequence[str],
         letters: LetterToSound | None,
         options: BeamOptions,
@@ -97,8 +95,8 @@ class HotwordCompiler:
         chances = [
             self._unigrams[number] if number < len(self._numbers) else options.hotword_floor for number in own_numbers
         ]
-        scores = torch.tensor(chances).double() * options.language_weight + options.word_bonus
-        scores += torch.tensor([best_bonus[number] for number in own_numbers])
+        scores = np.array(chances) * options.language_weight + options.word_bonus
+        scores += np.array([best_bonus[number] for number in own_numbers])
         yield
         trie = yield from Lexicon.build_in_parts(
             ((index, pronunciation) for index, number in enumerate(own_numbers) for pronunciation in ways[number]),
@@ -107,7 +105,7 @@ class HotwordCompiler:
         yield
         by_last_words = yield from StreamBonuses.of((yield from self._by_last_words(bonuses, own_numbers)))
         yield
-        return CompiledHotwords(trie, torch.tensor(own_numbers), scores.exp(), by_last_words, tuple(texts))
+        return CompiledHotwords(trie, np.array(own_numbers), np.exp(scores), by_last_words, tuple(texts))
 
     def _by_last_words(
         self, bonuses: Mapping[tuple[int, ...], float], words: Sequence[int]

@@ -103,7 +103,7 @@ def said_score(tongue: Tongue, words: Sequence[str]) -> float:
     history = [*tongue.model.start, *numbers]
     total = OPTIONS.word_bonus * len(words)
     for place, (word, number) in enumerate(zip(words, numbers, strict=True)):
-        known = float(tongue.model.score(torch.tensor(history[place : place + 2]), torch.tensor(number)))
+        known = float(tongue.model.score(history[place : place + 2], number))
         total += OPTIONS.language_weight * (OPTIONS.hotword_floor if word in NEW else known)
     return total
 

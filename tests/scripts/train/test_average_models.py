@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from streamer.engine.acoustics.acoustic_model import AcousticModel
-from streamer.engine.language.neural_model import NeuralModel
+from streamer.engine.networks.neural_network import NeuralNetwork
 from tests.project import BUNDLE
 from tests.scripts.program import run_here
 
@@ -18,19 +18,19 @@ def test_the_average_of_language_models_is_a_file(tmp_path: Path) -> None:
     """The average has the requested shares; one sentence names a wrong file."""
     biases = []
     for name in ("a", "b"):
-        model = NeuralModel(20, 4, 5, "words")
+        model = NeuralNetwork(20, 4, 5, "words")
         torch.nn.init.normal_(model.bias)
         model.save(tmp_path / f"{name}.safetensors")
-        biases.append(NeuralModel.load(tmp_path / f"{name}.safetensors").bias.detach())
+        biases.append(NeuralNetwork.load(tmp_path / f"{name}.safetensors").bias.detach())
     done = run_here(SCRIPT, "both.safetensors", "a.safetensors:3", "b.safetensors:1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = NeuralModel.load(tmp_path / "both.safetensors")
+    found = NeuralNetwork.load(tmp_path / "both.safetensors")
     assert found.vocabulary == "words"
     torch.testing.assert_close(found.bias.detach(), 0.75 * biases[0] + 0.25 * biases[1], atol=2e-3, rtol=1e-2)
     done = run_here(SCRIPT, "both.safetensors", "a.safetensors:3", "none.safetensors:1", folder=tmp_path)
     assert done.returncode == 1
     assert "none.safetensors" in done.stderr
-    NeuralModel(20, 4, 5, "other words").save(tmp_path / "other.safetensors")
+    NeuralNetwork(20, 4, 5, "other words").save(tmp_path / "other.safetensors")
     done = run_here(SCRIPT, "both.safetensors", "a.safetensors:3", "other.safetensors:1", folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "average_models: the models were trained for different words\n"
@@ -48,7 +48,7 @@ def test_the_average_of_a_bundle_with_itself_says_the_same(tmp_path: Path) -> No
 
 def test_what_has_no_average_is_named(tmp_path: Path) -> None:
     """A bundle that is not there, and a bundle beside a language model."""
-    NeuralModel(20, 4, 5, "words").save(tmp_path / "a.safetensors")
+    NeuralNetwork(20, 4, 5, "words").save(tmp_path / "a.safetensors")
     for models, said in (
         (["none:1", f"{BUNDLE}:1"], "none/model.json is missing"),
         ([f"{BUNDLE}:1", "a.safetensors:1"], "a bundle and a file of a language model have no average"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
+from streamer.engine.language.neural_model import NEURAL_FILE
+from streamer.engine.networks.neural_network import NeuralNetwork
 from tests.scripts.program import run_here
 from tests.workshop.language.text_folder import make_texts
 
@@ -23,4 +24,4 @@ def test_a_model_is_trained_for_a_bundle(tmp_path: Path) -> None:
     done = run_here("train/train_rescoring.py", *given, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "perplexity, mixed" in done.stdout
-    assert NeuralModel.load(tmp_path / NEURAL_FILE).recall.hidden_size == 8
+    assert NeuralNetwork.load(tmp_path / NEURAL_FILE).recall.hidden_size == 8

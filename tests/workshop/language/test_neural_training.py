@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from streamer.engine.language.language_model import LanguageModel
-from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
+from streamer.engine.language.neural_model import SENTENCE_START, Memory
+from streamer.engine.networks.neural_network import NeuralNetwork
 from tests.workshop.language.text_folder import make_texts
 from workshop.data.corpus import CorpusError
 from workshop.language import neural_training
@@ -45,14 +46,14 @@ def test_a_model_from_text(tmp_path: Path) -> None:
     output = tmp_path / "rescoring.safetensors"
     recipe = NeuralRecipe(archives, texts / "dev.tsv", texts / "train.tsv", batches=250, vector=16, memory=16)
     train(recipe, language, output, told.append)
-    model, ngrams = NeuralModel.load(output), LanguageModel.load(language)
+    model, ngrams = NeuralNetwork.load(output), LanguageModel.load(language)
     assert (model.size, model.vocabulary) == (len(ngrams.words), ngrams.vocabulary)
-    memory = model.read(model.nothing_read.unsqueeze(0), torch.tensor([SENTENCE_START]))
+    memory = model.read([None], [SENTENCE_START])
     for word in ("the", "cat", "sees", "the"):
-        memory = model.read(memory, torch.tensor([ngrams.words.index(word)]))
-    dog, sees = model.score(memory.expand(2, -1), torch.tensor([ngrams.words.index(word) for word in ("dog", "sees")]))
+        memory = model.read(memory, [ngrams.words.index(word)])
+    dog, sees = model.score(memory * 2, [ngrams.words.index(word) for word in ("dog", "sees")])
     assert dog > sees
-    assert float(model.sums(memory)[0].abs()) < 1
+    assert abs(float(model.sums(memory)[0])) < 1
     titles = [line.split(", other half")[0] for line in told if line.startswith("perplexity")]
     assert titles == ["perplexity, n-gram", "perplexity, neural", "perplexity, mixed 0.6 : 0.4"]
 
@@ -64,7 +65,7 @@ CHANCES = torch.tensor([0.0, 0.0, 0.5, 0.3, 0.15, 0.05])
 def test_a_loss_leads_to_the_true_probabilities(loss_of: SampledLoss | WholeLoss) -> None:
     """If only some words are compared, rare ones are neither favoured nor forgotten, and all add up to one."""
     torch.manual_seed(0)
-    model = NeuralModel(len(CHANCES), 2, 2)
+    model = NeuralNetwork(len(CHANCES), 2, 2)
     with torch.no_grad():
         model.vectors.weight.zero_()  # only the biases matter
     optimiser = torch.optim.Adam([model.bias], lr=0.05)
@@ -85,7 +86,7 @@ def test_training_goes_on(tmp_path: Path) -> None:
     further = NeuralRecipe(archives, texts / "dev.tsv", batches=40, dropout=0.1, start=first)
     train(further, language, second, told.append)
     assert len({recipe.order for recipe in (NeuralRecipe([], first), further, replace(further, start=second))}) == 3
-    before, after = NeuralModel.load(first), NeuralModel.load(second)
+    before, after = NeuralNetwork.load(first), NeuralNetwork.load(second)
     assert (after.vectors.embedding_dim, after.recall.hidden_size) == (16, 24)
     assert not torch.equal(before.bias, after.bias)
 
@@ -96,22 +97,17 @@ def test_training_goes_on_with_a_larger_model(tmp_path: Path) -> None:
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     small = NeuralRecipe(archives, texts / "dev.tsv", batches=40, words=8, vector=4, memory=5)
     train(small, language, first, print)
-    before = NeuralModel.load(first)
-    grown = NeuralModel(10, 6, 9, before.vocabulary)
+    before = NeuralNetwork.load(first)
+    grown = NeuralNetwork(10, 6, 9, before.vocabulary)
     grow(before, grown)
-    memories = [model.nothing_read.unsqueeze(0) for model in (before, grown)]
+    memories: list[list[Memory | None]] = [[None], [None]]
     for word in (SENTENCE_START, 3, 7, 2):
-        memories = [
-            model.read(memory, torch.tensor([word])) for model, memory in zip((before, grown), memories, strict=True)
-        ]
-        old, new = (
-            model.score(memory.expand(8, -1), torch.arange(8))
-            for model, memory in zip((before, grown), memories, strict=True)
-        )
-        assert torch.allclose(old, new, atol=1e-5)
+        memories = [[*model.read(memory, [word])] for model, memory in zip((before, grown), memories, strict=True)]
+        old, new = (model.score(memory * 8, range(8)) for model, memory in zip((before, grown), memories, strict=True))
+        assert np.allclose(old, new, atol=1e-5)
     larger = NeuralRecipe(archives, texts / "dev.tsv", batches=40, words=100, memory=9, start=first)
     train(larger, language, second, print)
-    after = NeuralModel.load(second)
+    after = NeuralNetwork.load(second)
     assert after.sizes == (len(LanguageModel.load(language).words), 4, 9)
     assert after.expect.weight[:, 5:].abs().min() > 0
 
@@ -121,7 +117,7 @@ def test_a_model_for_other_words_is_not_trained_on(tmp_path: Path) -> None:
     texts = make_texts(tmp_path)
     language, other = tmp_path / "language.safetensors", tmp_path / "other.safetensors"
     build(Recipe([texts / "old.tar.xz"], texts / "dev.tsv"), language, None, lambda line: None)
-    NeuralModel(8, 4, 5, "others").save(other)
+    NeuralNetwork(8, 4, 5, "others").save(other)
     with pytest.raises(ValueError, match="trained for other words"):
         train(
             NeuralRecipe([texts / "old.tar.xz"], texts / "dev.tsv", start=other),
