@@ -16,9 +16,9 @@ from torch.nn import functional
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon, Pronunciation
 from streamer.engine.networks.mark_network import MarkNetwork
-from streamer.engine.text.mark_graph import MARKS, NetworkShape
+from streamer.engine.text.mark_graph import MARKS, PAUSES, NetworkShape
 from streamer.engine.text.marks import Mark
-from streamer.engine.text.punctuation_model import AFFIXES, PAUSES, PunctuationModel, WordRows
+from streamer.engine.text.punctuation_model import AFFIXES, PunctuationModel, WordRows
 from workshop.punctuation.labelled_text import UNLABELLED, LabelledText
 
 _BALANCED = 25  # batches from which the offsets are found

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.text.mark_graph import CASES, MARKS, NetworkShape
-from streamer.engine.text.punctuation_model import PAUSES
+from streamer.engine.text.mark_graph import CASES, MARKS, PAUSES, NetworkShape
 
 
 class MarkNetwork(nn.Module):

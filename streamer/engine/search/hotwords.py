@@ -49,7 +49,7 @@ class HotwordCompiler:
         options: BeamOptions,
     ) -> None:
         self._pronouncer = None if letters is None else Pronouncer(letters)
-        self._options, self._unigrams = options, unigrams.tolist()
+        self._options, self._unigrams = options, unigrams
         self._numbers = {word: number for number, word in enumerate(words)}
         self._unit = {unit: number for number, unit in enumerate(units)}
         ends, words_of_ends, self._parent, base = lexicon.arrays()
@@ -93,7 +93,8 @@ class HotwordCompiler:
         yield
         options, own_numbers = self._options, list(best_bonus)
         chances = [
-            self._unigrams[number] if number < len(self._numbers) else options.hotword_floor for number in own_numbers
+            float(self._unigrams[number]) if number < len(self._numbers) else options.hotword_floor
+            for number in own_numbers
         ]
         scores = np.array(chances) * options.language_weight + options.word_bonus
         scores += np.array([best_bonus[number] for number in own_numbers])

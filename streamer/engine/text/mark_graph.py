@@ -18,6 +18,9 @@ Floats = NDArray[np.float32]
 MarkWeights = Mapping[str, NDArray[Any]]
 """The weights of the network, by the names that they have in `MarkNetwork`."""
 
+# The bounds in milliseconds between the classes of pauses. Class 0 is an unknown pause.
+PAUSE_BOUNDS = (60, 140, 240, 360, 520, 760)
+PAUSES = len(PAUSE_BOUNDS) + 2
 MARKS = 4
 CASES = 3
 
@@ -48,6 +51,18 @@ class NetworkShape:
         return asdict(self)
 
     @property
+    def weights(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights of a network of this size."""
+        sizes = [self.embedding] + [self.width] * len(self.views)
+        shapes: dict[str, tuple[int, ...]] = {"pauses.weight": (PAUSES, self.embedding), "end": (self.embedding,)}
+        for number, size in enumerate(sizes):
+            shapes |= {f"norms.{number}.{name}": (size,) for name in ("weight", "bias")}
+        for number, view in enumerate(self.views):
+            shapes[f"convolutions.{number}.weight"] = self.width, sizes[number] * len(view)
+            shapes[f"convolutions.{number}.bias"] = (self.width,)
+        return shapes | {"judge.weight": (MARKS + CASES, self.width), "judge.bias": (MARKS + CASES,)}
+
+    @property
     def behind(self) -> int:
         """The number of words before a word on which its answer depends."""
         return -sum(min(view) for view in self.views)
@@ -61,6 +76,13 @@ class NetworkShape:
     def gap(self) -> int:
         """The number of empty places that must lie between two texts, so that neither sees the other."""
         return max(max(-min(view), max(view)) for view in self.views)
+
+
+def pause_number(pause_ms: int | None) -> int:
+    """Return the class of a pause for the network."""
+    if pause_ms is None:
+        return 0
+    return 1 + sum(pause_ms >= bound for bound in PAUSE_BOUNDS)
 
 
 class CompiledMarks(CompiledGraph):

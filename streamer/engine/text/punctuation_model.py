@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.model_file import Arrays, ModelFileKind
-from streamer.engine.text.mark_graph import MARKS, CompiledMarks, Floats, MarkWeights, NetworkShape
+from streamer.engine.text.mark_graph import MARKS, CompiledMarks, Floats, MarkWeights, NetworkShape, pause_number
 from streamer.engine.text.marks import Case, HeardWord, Mark, MarkedWord
 
 # The rows of a word in the table of word vectors: a row for the word itself, and rows for its beginning and its end.
@@ -164,6 +164,8 @@ class PunctuationModel:
             if rows.dtype != np.int8 or rows.shape != (len(scales), shape.embedding) or len(rows) <= len(words) + 1:
                 raise ValueError(f"it has {tuple(rows.shape)} word vectors for {len(words)} words")
             weights = {name.removeprefix("network."): part for name, part in arrays.items()}
+            if {name: part.shape for name, part in weights.items()} != shape.weights:
+                raise ValueError(f"its network does not have the shape {shape.values()}")
             return cls(words, rows, scales, shape, weights)
 
 
@@ -197,15 +199,3 @@ class _Line:
 
 def _half(values: NDArray[Any]) -> NDArray[np.float16]:
     return values.clip(-_HALF_LIMIT, _HALF_LIMIT).astype(np.float16)
-
-
-# The bounds in milliseconds between the classes of pauses. Class 0 is an unknown pause.
-PAUSE_BOUNDS = (60, 140, 240, 360, 520, 760)
-PAUSES = len(PAUSE_BOUNDS) + 2
-
-
-def pause_number(pause_ms: int | None) -> int:
-    """Return the class of a pause for the network."""
-    if pause_ms is None:
-        return 0
-    return 1 + sum(pause_ms >= bound for bound in PAUSE_BOUNDS)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from streamer.engine.networks.mark_network import MarkNetwork
-from streamer.engine.text.mark_graph import CompiledMarks, Floats, NetworkShape
+from streamer.engine.text.mark_graph import PAUSE_BOUNDS, PAUSES, CompiledMarks, Floats, NetworkShape, pause_number
 
 SHAPE = NetworkShape(embedding=12, width=40, views=((-2, -1, 0, 1), (-3, 0, 1)))
 PLACES = 96
@@ -39,6 +39,11 @@ def random_vectors(places: int, seed: int = 0) -> Floats:
 def everywhere(places: int) -> Floats:
     """Return that there is a word at each place."""
     return np.ones((places, 1), np.float32)
+
+
+def test_the_weights_have_the_stated_shapes(network: MarkNetwork) -> None:
+    """The shape says how large each weight of the network is."""
+    assert {name: part.shape for name, part in network.weights().items()} == SHAPE.weights
 
 
 @pytest.mark.parametrize("places", [1, 2, 7, PLACES])
@@ -82,3 +87,9 @@ def test_a_view_must_have_its_own_place() -> None:
     with pytest.raises(ValueError, match="its own place"):
         NetworkShape.parse({"embedding": 8, "width": 8, "views": [[-2, -1]]})
     assert NetworkShape.parse(SHAPE.values()) == SHAPE
+
+
+def test_pauses_are_told_apart_by_length() -> None:
+    """Pauses have different classes by their length, and an unknown pause has its own."""
+    assert pause_number(None) == 0
+    assert [pause_number(0), pause_number(PAUSE_BOUNDS[0]), pause_number(10**6)] == [1, 2, PAUSES - 1]

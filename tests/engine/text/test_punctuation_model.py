@@ -19,13 +19,10 @@ from streamer.engine.text.mark_graph import NetworkShape
 from streamer.engine.text.marks import HeardWord, MarkedWord
 from streamer.engine.text.punctuation_model import (
     AFFIXES,
-    PAUSE_BOUNDS,
     PUNCTUATION_FILE,
     PunctuationModel,
     WordRows,
-    pause_number,
 )
-from streamer.engine.text.punctuation_model import PAUSES as PAUSES_of_mark_network
 
 WORDS = [f"word{number}" for number in range(200)]
 PAUSES = (None, 0, 100, 300, 900)
@@ -138,6 +135,15 @@ def test_a_file_without_a_part_is_named(model: PunctuationModel, tmp_path: Path,
         PunctuationModel.load(tmp_path)
 
 
+def test_a_network_of_another_size_is_refused(model: PunctuationModel, tmp_path: Path) -> None:
+    """A file whose network does not have the size that it states is refused."""
+    model.shape, shape = NetworkShape(embedding=24, width=41), model.shape
+    model.save(tmp_path / PUNCTUATION_FILE)
+    model.shape = shape
+    with pytest.raises(ModelFileError, match="its network does not have the shape"):
+        PunctuationModel.load(tmp_path)
+
+
 def test_whether_a_sentence_is_over_depends_on_the_last_words(model: PunctuationModel) -> None:
     """The end of a sentence has a probability that depends only on the words that the network sees."""
     words = [word.word for word in text(60)]
@@ -146,12 +152,6 @@ def test_whether_a_sentence_is_over_depends_on_the_last_words(model: Punctuation
     assert all(0 < answer < 1 for answer in answers)
     assert model.over(words) == model.over(words[-model.behind :]) == model.over([word.upper() for word in words])
     assert model.over([]) == 0.0
-
-
-def test_pauses_are_told_apart_by_length() -> None:
-    """Pauses have different classes by their length, and an unknown pause has its own."""
-    assert pause_number(None) == 0
-    assert [pause_number(0), pause_number(PAUSE_BOUNDS[0]), pause_number(10**6)] == [1, 2, PAUSES_of_mark_network - 1]
 
 
 def test_known_words_have_rows_of_their_own() -> None:
