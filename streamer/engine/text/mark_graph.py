@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.network_graphs import CompiledGraph, NetworkWriter
+from streamer.models.onnx_file import ElementType
 
 Floats = NDArray[np.float32]
 MarkWeights = Mapping[str, NDArray[Any]]
@@ -117,7 +118,7 @@ def mark_graph(shape: NetworkShape, weights: MarkWeights) -> bytes:
     occupied = graph.input("occupied", [_PLACES, 1])
 
     def norm(rows: str, number: int) -> str:
-        parts = (graph.tensor(_full(weights[f"norms.{number}.{name}"])) for name in ("weight", "bias"))
+        parts = (_constant(graph, weights[f"norms.{number}.{name}"]) for name in ("weight", "bias"))
         return graph.node("LayerNormalization", rows, *parts, axis=-1, epsilon=_EPSILON)
 
     def product(rows: str, name: str) -> str:
@@ -141,6 +142,10 @@ def _in_view(graph: NetworkWriter, rows: str, view: Sequence[int]) -> str:
         end = place - after or _END
         parts.append(graph.node("Slice", padded, graph.numbers(before + place), graph.numbers(end), axis))
     return graph.node("Concat", *parts, axis=1)
+
+
+def _constant(graph: NetworkWriter, weights: NDArray[Any]) -> str:
+    return graph.constant(_full(weights).tobytes(), weights.shape, ElementType.FLOAT)
 
 
 def _full(weights: NDArray[Any]) -> Floats:
