@@ -106,6 +106,7 @@ HEAVY = {
     "streamer.bridge.triton.link": ("torch", "torchaudio"),
     "streamer.bridge.service": ("torch", "torchaudio", "streamer.engine"),
     "streamer.commands.accuracy.evaluation": ("torch", "streamer.engine"),
+    "streamer.engine.public.loading": ("grpc", "tritonclient", "websockets", "torch", "torchaudio"),
     "streamer.engine.recogniser": ("grpc", "tritonclient", "websockets", "torch", "torchaudio"),
     "streamer.testing.exact_model": ("grpc", "websockets", "torch", "streamer.bridge.service"),
     "streamer.testing": ("torch", "grpc", "websockets", "streamer.bridge.service", "streamer.engine"),
@@ -312,6 +313,7 @@ def test_a_light_part_loads_nothing_heavy(part: str) -> None:
         "streamer.bridge.service",
         "streamer.commands.cli",
         "streamer.engine.compile",
+        "streamer.engine.public.loading",
         "streamer.engine.search.greedy_search",
     ],
 )

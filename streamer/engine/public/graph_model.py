@@ -19,7 +19,7 @@ from streamer.models.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Featu
 from streamer.models.model_folder import PublicModel
 
 if TYPE_CHECKING:
-    from streamer.engine.public.states import BoundStates
+    from streamer.engine.public.bound_states import BoundStates
 
 
 # Filterbank features, with the settings with which public models were trained.
@@ -103,7 +103,7 @@ class GraphModel:
         if placement is None:
             state = SlotStates(ports, types, slots)
         else:
-            from streamer.engine.public.states import BoundStates  # needs torch, which a CPU does not need
+            from streamer.engine.public.bound_states import BoundStates  # needs torch, which a CPU does not need
 
             state = BoundStates(ports, types, slots, placement)
         state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import onnxruntime
 
+from streamer.base.package import install_command
 from streamer.models.faster_graph import faster_graph, with_free_batch
 from streamer.models.int8_graph import Int8Graph
 from streamer.models.model_folder import ModelFolderError
@@ -180,7 +181,7 @@ def _missing() -> str | None:
     if _CUDA not in onnxruntime.get_available_providers():
         return f"this onnxruntime was built without CUDA. {_PACKAGE}"
     if importlib.util.find_spec("torch") is None:
-        return "torch, which keeps the states of streams there, is not installed."
+        return f"torch, which keeps the states of streams there, is not installed ({install_command('gpu')})."
     import torch
 
     return None if torch.cuda.is_available() else "torch cannot use it."

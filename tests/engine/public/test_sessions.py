@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from streamer.engine.public.sessions import open_graph
+from streamer.engine.public.sessions import on_gpu, open_graph
 from streamer.models.onnx_file import read_graph_file
 
 
@@ -29,3 +32,12 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     rows = np.ones((2, 40), np.float32)
     (found,) = open_graph(read_graph_file(path)).run(None, {"rows": rows})
     assert np.allclose(found, rows @ weights, atol=1e-5)
+
+
+@pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="there is CUDA")
+def test_without_cuda(caplog: pytest.LogCaptureFixture) -> None:
+    """Where onnxruntime cannot use a GPU, the CPU computes, and the log names the package that is needed."""
+    with caplog.at_level(logging.WARNING):
+        assert on_gpu(0) is None
+    assert "The public model computes on the CPU, although there is a GPU" in caplog.text
+    assert "install the package onnxruntime-gpu instead of onnxruntime" in caplog.text
