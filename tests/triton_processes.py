@@ -86,3 +86,11 @@ def shared_memory_names(server: int) -> set[str]:
     """The names of the shared memory of a tritonserver."""
     options = [word for word in psutil.Process(server).cmdline() if "shm-region-prefix-name=" in word]
     return {option.rpartition("=")[2] for option in options}
+
+
+def mapped(triton: TritonServer, library: str) -> list[str]:
+    """Return the lines about files with this in their name, from the maps of memory of all processes of models."""
+    processes = list(stubs(triton.pid))
+    assert processes
+    maps = [Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace") for process in processes]
+    return [line for each in maps for line in each.splitlines() if library in line]

@@ -144,10 +144,7 @@ _ADAPTER = """from streamer.testing.exact_adapter import adapter
 TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation})
 """
 
-_STEP = """from streamer.base.torch_import import import_torch
-
-import_torch()  # as the shipped adapters do
-from streamer.testing.exact_adapter import {adapter} as TritonPythonModel
+_STEP = """from streamer.testing.exact_adapter import {adapter} as TritonPythonModel
 """
 
 _STEPS: Final = {

@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
+
 import pytest
+import torch
 
 from streamer.engine.adapters.instance import Instance
+from tests.project import ROOT
+
+
+def arguments(kind: str) -> dict[str, str]:
+    """Return what Triton tells an instance on a device of this kind."""
+    args = {"model_config": "{}", "model_name": "model", "model_version": "1", "model_instance_name": "model_0"}
+    return {**args, "model_instance_kind": kind, "model_instance_device_id": "1"}
+
+
+def instance_of(kind: str) -> Instance:
+    return Instance(arguments(kind))
 
 
 @pytest.mark.parametrize(("kind", "gpu"), [("GPU", 1), ("CPU", None)])
 def test_the_device_of_an_instance(kind: str, gpu: int | None) -> None:
     """An instance knows which GPU it may use, or that there is none for it."""
-    args = {"model_config": "{}", "model_name": "model", "model_version": "1", "model_instance_name": "model_0"}
-    assert Instance({**args, "model_instance_kind": kind, "model_instance_device_id": "1"}).gpu == gpu
+    assert instance_of(kind).gpu == gpu
+
+
+def test_a_cpu_needs_no_torch() -> None:
+    """On a CPU, the device is chosen without torch."""
+    program = f"""import sys
+from streamer.engine.adapters.instance import Instance
+print(Instance({arguments("CPU")!r}).device, "torch" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["cpu", "False"]
+
+
+def test_a_gpu_that_cannot_be_used(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If torch is missing or cannot use the GPU, the CPU computes, and the log says why."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert instance_of("GPU").device == "cpu"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert instance_of("GPU").device == "cpu"
+    begin = "model_0 computes on the CPU, although there is a GPU"
+    assert caplog.messages == [
+        f"{begin}: torch cannot use it",
+        f"{begin}: torch is not installed (pip install 'streamer-asr[gpu]')",
+    ]
+
+
+def test_a_gpu_that_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device is the GPU that Triton has chosen."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert instance_of("GPU").device == "cuda:1"
