@@ -10,10 +10,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.audio.recordings import AudioError
+from streamer.base.torch_import import best_device
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.accuracy.manifest import Utterance
 from streamer.commands.accuracy.results import (
@@ -43,9 +42,6 @@ class EngineRunner:
         self, options: Mapping[str, Any], *, at_once: int, bundle: Path | None = None, precision: str | None = None
     ) -> None:
         """Load the recogniser. Unavailable if there is no model in this folder."""
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        if device.type == "cpu":
-            torch.set_num_threads(1)  # as in Triton, so that CPU time is that of one core
         # No idle limit: here streams wait for each other, however slow the machine is.
         folder = bundle or asr_repository() / _BUNDLE
         try:
@@ -53,7 +49,7 @@ class EngineRunner:
                 self._recogniser = load_public_model(folder, name=folder.name, slots=at_once, idle_limit_s=inf)
             else:
                 self._recogniser = load_recogniser(
-                    folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf
+                    folder, slots=at_once, device=best_device(), precision=precision, idle_limit_s=inf
                 )
         except (BundleError, ModelFolderError) as error:
             raise Unavailable(f"{str(error).rstrip('.')}.") from error

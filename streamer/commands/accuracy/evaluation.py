@@ -19,7 +19,6 @@ from streamer.audio.audio_file import Int16Samples
 from streamer.audio.recordings import AudioError
 from streamer.base.machine import descendants, find_process
 from streamer.base.package import install_command
-from streamer.base.torch_import import import_torch
 from streamer.client import Audio, Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
 from streamer.commands.accuracy.manifest import Utterance
@@ -59,7 +58,6 @@ def recognise_with_engine(utterances: Sequence[Utterance], setup: Setup, progres
     """Recognise all utterances in this process. Unavailable if there is no recogniser."""
     try:
         # Imported only here, because recognising through a service needs no torch.
-        import_torch()
         from streamer.commands.accuracy.engine_runner import EngineRunner
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streamer.base.package import install_command
-from streamer.base.torch_import import import_torch
+from streamer.base.torch_import import CPU, reason_not_on_gpu
 
 _LOG: Final = logging.getLogger(__name__)
 
 BUNDLE = "bundle"
 """The parameter in config.pbtxt that names the folder of the bundle, relative to the folder of the model."""
-CPU: Final = "cpu"
 
 
 class Instance:
@@ -61,17 +58,7 @@ class Instance:
         """The name of the device that computes, in torch. Only if Triton has chosen a GPU, torch is imported."""
         if self.gpu is None:
             return CPU
-        if reason := _reason_not_on_gpu():
+        if reason := reason_not_on_gpu():
             _LOG.warning("%s computes on the CPU, although there is a GPU: %s", self.name, reason)
             return CPU
         return f"cuda:{self.gpu}"
-
-
-def _reason_not_on_gpu() -> str | None:
-    """Return the reason why torch cannot compute on a GPU; None if it can."""
-    if importlib.util.find_spec("torch") is None:
-        return f"torch is not installed ({install_command('gpu')})"
-    import_torch()  # here, because only a GPU needs torch, and the import takes more than a second
-    import torch
-
-    return None if torch.cuda.is_available() else "torch cannot use it"
