@@ -27,7 +27,7 @@ ROOMS = {
     "commands/accuracy": ("evaluate", ("pytest-asyncio",)),
     "commands/settings": ("", ("hypothesis", "onnx")),
     "commands/terminal": ("", ()),
-    "engine": ("engine", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
+    "engine": ("gpu", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
     "heads": ("train", ()),
     "models": ("engine", ("ml-dtypes", "onnx", "trustme")),
     "wire": ("", ()),

@@ -19,7 +19,7 @@ a ✗, else 0. If only the light client is installed, it needs a service elsewhe
 
 examples:
   streamer doctor                             all checks; the last one recognises a recording
-  streamer doctor --quick                     without that check and without torch; starts nothing
+  streamer doctor --quick                     without that check, and without imports of the engine; starts nothing
   streamer doctor --server wss://example.org  also checks whether that service can be used from here
   streamer doctor --model FOLDER              checks and tries a public model in the place of the shipped one
   streamer doctor --json > doctor.json        for a bug report

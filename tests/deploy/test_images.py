@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ from streamer import __version__
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.installation import find_tritonserver
+from streamer.commands.checks.packages import PARTS
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say
 from tests.bridge.service_client import recognise, text
@@ -225,6 +227,16 @@ def test_recipes(recipe: Path) -> None:
     for copied in re.findall(r"^COPY (?!--from)(.*) \S+$", written, re.MULTILINE):
         for name in copied.split():
             assert (ROOT / name).exists()
+
+
+def test_the_image_of_the_models_has_the_packages_of_the_engine() -> None:
+    """It installs the packages of the extra `engine` by name, and for a GPU those of the extra `gpu`."""
+    written = (IMAGES / "models.Containerfile").read_text(encoding="utf-8")
+    [always, for_gpu] = re.findall(r"--constraint .*\n +(.*) \$\{GPU:\+(.*)\}", written)[0]
+    # What a client of a service needs is not needed here, except for arrays.
+    assert set(shlex.split(always)) == {*PARTS["engine"], "numpy", "tritonclient[grpc]"}
+    assert for_gpu.split() == list(PARTS["gpu"])
+    assert "'.[embedded]'" in (IMAGES / "all-in-one.Containerfile").read_text(encoding="utf-8")
 
 
 def test_the_context_has_what_is_copied() -> None:

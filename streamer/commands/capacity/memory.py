@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 _REPORT: Final = "streamer.engine.memory.report"
-_GRAPH_REPORT: Final = "streamer.engine.memory.graph_report"  # of a public model, which needs no torch
-_PATIENCE_S: Final = 300.0  # for one measurement; a busy machine with a slow disk needs a minute to load torch
+_GRAPH_REPORT: Final = "streamer.engine.memory.graph_report"  # of a public model
+_PATIENCE_S: Final = 300.0  # for one measurement; a busy machine with a slow disk needs a minute to load the libraries
 _BRIDGE: Final = "import streamer.bridge.service, time; print(open('/proc/self/status').read())"
 
 
@@ -67,8 +67,8 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
 def report(program: Sequence[str], batch: int, kind: str) -> dict[str, Any]:
     """Return the measurements of a program of `streamer.engine.memory`. MeasuringError if it fails."""
     where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
-    if program[0] != _GRAPH_REPORT and importlib.util.find_spec("torch") is None:
-        raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise MeasuringError(f"the memory of a model cannot be measured here: {install_command('embedded')}")
     speech = read_audio(shipped(SPEECH)).tobytes()
     output = measure(["-m", *program, "--batch", str(batch), "--kind", where], speech)
     result: dict[str, Any] = json.loads(output or "{}")
@@ -160,7 +160,7 @@ def resident_bytes(status: str) -> int:
 # Measures how much memory the steps of an ensemble take. Each step is a model with processes of its own.
 
 _STEP_REPORT: Final = "streamer.heads.step_report"
-_WITHOUT_TORCH: Final = "import numpy, safetensors.numpy; print(open('/proc/self/status').read())"
+_WITHOUT_ENGINE: Final = "import numpy, safetensors.numpy; print(open('/proc/self/status').read())"
 
 
 class Role(Enum):
@@ -231,7 +231,7 @@ def steps_memory(steps: Sequence[Step]) -> ModelMemory:
     shared = [result["shared"] for result in results.values()]
     libraries, tables = max(each["libraries"] for each in shared), sum(each["tables"] for each in shared)
     parts = [
-        Part("libraries of Python and torch, shared by all steps", Scope.SERVICE, libraries),
+        Part("libraries of Python and of the engine, shared by all steps", Scope.SERVICE, libraries),
         Part("tables of the steps, shared by all instances", Scope.SERVICE, tables),
     ]
     for step in steps:
@@ -248,7 +248,7 @@ def batch(steps: Sequence[Step]) -> int:
 
 def _parts_of_step_memory(step: Step, result: dict[str, Any]) -> Iterator[Part]:
     instance, name = result["instance"], step.name
-    yield Part(f"{name}: Python and torch", Scope.INSTANCE, **sizes(instance["process"]))
+    yield Part(f"{name}: Python and the libraries of the engine", Scope.INSTANCE, **sizes(instance["process"]))
     yield Part(f"{name}: weights and tables of its own", Scope.INSTANCE, **sizes(instance["model"]))
     yield Part(f"{name}: while it computes a batch", Scope.INSTANCE, **sizes(instance["batch"]))
     yield Part(name, Scope.SLOT, **sizes(result["slot"]))
@@ -264,5 +264,5 @@ def _unmeasured_part(step: Step) -> Part:
     """Return the estimate for a step that is not measured: a Python with numpy, and the files of the step."""
     files = sum(path.stat().st_size for path in version_folder(step.folder).rglob("*") if path.is_file())
     return Part(
-        f"{step.name}: Python and its files", Scope.INSTANCE, resident_bytes(measure(["-c", _WITHOUT_TORCH])) + files
+        f"{step.name}: Python and its files", Scope.INSTANCE, resident_bytes(measure(["-c", _WITHOUT_ENGINE])) + files
     )

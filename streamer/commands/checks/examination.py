@@ -14,7 +14,7 @@ from streamer.commands.checks.finding import WARNING, WRONG, Finding
 
 
 class Examination:
-    """The checks of this machine, and of a service that the user named. `quick`: start nothing, and leave out torch.
+    """The checks of this machine, and of a service that the user named. `quick`: start nothing, and import no engine.
 
     `folder`: the folder of a public model, which is checked and tried in place of the shipped one.
     """
@@ -31,7 +31,7 @@ class Examination:
             machine.python,
             machine.system,
             packages.packages,
-            *([] if self._quick else [packages.torch]),
+            *([] if self._quick else [packages.engine, packages.torch]),
             packages.triton,
             partial(models.public_model, self._folder) if self._folder else models.model_files,
             models.public_models,

@@ -1,4 +1,4 @@
-"""Checks the Python packages: which parts of Streamer are installed, and whether torch and Triton work."""
+"""Checks the Python packages: which parts of Streamer are installed, and whether the engine, torch and Triton work."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from streamer import __version__
 from streamer.base.package import PACKAGE, install_command
+from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import TritonError
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 
@@ -23,18 +25,23 @@ _TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
 PARTS: Final = {
     "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
     "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
-    "engine": ("safetensors", "onnxruntime", "numba", "kaldi-native-fbank", "torch", "torchaudio"),
+    "engine": ("safetensors", "onnxruntime", "numba", "kaldi-native-fbank"),
+    "gpu": ("torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
+# What may take the place of a package, with the same modules: docs/how-to/models.md.
+_IN_PLACE_OF: Final = {"onnxruntime": "onnxruntime-gpu"}
 # The parts for a service on this machine. A client of a service elsewhere needs none of them.
 OWN_SERVICE: Final = ("bridge", "engine", "embedded")
 TORCH: Final = "2.11"
 CLONE: Final = (PACKAGE.parent / "Makefile").is_file()
 
-_TORCH_PATIENCE_S: Final = 90
+_IMPORT_PATIENCE_S: Final = 90
 _SMI_PATIENCE_S: Final = 15
 _GIT_PATIENCE_S: Final = 10
+_ON_CPU: Final = "the recogniser computes on the CPU"
+_ENGINE: Final = "import kaldi_native_fbank, numba, onnxruntime, safetensors"
 _TORCH: Final = """
 import json, torch
 there = torch.cuda.is_available()
@@ -44,11 +51,11 @@ print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "cou
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of a package. None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    """Return the version of a package, or of the one that takes its place. None if neither is installed."""
+    for each in (name, _IN_PLACE_OF.get(name, name)):
+        with suppress(PackageNotFoundError):
+            return version(each)
+    return None
 
 
 def missing_packages(part: str) -> list[str]:
@@ -57,8 +64,8 @@ def missing_packages(part: str) -> list[str]:
 
 
 def is_light() -> bool:
-    """Return whether only the light client is installed: neither torch nor Triton is here."""
-    return not any(installed_version(name) for name in ("torch", *PARTS["embedded"]))
+    """Return whether only the light client is installed: neither what computes networks nor Triton is here."""
+    return not any(installed_version(name) for name in ("onnxruntime", *PARTS["embedded"]))
 
 
 def packages() -> Iterator[Finding]:
@@ -72,15 +79,36 @@ def packages() -> Iterator[Finding]:
             yield Finding(part, WRONG, f"{name} cannot be imported: {reason}", f"pip install --force-reinstall {name}")
         elif not lacking:
             yield Finding(part, FINE, versions)
+        elif part == "gpu" and not gpu_is_there():
+            yield Finding(part, FINE, f"{', '.join(lacking)} missing: there is no GPU, and a CPU needs neither")
         else:
             lacks = f"{', '.join(lacking)} missing"
             yield Finding(part, _severity(part), f"{lacks}; {versions}" if versions else lacks, _remedy(part))
 
 
+def engine() -> Iterator[Finding]:
+    """Check whether the packages that compute on a CPU can be imported. One may be damaged, or lack a library."""
+    if missing_packages("engine"):
+        return
+    try:
+        command = [sys.executable, "-c", _ENGINE]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_IMPORT_PATIENCE_S, check=False)
+        reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+        works = process.returncode == 0
+    except (OSError, subprocess.SubprocessError) as error:
+        works, reason = False, str(error)
+    if works:
+        yield Finding("networks", FINE, "onnxruntime, numba and kaldi-native-fbank can be imported")
+    else:
+        remedy = f"pip install --force-reinstall {' '.join(PARTS['engine'])}"
+        yield Finding("networks", WRONG, f"the packages of the engine cannot be imported: {reason}", remedy)
+
+
 def torch() -> Iterator[Finding]:
-    """Check whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
+    """Check whether there is a GPU, whether torch can be imported for it, and whether torchaudio fits to torch."""
     torch, torchaudio = installed_version("torch"), installed_version("torchaudio")
     if torch is None:
+        yield from [] if is_light() else _gpu_without_torch()
         return
     remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
     if torchaudio and _major_minor(torch) != _major_minor(torchaudio):
@@ -90,13 +118,15 @@ def torch() -> Iterator[Finding]:
         yield Finding("torch", WARNING, f"torch {torch}: Streamer is tested with {TORCH}", remedy)
     try:
         command = [sys.executable, "-c", _TORCH]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_IMPORT_PATIENCE_S, check=False)
         info: dict[str, Any] = json.loads(process.stdout) if process.returncode == 0 else {}
         reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         info, reason = {}, str(error)
     if not info:
-        yield Finding("torch", WRONG, f"torch {torch} cannot be imported: {reason}", remedy)
+        # A CPU needs no torch, so only a recogniser on a GPU fails.
+        state = WRONG if gpu_is_there() else WARNING
+        yield Finding("torch", state, f"torch {torch} cannot be imported: {reason}", remedy)
         return
     cuda = f"built for CUDA {info['cuda']}" if info["cuda"] else "built for CPUs only"
     yield Finding("torch", FINE, f"{torch} can be imported, {cuda}")
@@ -157,7 +187,7 @@ def _severity(part: str) -> str:
 def _remedy(part: str) -> str:
     if CLONE:
         return "make install"
-    return install_command({"client": "", "mic": "mic"}.get(part, "embedded"))
+    return install_command({"client": "", "gpu": "gpu", "mic": "mic"}.get(part, "embedded"))
 
 
 def _first_broken(names: Iterable[str]) -> tuple[str, str] | None:
@@ -170,21 +200,28 @@ def _first_broken(names: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
+def _gpu_without_torch() -> Iterator[Finding]:
+    if gpu_is_there() or _driver():
+        name = _driver() or "a GPU"
+        yield Finding("GPU", WARNING, f"{name} was found, but torch is missing: {_ON_CPU}", install_command("gpu"))
+    else:
+        yield Finding("GPU", FINE, f"none: {_ON_CPU}")
+
+
 def _gpu(info: dict[str, Any]) -> Iterator[Finding]:
     if info["there"]:
         others = f", and {info['count'] - 1} more" if info["count"] > 1 else ""
         yield Finding("GPU", FINE, f"{info['name']}{others}; driver: {_driver() or 'unknown'}")
         return
-    on_cpu = "the recogniser computes on the CPU"
     driver = _driver()
     if driver is None:
-        yield Finding("GPU", WARNING, f"none: {on_cpu}")
+        yield Finding("GPU", FINE, f"none: {_ON_CPU}")
     elif info["cuda"]:
         remedy = f"install a driver for CUDA {info['cuda']}; in a container: docker run --gpus all"
-        yield Finding("GPU", WARNING, f"{driver} was found, but torch cannot use it: {on_cpu}", remedy)
+        yield Finding("GPU", WARNING, f"{driver} was found, but torch cannot use it: {_ON_CPU}", remedy)
     else:
         remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
-        yield Finding("GPU", WARNING, f"{driver} was found, but this torch is built for CPUs only: {on_cpu}", remedy)
+        yield Finding("GPU", WARNING, f"{driver} was found, but this torch is built for CPUs only: {_ON_CPU}", remedy)
 
 
 def _driver() -> str | None:

@@ -71,7 +71,7 @@ def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.M
 
 
 def test_another_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An untested torch is a warning; one that cannot be imported is a problem."""
+    """An untested torch is a warning; one that cannot be imported is a problem only where there is a GPU."""
     for name in ("torch", "torchaudio"):
         fake(tmp_path, name, "2.5.1")
     monkeypatch.syspath_prepend(tmp_path)
@@ -79,8 +79,52 @@ def test_another_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     tried, imported = packages.torch()
     assert (tried.state, tried.said) == (WARNING, "torch 2.5.1: Streamer is tested with 2.11")
-    assert imported.state == WRONG
+    assert imported.state == WARNING
     assert "libcudart.so.12: cannot open shared object file" in imported.said
+    monkeypatch.setattr(packages, "gpu_is_there", lambda: True)
+    assert list(packages.torch())[-1].state == WRONG
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Provide a machine where the engine is installed without torch."""
+    monkeypatch.setattr(packages, "PARTS", {**packages.PARTS, "gpu": ("no-torch",)})
+    real = packages.installed_version
+    monkeypatch.setattr(packages, "installed_version", lambda name: None if name == "torch" else real(name))
+
+
+def test_a_cpu_needs_no_torch(without_torch: None) -> None:
+    """Where there is no GPU, nothing is said to be wrong without torch."""
+    assert [each for each in (*packages.packages(), *packages.torch()) if each.state != FINE] == []
+
+
+def test_a_gpu_needs_torch(without_torch: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is a GPU, it is said that the CPU computes, and what to install."""
+    monkeypatch.setattr(packages, "gpu_is_there", lambda: True)
+    monkeypatch.setattr(packages, "CLONE", False)
+    part, gpu = (each for each in (*packages.packages(), *packages.torch()) if each.state != FINE)
+    assert (part.subject, part.state, part.remedy) == ("gpu", WARNING, "pip install 'streamer-asr[gpu]'")
+    assert (gpu.subject, gpu.state, gpu.remedy) == ("GPU", WARNING, "pip install 'streamer-asr[gpu]'")
+    assert gpu.said == "a GPU was found, but torch is missing: the recogniser computes on the CPU"
+
+
+def test_the_engine_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A package that is installed and cannot be imported is a problem, with its reason."""
+    assert [each.state for each in packages.engine()] == [FINE]
+    (tmp_path / "numba.py").write_text("raise ImportError('llvmlite is too old')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (broken,) = packages.engine()
+    assert (broken.subject, broken.state) == ("networks", WRONG)
+    assert broken.said.endswith("ImportError: llvmlite is too old")
+
+
+def test_the_package_for_a_gpu_in_place_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """onnxruntime-gpu has the modules of onnxruntime, so onnxruntime is not missing."""
+    fake(tmp_path, "other_package", "1.2.3")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(packages, "_IN_PLACE_OF", {"no-such-package": "other-package"})
+    assert packages.installed_version("no-such-package") == "1.2.3"
+    assert packages.installed_version("nothing-at-all") is None
 
 
 def test_triton_really_starts() -> None:
