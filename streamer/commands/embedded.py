@@ -51,4 +51,5 @@ class Embedded:
         self._timing.mark("bridge imported")
         async with Service(self._triton, port=0, models={DEFAULT_MODEL: self._model}) as service:
             self._timing.mark("service ready")
+            self._timing.notes += self._triton.loads()
             yield service.url

@@ -30,6 +30,7 @@ from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel, NeuralWeights
+from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_search import BeamSearch
@@ -64,6 +65,7 @@ def load_recogniser(
 
     `precision` is the number format of the encoder; by default the best one for this machine.
     """
+    LOADING.mark("engine")
     folder = Path(folder)
     model = load_acoustic_model(folder, device, precision or best_precision(device))
     if computes_graphs(device) and precision != "bfloat16":
@@ -108,10 +110,12 @@ def assemble_recogniser(
     idle_limit_s: float,
 ) -> Recogniser:
     """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
+    LOADING.mark("networks")
     try:
         lexicon, language = Lexicon.load(folder / LEXICON_FILE), LanguageModel.load(folder / LANGUAGE_FILE)
         if lexicon.vocabulary != language.vocabulary:
             raise ValueError(f"{LEXICON_FILE} and {LANGUAGE_FILE} do not have the same words: build the lexicon again")
+        LOADING.mark("lexicon and language model")
         first, second = (BeamOptions.load(folder / SEARCH_FILE, second_pass=is_second) for is_second in (False, True))
         letters = LetterToSound.load(folder / LETTERS_FILE)
         units = model.units["phones"]
@@ -121,10 +125,12 @@ def assemble_recogniser(
         if acoustics is None:  # this recogniser has the audio, so it can do a second pass
             wide = BeamSearch(lexicon, language, units, slots, second, rescorer=rescorer, first=beam)
             second_searches["lexicon"] = wide
+        LOADING.mark("search and its loops")
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
     except (ModelFileError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
+    LOADING.mark("marks")
     give_back_freed_memory()
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
     return Recogniser(

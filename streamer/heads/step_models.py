@@ -12,6 +12,7 @@ import triton_python_backend_utils as pb_utils
 from streamer.engine.adapters.event_model import EventModel
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of, text, texts
+from streamer.engine.loading_times import LOADING, loading_line
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.slots import OpenStreams
 from streamer.engine.stream_events import StreamError
@@ -39,9 +40,12 @@ class StepModel(ABC):
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the part."""
+        LOADING.mark("Python and libraries")
         instance = Instance(args)
         self._streams = self.load(instance)
         self._metrics = InstanceMetrics(instance)
+        LOADING.mark("rest")
+        pb_utils.Logger.log_info(loading_line(instance.name))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer every request."""

@@ -30,7 +30,9 @@ def test_the_report_has_a_line_for_each_moment() -> None:
     """Each line has the time since the start and since the line above."""
     timing = Timing()
     timing.moments = [("spawned", 0.1), ("done", 1.25)]
+    timing.notes = ["the model took 1.00 s"]
     assert timing.report().splitlines()[1:] == [
         "     0.10    +0.10  spawned",
         "     1.25    +1.15  done",
+        "  the model took 1.00 s",
     ]

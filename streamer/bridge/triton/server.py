@@ -11,6 +11,7 @@ model's configuration, so a command can call start() before it imports anything 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -49,6 +50,7 @@ GUARD = (
     str(PACKAGE.parent),
 )
 TAKEN = "already in use"
+_LOADED: Final = re.compile(r"[^\s\"]+ took [\d.]+ s to load: [^\n\"]*")
 
 
 class TritonServer:
@@ -222,6 +224,10 @@ class TritonServer:
     def pid(self) -> int:
         """The process number of tritonserver itself."""
         return self._running_process().pid()
+
+    def loads(self) -> list[str]:
+        """Return what the models say in the log about their load: how long each part of it took."""
+        return _LOADED.findall(self._running_process().read_log())
 
     def _running_process(self) -> ServerProcess:
         if self._running is None:

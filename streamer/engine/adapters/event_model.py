@@ -17,6 +17,7 @@ import triton_python_backend_utils as pb_utils
 from streamer.engine.adapters.held_requests import HeldRequests, Precedence
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
+from streamer.engine.loading_times import LOADING, loading_line
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.public.sessions import on_gpu
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
@@ -60,6 +61,7 @@ class EventModel(ABC):
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the recogniser."""
+        LOADING.mark("Python and libraries")
         self._instance = Instance(args)
         self._recogniser = self.load(self._instance)
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
@@ -75,6 +77,8 @@ class EventModel(ABC):
         gc.freeze()
         sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
         self._between_steps.start()
+        LOADING.mark("rest")
+        pb_utils.Logger.log_info(loading_line(self._instance.name))
 
     def execute(self, requests: list[Any]) -> None:
         """Answer every request with one message: its events or its error. If its stream waits, this comes later."""

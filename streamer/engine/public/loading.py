@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.base.limits import BEAM, GREEDY
+from streamer.engine.loading_times import LOADING
 from streamer.engine.public.beam import CtcBeamSearch, TransducerBeamSearch
 from streamer.engine.public.graph_model import GraphModel
 from streamer.engine.public.greedy import CtcGreedySearch, RecurrentGreedySearch, TokenSearch, TransducerGreedySearch
@@ -25,7 +26,10 @@ def load_public_model(
     """
     public = read_model_folder(folder)
     model = GraphModel(public, name, placement)
-    return Recogniser(model, token_searches(public, slots), slots=slots, idle_limit_s=idle_limit_s)
+    LOADING.mark("encoder")
+    searches = token_searches(public, slots)
+    LOADING.mark("searches")
+    return Recogniser(model, searches, slots=slots, idle_limit_s=idle_limit_s)
 
 
 def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:
