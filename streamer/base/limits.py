@@ -28,6 +28,7 @@ SETTLE_MS: Final = 0  # no limit
 SETTLE_BOUNDS_MS: Final = (500, 10_000)
 
 MOST_CHANNELS: Final = 8
+SAMPLE_RATES: Final = (8_000, 192_000)
 
 # The endpoint: shorter pauses would cut words; longer segments would keep too much audio.
 ON: Final = "on"
@@ -49,6 +50,7 @@ MOST_HOTWORD_WORDS: Final = 6
 LONGEST_HOTWORD: Final = 60  # characters
 HOTWORD_WEIGHT: Final = 1.0
 HEAVIEST_HOTWORD: Final = 5.0
+LONGEST_CALLER: Final = 64  # characters of the pseudonym of the owner of a stream
 
 # The words before a cut that a new stream may be given, so that it goes on with the same marks and capitals.
 MOST_CONTEXT_WORDS: Final = 32

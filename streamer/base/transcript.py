@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -84,6 +83,9 @@ def srt_cue(number: int, cue: Cue) -> str:
 
 def vtt_cue(cue: Cue) -> str:
     """Return a cue of WebVTT. The caller writes an empty line before it."""
+    # Imported only when it is needed, because every client imports this module.
+    import html
+
     lines = "\n".join(html.escape(line, quote=False) for line in cue.lines)
     times = f"{timestamp(cue.start_ms, '.')} --> {timestamp(cue.end_ms, '.')}"
     return f"{times}\n{channel_label('<v {}>', cue.channel)}{lines}\n"

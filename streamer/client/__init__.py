@@ -21,7 +21,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from streamer.audio.audio_file import AudioFile
 from streamer.audio.recordings import AudioError as AudioError
@@ -36,6 +36,9 @@ from streamer.client.sending import Audio as Audio
 from streamer.client.sending import describe_audio, send_all
 from streamer.client.session import Session as Session
 
+if TYPE_CHECKING:
+    from streamer.client.options import Options
+
 Channels = Literal["mix", "separate"]
 Source = str | os.PathLike[str] | Iterable[Audio] | AsyncIterable[Audio]
 
@@ -44,7 +47,7 @@ KEY_VARIABLE: Final = "STREAMER_KEY"
 
 def connect(
     url: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Options | Mapping[str, Any] | None = None,
     key: str | None = None,
     *,
     resume: bool = True,
@@ -53,8 +56,9 @@ def connect(
 ) -> Opening:
     """Open a session: `with connect(url) as session`, or `async with`, or `session = await connect(url)`.
 
-    `options`: the options of the protocol's `start`. `url` may also be `host:port`; the default is the address in the
-    environment variable STREAMER_SERVER, or this machine. `key`: the default is the key in STREAMER_KEY, if it is set.
+    `options`: the options of the protocol's `start`; their type is `streamer.client.options.Options`. `url` may also be
+    `host:port`; the default is the address in the environment variable STREAMER_SERVER, or this machine. `key`: the
+    default is the key in STREAMER_KEY, if it is set.
     `resume`: whether the session goes on when its connection is lost. `restart`: whether it goes on when the service
     itself was restarted; the default is the value of `resume`. `on_starting`: the client calls it with the name of the
     model if the service must load the model first, which takes seconds.
@@ -68,7 +72,7 @@ def transcribe(
     source: Source,
     url: str | None = None,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Options | Mapping[str, Any] | None = None,
     paced: bool = False,
     channels: Channels = "mix",
     key: str | None = None,

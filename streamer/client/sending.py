@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from streamer.audio.audio_file import Int16Samples
+from streamer.base.options import Endpoint
 from streamer.client.connection import SessionError
 from streamer.wire.native import Flush, Stop
-from streamer.wire.options import Endpoint, Start
+from streamer.wire.options import Start
 
 Audio = bytes | Int16Samples
 

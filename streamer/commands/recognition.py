@@ -13,89 +13,54 @@ from typing import Any, Final
 
 from streamer.base.limits import (
     AFTER_TEXT_MS,
-    ALTERNATIVES,
     EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
-    LANGUAGE,
-    MOST_ALTERNATIVES,
     MOST_HOTWORDS,
     OFF,
     ON,
-    SEARCH,
-    SEARCHES,
-    SETTLE_BOUNDS_MS,
-    SETTLE_MS,
-    STABILITIES,
-    STABILITY,
-    STEP_MS,
-    STEPS_MS,
 )
+from streamer.base.option_kinds import Argument, Choice, Flag, Option
+from streamer.base.options import OPTIONS
 from streamer.commands.arguments import model_choice
 from streamer.wire.errors import WireError
 from streamer.wire.options import Hotword, Start, hotword, read, with_second_pass
 
 _ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
 _TURN: Final = "turn"
-_NAMES: Final = (
-    "step_ms",
-    "search",
-    "language",
-    "alternatives",
-    "written",
-    "dictation",
-    "stability",
-    "settle_ms",
-    "second_pass",
-    "endpoint",
-    "hotwords",
-)
+# Those with arguments here, and those of the form of the transcript.
+_NAMES: Final = (*(each.name for each in OPTIONS.values() if each.argument), "written", "dictation")
 
 
 def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Add the arguments that change the recognised words, or which results are shown and when."""
-    add = parser.add_argument
-    add("--step-ms", type=int, choices=STEPS_MS, help=f"how much audio is recognised at once ({STEP_MS})")
-    add(
-        "--search",
-        choices=SEARCHES,
-        help=f"recognise words of the lexicon, or spell out what is heard ({SEARCH}); "
-        "public models have greedy (their usual one) and beam",
-    )
-    add(
-        "--language",
-        type=option("language"),
-        metavar="CODE",
-        help="the language that is spoken, such as de or de-DE, for a model that has several; "
-        f"with {LANGUAGE} the model finds out itself ({LANGUAGE})",
-    )
-    add(
-        "--alternatives",
-        type=option("alternatives", int),
-        metavar="N",
-        help=f"other texts that each final might have had, up to {MOST_ALTERNATIVES}; only json and jsonl show them "
-        f"({ALTERNATIVES})",
-    )
-    add(
-        "--stability",
-        choices=STABILITIES,
-        help="which words are shown early: the best guess, those that two steps agree on, or only those that will not "
-        f"change ({STABILITY})",
-    )
-    add(
-        "--settle-ms",
-        type=option("settle_ms", int),
-        metavar="MS",
-        help=f"how long after its end a word may still change: {SETTLE_BOUNDS_MS[0]} to {SETTLE_BOUNDS_MS[1]}, or 0 "
-        f"for no limit ({SETTLE_MS})",
-    )
-    add(
-        "--second-pass",
-        type=_switch,
-        metavar=f"{ON}|{OFF}",
-        help="read each segment once more as a whole when it has ended: fewer wrong words, but until then any word may "
-        f"change ({ON}, unless --settle-ms or --stability high asks for words that do not)",
-    )
+    for each in OPTIONS.values():
+        if each.argument is None:
+            continue
+        if each.name in _OWN_ARGUMENTS:
+            _OWN_ARGUMENTS[each.name](parser.add_argument)
+        else:
+            about = _value(each, each.argument)
+            parser.add_argument(*each.argument.flags, dest=each.name, help=_help(each, each.argument), **about)
+
+
+def _help(option: Option, argument: Argument) -> str:
+    usual = option.default if option.kind.type is not bool else ON if option.default else OFF
+    return argument.help or f"{option.help} ({argument.default or usual})"
+
+
+def _value(declared: Option, argument: Argument) -> dict[str, Any]:
+    """Return how argparse reads the value of an option."""
+    kind = declared.kind
+    if isinstance(kind, Choice):
+        return {"type": kind.type, "choices": kind.values}
+    if isinstance(kind, Flag):
+        return {"type": _switch, "metavar": f"{ON}|{OFF}"}
+    metavar = argument.metavar or kind.unit.upper() or None
+    return {"type": option(declared.name, int if kind.type is int else str), "metavar": metavar}
+
+
+def _add_endpoint(add: Callable[..., Any]) -> None:
     add(
         "--endpoint",
         type=_endpoint,
@@ -105,6 +70,9 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         f"With '{_TURN}' the words decide whether a pause ends it; {_TURN}:EAGERNESS:MS sets how soon "
         f"({', '.join(EAGERNESSES)}), and the longest pause",
     )
+
+
+def _add_hotwords(add: Callable[..., Any]) -> None:
     add(
         "--hotwords",
         action=_AddHotwords,
@@ -121,6 +89,13 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         metavar="TEXT",
         help="one such name or term; may be given several times",
     )
+
+
+# Options that have a short form of their own on the command line.
+_OWN_ARGUMENTS: Final[dict[str, Callable[[Callable[..., Any]], None]]] = {
+    "endpoint": _add_endpoint,
+    "hotwords": _add_hotwords,
+}
 
 
 def add_form_arguments(parser: argparse._ArgumentGroup) -> None:

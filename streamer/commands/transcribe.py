@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Final
 
 from streamer.audio.recordings import STDIN, AudioError, ListedRecording, check_readable, list_recordings
+from streamer.base.options import ENCODINGS
 from streamer.base.timing import Timing
 from streamer.bridge.triton import TritonError
 from streamer.commands.arguments import (
@@ -27,7 +28,6 @@ from streamer.commands.arguments import (
 from streamer.commands.recognition import add_form_arguments, add_recognition_arguments, option
 from streamer.commands.service import chosen_service
 from streamer.commands.terminal.transcript_output import OutputError, TranscriptOutput
-from streamer.wire.options import ENCODINGS
 
 CHANNELS: Final = ("mix", "separate")
 # The service computes the streams that have audio as one batch. On two cores, eight at a time take about half as long

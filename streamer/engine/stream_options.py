@@ -4,49 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamer.base.limits import (
-    AFTER_TEXT_BOUNDS_MS,
-    ALTERNATIVES,
     BEAM,
-    EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
-    LANGUAGE,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
     LONGEST_HOTWORD,
-    LONGEST_LANGUAGE,
-    LONGEST_PAUSE_BOUNDS_MS,
-    LONGEST_SEGMENT_BOUNDS_MS,
-    MOST_ALTERNATIVES,
     MOST_CONTEXT_WORDS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
     SEARCH,
-    SETTLE_BOUNDS_MS,
-    SETTLE_MS,
-    STABILITIES,
-    STABILITY,
-    STEP_MS,
-    WITHOUT_TEXT_BOUNDS_MS,
 )
+from streamer.base.option_kinds import Option
+from streamer.base.options import ENDPOINT_OPTIONS, RECOGNISER_OPTIONS, STREAM_START, RecogniserOptions, StreamStart
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
 from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_forms
 from streamer.engine.text.marks import HeardWord
 
-LONGEST_CALLER = 64  # characters
-_ENDPOINT_BOUNDS = {
-    "after_text_ms": AFTER_TEXT_BOUNDS_MS,
-    "without_text_ms": WITHOUT_TEXT_BOUNDS_MS,
-    "longest_ms": LONGEST_SEGMENT_BOUNDS_MS,
-    "longest_pause_ms": LONGEST_PAUSE_BOUNDS_MS,
-}
-_ENDPOINT_FLAGS = ("silence", "turn")
+OPTIONS = {**RECOGNISER_OPTIONS, **STREAM_START}
+# The model decides which of these it has.
+_MODEL_CHOICES = ("step_ms", "search")
 
 
 class BadOptions(ValueError):
@@ -54,31 +37,12 @@ class BadOptions(ValueError):
 
 
 @dataclass(frozen=True)
-class StreamOptions:
-    """The options of one stream, from the time when it is opened."""
+class StreamOptions(StreamStart, RecogniserOptions):
+    """The options of one stream, from the time when it is opened. `streamer/base/options.py` declares them."""
 
-    step_ms: int = STEP_MS
-    partials: bool = True
-    words: bool = True  # on finals
-    partial_words: bool = False
-    speech: bool = True
-    turns: bool = False  # whether the stream has events about the ends of turns; needs `turn` of the endpoint
-    search: str = SEARCH
-    language: str = LANGUAGE
-    alternatives: int = ALTERNATIVES
-    written: bool = False
-    dictation: bool = False  # with `written`: spoken marks such as "comma" are written as marks
-    stability: str = STABILITY
-    settle_ms: int = SETTLE_MS
-    second_pass: bool = False  # each segment is read again as a whole after its end; no word is stable before that
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
-    # The next four fields come from the event `cut` of the stream that this one replaces.
-    speaking: bool = False  # somebody is speaking at the start
-    told: bool | None = None  # the state in the last event of speech; None if it is the same as `speaking`
-    begins: bool = True  # the first word begins a sentence
     context: tuple[HeardWord, ...] = ()  # the last words before the start
-    caller: str = ""  # a pseudonym of the owner of this stream: callers share the time for preparation
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
@@ -87,15 +51,12 @@ class StreamOptions:
         A model with a single step uses it, whatever the client wants. Clients without a preference request the search
         of the shipped model. A model without it uses its own first search, or its beam for a stream with hotwords.
         """
-        defaults = {option.name: option.default for option in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in content.items():
-            if name not in defaults:
-                raise BadOptions(f"unknown option {name!r}; known are {', '.join(defaults)}")
-            if name in _READERS:
-                values[name] = _READERS[name](value)
-            else:
-                values[name] = _typed(f"option {name!r}", value, type(defaults[name]))
+            if name not in OPTIONS:
+                raise BadOptions(f"unknown option {name!r}; known are {', '.join(OPTIONS)}")
+            read = _READERS.get(name)
+            values[name] = read(value) if read else _valid(f"option {name!r}", name, value, OPTIONS[name])
         options = cls(**values)
         if len(step_ms) == 1:
             options = replace(options, step_ms=step_ms[0])
@@ -103,12 +64,6 @@ class StreamOptions:
             options = replace(options, search=BEAM if options.hotwords and BEAM in searches else searches[0])
         _one_of("step_ms", options.step_ms, step_ms)
         _one_of("search", options.search, searches)
-        _one_of("stability", options.stability, STABILITIES)
-        _at_most("caller", options.caller, LONGEST_CALLER)
-        _at_most("language", options.language, LONGEST_LANGUAGE)
-        _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
-        if options.settle_ms:
-            _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")
         if options.second_pass and (options.settle_ms or options.stability == "high"):
             raise BadOptions("'second_pass' goes with neither 'settle_ms' nor stability high: no word is stable sooner")
         return options
@@ -121,15 +76,9 @@ def _endpoint(content: object) -> EndpointRule:
     if not isinstance(content, dict):
         raise BadOptions(f"option 'endpoint' must be \"{OFF}\" or a JSON object, not {json.dumps(content)}")
     for name, value in content.items():
-        if name in _ENDPOINT_FLAGS:
-            _typed(f"{name!r} of the endpoint", value, bool)
-        elif name == "eagerness":
-            _one_of("eagerness of the endpoint", _typed("'eagerness' of the endpoint", value, str), EAGERNESSES)
-        elif name in _ENDPOINT_BOUNDS:
-            _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), _ENDPOINT_BOUNDS[name])
-        else:
-            names = ", ".join([*_ENDPOINT_FLAGS, "eagerness", *_ENDPOINT_BOUNDS])
-            raise BadOptions(f"the endpoint has no option {name!r}; known are {names}")
+        if name not in ENDPOINT_OPTIONS:
+            raise BadOptions(f"the endpoint has no option {name!r}; known are {', '.join(ENDPOINT_OPTIONS)}")
+        _valid(f"{name!r} of the endpoint", f"{name} of the endpoint", value, ENDPOINT_OPTIONS[name])
     return replace(rule, **content)
 
 
@@ -181,19 +130,15 @@ def _context_word(entry: object) -> HeardWord:
     pause_ms = _typed("'pause_ms' of the context", entry["pause_ms"], int)
     if not 0 < len(word) <= LONGEST_CONTEXT_WORD:
         raise BadOptions(f"a word of the context must have 1 to {LONGEST_CONTEXT_WORD} characters: {word!r:.80}")
-    _within("pause_ms of the context", pause_ms, (0, LONGEST_CONTEXT_PAUSE_MS))
+    if not 0 <= pause_ms <= LONGEST_CONTEXT_PAUSE_MS:
+        raise BadOptions(f"pause_ms of the context must be from 0 to {LONGEST_CONTEXT_PAUSE_MS}, not {pause_ms}")
     return HeardWord(word, pause_ms)
-
-
-def _told(value: object) -> bool:
-    return bool(_typed("option 'told'", value, bool))
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "endpoint": _endpoint,
     "hotwords": _hotwords,
     "context": _context,
-    "told": _told,
 }
 _JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
 
@@ -205,17 +150,15 @@ def _typed(what: str, value: Any, type_: type) -> Any:
     return value
 
 
+def _valid(what: str, short: str, value: Any, option: Option) -> Any:
+    """Return a value that its declaration allows. `what` and `short` name the option in errors."""
+    kind = option.kind
+    if option.name not in _MODEL_CHOICES and not kind.accepts(_typed(what, value, kind.type)):
+        raise BadOptions(f"{short} must be {kind.right}, not {value!s:.80}")
+    return _typed(what, value, kind.type)
+
+
 def _one_of(what: str, value: object, allowed: Sequence[object]) -> None:
     if value not in allowed:
         choices = "one of " * (len(allowed) > 1) + ", ".join(map(str, allowed))
         raise BadOptions(f"{what} must be {choices}, not {value}" + "; this model has no other" * (len(allowed) == 1))
-
-
-def _at_most(name: str, value: str, characters: int) -> None:
-    if len(value) > characters:
-        raise BadOptions(f"option {name!r} has {len(value)} characters; at most {characters} are allowed")
-
-
-def _within(what: str, value: int, limits: tuple[int, int], otherwise: str = "") -> None:
-    if not limits[0] <= value <= limits[1]:
-        raise BadOptions(f"{what} must be {otherwise}from {limits[0]} to {limits[1]}, not {value}")

@@ -86,7 +86,7 @@ export class Session extends EventTarget {
      * @param {object} [settings]
      * @param {string} [settings.url] of the service; the default is the service that this module came from
      * @param {string} [settings.key] the key, if the service needs one
-     * @param {Record<string, any>} [settings.options] the options of the protocol's `start`
+     * @param {import("./options.js").Options} [settings.options] the options of the protocol's `start`
      * @param {boolean} [settings.resume] whether the session goes on when its connection is lost
      * @param {boolean} [settings.restart] whether it also goes on when the service was restarted
      * @param {number} [settings.patienceMs] how long the client tries to reconnect

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamer.base.limits import ALTERNATIVES, MOST_ALTERNATIVES, MOST_CHANNELS, SEARCHES, STABILITIES, STEPS_MS
+from streamer.base.option_kinds import Service
+from streamer.base.options import OPTIONS, foreign_options
 from streamer.wire import native_upload
 from streamer.wire.dialects import deepgram, openai_upload
-from streamer.wire.dialects.deepgram_options import OPTIONS, Treatment
-from streamer.wire.options import ENCODINGS, SAMPLE_RATES
-from streamer.wire.upload import EVENTS, JSON
+from streamer.wire.dialects.deepgram_options import OPTIONS as DEEPGRAM_OPTIONS
+from streamer.wire.dialects.deepgram_options import Treatment
+from streamer.wire.upload import EVENTS, JSON, SESSION_OPTIONS
 
 VERSION: Final = "3.1.0"
 _BINARY: Final = {"type": "string", "format": "binary"}
@@ -21,47 +22,21 @@ _FLAG: Final = {"type": "boolean"}
 _MEDIA: Final = ("application/octet-stream", "audio/*", "video/*")
 
 
-def _between(least: int, most: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least, "maximum": most}
-
-
-# Each option with its type and its meaning. docs/reference/protocol.md explains the options of a session.
-_OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
+# Options of the request itself. Those of the session follow; docs/reference/protocol.md explains them.
+_REQUEST_OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "format": ({"enum": list(native_upload.FORMATS), "default": "json"}, "The form of the answer."),
     "stream": (_FLAG, "Send server-sent events while the recording is recognised, even while it is being sent."),
-    "encoding": ({"enum": list(ENCODINGS)}, "The body is bare samples in this encoding, without a header."),
-    "sample_rate": (_between(*SAMPLE_RATES), "The rate of bare samples; 16000 if it is left out."),
-    "channels": (_between(1, MOST_CHANNELS), "The number of channels of bare samples."),
-    "multichannel": (_FLAG, "Recognise each channel separately."),
-    "partials": (_FLAG, "Events: also send text that may still change."),
-    "partial_words": (_FLAG, "Events: words with times in that text too."),
-    "words": (_FLAG, "Words with times and confidences."),
-    "speech": (_FLAG, "Events: tell when speech begins and ends."),
-    "turns": (_FLAG, "Events: tell when a turn is probably over, goes on after all, or is over."),
-    "step_ms": ({"enum": list(STEPS_MS)}, "How much audio is computed at a time."),
-    "search": ({"enum": list(SEARCHES)}, "How words are found."),
-    "language": (_TEXT, "The spoken language, such as de or de-DE, if the model knows several; auto: it finds out."),
-    "alternatives": (_between(ALTERNATIVES, MOST_ALTERNATIVES), "How many alternative texts each segment gets."),
-    "written": (_FLAG, "The written form: marks, capitals, digits, dates, money."),
-    "dictation": (_FLAG, "Words such as *comma* are written as marks. Only with written."),
-    "stability": ({"enum": list(STABILITIES)}, "Events: which text may be shown before it is final."),
-    "settle_ms": (_WHOLE, "When a word is stable at the latest; 0 means no limit."),
-    "second_pass": (
-        _FLAG,
-        "Read each segment once more as a whole: fewer wrong words. This is the default for recordings.",
-    ),
-    "endpoint": (_TEXT, 'When a segment ends: "off", or the object of the protocol as JSON.'),
-    "hotwords": (_TEXT, "Words to listen for, with commas in between, or the list of the protocol as JSON."),
-    "model": (_TEXT, "The public name of a model."),
 }
 _OPENAI_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
     "file": _BINARY,
-    "model": {**_TEXT, "description": "A public name of a model; any other name means the default model."},
     "response_format": {"enum": list(openai_upload.FORMATS), "default": "json"},
     "timestamp_granularities[]": {"type": "array", "items": {"enum": list(openai_upload.GRANULARITIES)}},
     "stream": _FLAG,
-    "language": {**_TEXT, "description": "The language, such as en; without it, the model decides."},
-    "keywords[]": {"type": "array", "items": _TEXT, "description": "Words to listen for; before the file."},
+    **{
+        foreign.name: {**({"type": "array", "items": _TEXT} if foreign.name.endswith("[]") else _TEXT)}
+        | {"description": foreign.meaning}
+        for _, foreign in foreign_options(Service.OPENAI)
+    },
 }
 _PROBLEMS: Final = {
     "400": "The request or an option is not valid.",
@@ -101,13 +76,22 @@ def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
     }
 
 
+def _options() -> dict[str, tuple[dict[str, Any], str]]:
+    """Return each option of a recording with its type and its meaning."""
+    session: dict[str, tuple[dict[str, Any], str]] = {}
+    for name in SESSION_OPTIONS:
+        option = OPTIONS[name]
+        session[name] = option.kind.schema(), f"{option.help[0].upper()}{option.help[1:]}."
+    return {**_REQUEST_OPTIONS, **session}
+
+
 def _transcribe() -> dict[str, Any]:
     own = {kind: {"schema": _TEXT} for kind in native_upload.FORMATS.values() if kind != JSON}
     parameters = [
         {"name": name, "in": "query", "required": False, "schema": schema, "description": meaning}
-        for name, (schema, meaning) in _OPTIONS.items()
+        for name, (schema, meaning) in _options().items()
     ]
-    fields = {name: {**schema, "description": meaning} for name, (schema, meaning) in _OPTIONS.items()}
+    fields = {name: {**schema, "description": meaning} for name, (schema, meaning) in _options().items()}
     form = {"type": "object", "required": ["file"], "properties": {**fields, "file": _BINARY}}
     return {
         "operationId": "transcribe",
@@ -143,7 +127,9 @@ def _openai() -> dict[str, Any]:
 
 
 def _deepgram() -> dict[str, Any]:
-    used = [option for option in OPTIONS if option.treatment is Treatment.USED and "live:" not in option.meaning]
+    used = [
+        option for option in DEEPGRAM_OPTIONS if option.treatment is Treatment.USED and "live:" not in option.meaning
+    ]
     parameters = [
         {"name": option.name, "in": "query", "required": False, "schema": _TEXT, "description": option.meaning}
         for option in used

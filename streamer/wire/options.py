@@ -1,46 +1,36 @@
-"""The options of a session: their names, defaults and bounds, and the error for a value that is not allowed."""
+"""The options of a session as clients send them, and the error for a value that is not allowed.
+
+`streamer/base/options.py` declares them; here are the sentences, and the readers of objects and lists.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from streamer.base.limits import (
-    AFTER_TEXT_BOUNDS_MS,
-    AFTER_TEXT_MS,
-    ALTERNATIVES,
-    DEFAULT_MODEL,
-    EAGERNESS,
-    EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
-    LANGUAGE,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
     LONGEST_HOTWORD,
-    LONGEST_LANGUAGE,
-    LONGEST_PAUSE_BOUNDS_MS,
-    LONGEST_PAUSE_MS,
-    LONGEST_SEGMENT_BOUNDS_MS,
-    LONGEST_SEGMENT_MS,
-    MOST_ALTERNATIVES,
     MOST_CHANNELS,
     MOST_CONTEXT_WORDS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
-    SEARCH,
-    SEARCHES,
-    SETTLE_BOUNDS_MS,
-    SETTLE_MS,
     STABILITIES,
-    STABILITY,
-    STEP_MS,
-    STEPS_MS,
-    WITHOUT_TEXT_BOUNDS_MS,
-    WITHOUT_TEXT_MS,
+)
+from streamer.base.option_kinds import Group, Option, Text, Whole
+from streamer.base.options import (
+    ENDPOINT_OPTIONS,
+    OPTIONS,
+    RECOGNISER_OPTIONS,
+    SAMPLE_BYTES,
+    Endpoint,
+    RecogniserOptions,
+    ServiceOptions,
 )
 from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, quote
 
@@ -91,24 +81,33 @@ def _word(name: str, entry: Any) -> ContextWord:
     return ContextWord(word, pause_ms)
 
 
-# Bytes of a sample. mulaw and alaw have one byte each; streamer.audio decodes them.
-SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}
-ENCODINGS = tuple(SAMPLE_BYTES)
-SAMPLE_RATES = (8_000, 192_000)
-
-
 Rule = Callable[[str, Any], Any]
 """A function that checks the client's value of the option with this name. It returns the value, or raises WireError."""
 
 
 def read(kind: type[Any], owner: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a message, or of an object in one, each by its rule. `owner`: the name of it in errors."""
-    rules: dict[str, Rule] = {each.name: each.metadata["rule"] for each in fields(kind)}
+    rules = _RULES.get(kind, {})
     for name in values:
         if name not in rules:
             options = f"it takes {', '.join(rules)}" if rules else "it takes none"
             raise bad("unknown_option", f"'{owner}' has no option {quote(name)}; {options}.")
     return {name: rules[name](name, value) for name, value in values.items()}
+
+
+def _rule(option: Option) -> Rule:
+    """Return the rule of an option from its declaration, or the one that only its name has."""
+    if option.name in _STRUCTURES:
+        return _STRUCTURES[option.name]
+    kind, expected, accepts = option.kind, option.kind.type, option.kind.accepts
+    audio = option.group is Group.AUDIO
+
+    def rule(name: str, value: Any) -> Any:
+        if not accepts(_check_type(name, value, expected)):
+            raise _refusal(name, kind.right, value, audio=audio)
+        return value
+
+    return rule
 
 
 def _check_type(name: str, value: Any, expected: type) -> Any:
@@ -123,29 +122,6 @@ def _refusal(name: str, right: str, value: Any, *, audio: bool = False) -> WireE
         what = f"'{name}' {quote(value)} is not supported; send {right}."
         return WireError("unsupported_audio", CloseCode.BAD_AUDIO, what)
     return bad("bad_option", f"'{name}' must be {right}, not {quote(value)}.")
-
-
-def _flag(name: str, value: Any) -> bool:
-    return bool(_check_type(name, value, bool))
-
-
-def _one_of(*accepted: Any, audio: bool = False) -> Rule:
-    def rule(name: str, value: Any) -> Any:
-        if _check_type(name, value, type(accepted[0])) not in accepted:
-            raise _refusal(name, " or ".join(map(str, accepted)), value, audio=audio)
-        return value
-
-    return rule
-
-
-def _within(low: int, high: int, *, audio: bool = False, also: tuple[int, ...] = ()) -> Rule:
-    def rule(name: str, value: Any) -> Any:
-        if not low <= _check_type(name, value, int) <= high and value not in also:
-            right = " or ".join([*map(str, also), f"a whole number from {low} to {high}"])
-            raise _refusal(name, right, value, audio=audio)
-        return value
-
-    return rule
 
 
 def _weight(name: str, value: Any) -> float:
@@ -198,46 +174,12 @@ def _resume(name: str, value: Any) -> Resume:
     return Resume(**read(Resume, name, options))
 
 
-def _text(name: str, value: Any) -> str:
-    return str(_check_type(name, value, str))
-
-
-def _language(name: str, value: Any) -> str:
-    text = _text(name, value)
-    if not 1 <= len(text) <= LONGEST_LANGUAGE or not re.fullmatch("[A-Za-z0-9_-]+", text):
-        raise _refusal(name, f'"{LANGUAGE}" or the name of a language such as "de" or "de-DE"', value)
-    return text
-
-
-def _option(default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"rule": rule})
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """How long a pause must be to end a segment. Without `silence`, a segment ends only at its greatest length.
-
-    With `turn`, the words decide how long the pause after them must be: at most `longest_pause_ms`.
-    """
-
-    silence: bool = _option(True, _flag)
-    after_text_ms: int = _option(AFTER_TEXT_MS, _within(*AFTER_TEXT_BOUNDS_MS))
-    without_text_ms: int = _option(WITHOUT_TEXT_MS, _within(*WITHOUT_TEXT_BOUNDS_MS))
-    longest_ms: int = _option(LONGEST_SEGMENT_MS, _within(*LONGEST_SEGMENT_BOUNDS_MS))
-    turn: bool = _option(False, _flag)
-    eagerness: str = _option(EAGERNESS, _one_of(*EAGERNESSES))
-    longest_pause_ms: int = _option(LONGEST_PAUSE_MS, _within(*LONGEST_PAUSE_BOUNDS_MS))
-
-
-_USUAL = Endpoint()
-
-
 @dataclass(frozen=True)
 class Hotword:
     """A word or phrase to listen for; 1 is the usual weight, 0 changes nothing."""
 
-    text: str = _option("", _phrase)
-    weight: float = _option(HOTWORD_WEIGHT, _weight)
+    text: str = ""
+    weight: float = HOTWORD_WEIGHT
 
 
 def hotword(entry: Any) -> Hotword:
@@ -254,8 +196,8 @@ def hotword(entry: Any) -> Hotword:
 class Resume:
     """The session to continue, and the number of the last message that the client received from it."""
 
-    token: str = field(default="", repr=False, metadata={"rule": _text})  # a secret
-    after: int = _option(0, _within(0, 2**53))
+    token: str = field(default="", repr=False)  # a secret
+    after: int = 0
 
 
 def wants_stable_words(options: Mapping[str, Any]) -> bool:
@@ -271,34 +213,17 @@ def with_second_pass(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"second_pass": True, **options} if not wants_stable_words(options) else dict(options)
 
 
+_USUAL: Final = Endpoint()
+
+
 @dataclass(frozen=True)
-class Start:
+class Start(RecogniserOptions, ServiceOptions):
     """The first message, which starts the session. Every option has a default."""
 
-    encoding: str = _option("pcm_s16le", _one_of(*ENCODINGS, audio=True))
-    sample_rate: int = _option(16_000, _within(*SAMPLE_RATES, audio=True))
-    channels: int = _option(1, _within(1, MOST_CHANNELS, audio=True))
-    multichannel: bool = _option(False, _flag)
-    partials: bool = _option(True, _flag)
-    words: bool = _option(True, _flag)
-    partial_words: bool = _option(False, _flag)
-    speech: bool = _option(True, _flag)
-    turns: bool = _option(False, _flag)
-    step_ms: int = _option(STEP_MS, _one_of(*STEPS_MS))
-    search: str = _option(SEARCH, _one_of(*SEARCHES))
-    language: str = _option(LANGUAGE, _language)
-    alternatives: int = _option(ALTERNATIVES, _within(0, MOST_ALTERNATIVES))
-    written: bool = _option(False, _flag)
-    dictation: bool = _option(False, _flag)
-    stability: str = _option(STABILITY, _one_of(*STABILITIES))
-    settle_ms: int = _option(SETTLE_MS, _within(*SETTLE_BOUNDS_MS, also=(0,)))
-    second_pass: bool = _option(False, _flag)
-    endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
-    hotwords: tuple[Hotword, ...] = _option((), _hotwords)
-    live: bool = _option(False, _flag)
-    model: str = _option(DEFAULT_MODEL, _text)
-    context: tuple[TextContext | None, ...] = _option((), contexts)
-    resume: Resume | None = field(default=None, metadata={"rule": _resume})
+    hotwords: tuple[Hotword, ...] = ()
+    endpoint: Endpoint = _USUAL
+    context: tuple[TextContext | None, ...] = ()
+    resume: Resume | None = None
 
     def __post_init__(self) -> None:
         if self.second_pass and wants_stable_words(vars(self)):
@@ -316,10 +241,33 @@ class Start:
         return self.frame_bytes * self.sample_rate
 
     def model_options(self) -> dict[str, Any]:
-        """Return the options that the recogniser acts on, as values for JSON."""
-        return {name: value for name, value in asdict(self).items() if name not in _SERVICE_ONLY}
+        """Return the options that the recogniser acts on, as values for JSON.
+
+        Those with the default value are left out: an older model does not know all of them.
+        """
+        values = ((option, getattr(self, name)) for name, option in RECOGNISER_OPTIONS.items())
+        return {option.name: _as_json(value) for option, value in values if value != option.default}
 
 
-# Options that only the service acts on: the recogniser always gets one channel at 16 kHz, whatever the client sends.
-# The recogniser gets the context of its channel in another way, together with the other fields of a cut.
-_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "context", "resume")
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Endpoint):
+        return {name: vars(value)[name] for name, key in ENDPOINT_OPTIONS.items() if vars(value)[name] != key.default}
+    return [vars(hotword) for hotword in value] if isinstance(value, tuple) else value
+
+
+# The rules of the options that are no single values.
+_STRUCTURES: Final[dict[str, Rule]] = {
+    "endpoint": _endpoint,
+    "hotwords": _hotwords,
+    "context": contexts,
+    "resume": _resume,
+}
+_RULES: Final[dict[type[Any], dict[str, Rule]]] = {
+    Start: {name: _rule(option) for name, option in OPTIONS.items()},
+    Endpoint: {name: _rule(key) for name, key in ENDPOINT_OPTIONS.items()},
+    Hotword: {"text": _phrase, "weight": _weight},
+    Resume: {
+        "token": _rule(Option("token", "", Text(), "", "")),
+        "after": _rule(Option("after", 0, Whole((0, 2**53)), "", "")),
+    },
+}

@@ -10,10 +10,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final
 
+from streamer.base.options import OPTIONS
 from streamer.base.transcript import Transcript
 from streamer.wire.errors import WireError, bad, quote
 from streamer.wire.events import ServerMessage, content
@@ -23,11 +24,8 @@ from streamer.wire.options import Start, read, with_second_pass
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 EVENTS: Final = "text/event-stream; charset=utf-8"
-# Options of a session that make no sense for a recording.
-_LIVE_ONLY: Final = ("resume", "live", "context")
 SAMPLE_OPTIONS: Final = ("encoding", "sample_rate", "channels")  # for a recording without a header
-SESSION_OPTIONS: Final = tuple(each.name for each in fields(Start) if each.name not in _LIVE_ONLY)
-_DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(Start)}
+SESSION_OPTIONS: Final = tuple(each.name for each in OPTIONS.values() if each.recordings)
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _RETRY_S: Final = 5
 _LONG_RETRY_S: Final = 60
@@ -127,7 +125,7 @@ class UploadFormat(ABC):
         """The format of bare samples; None if the recording has a header."""
         if not any(name in self._session_options for name in SAMPLE_OPTIONS):
             return None
-        return BareSamples(*(self._session_options.get(name, _DEFAULTS[name]) for name in SAMPLE_OPTIONS))
+        return BareSamples(*(self._session_options.get(name, OPTIONS[name].default) for name in SAMPLE_OPTIONS))
 
     def start(self, channels: int) -> str:
         """Return the `start` of the session, for decoded audio with this number of channels."""
@@ -182,10 +180,10 @@ def flag(name: str, text: str) -> bool:
 
 def _value(name: str, text: str) -> Any:
     """Return the value of an option in the type that it has in `start`."""
-    default = _DEFAULTS[name]
-    if isinstance(default, bool):
+    kind = OPTIONS[name].kind.type
+    if kind is bool:
         return flag(name, text)
-    if isinstance(default, int):
+    if kind is int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise bad("bad_option", f"'{name}' must be a whole number, not {quote(text)}.")
         return int(text)

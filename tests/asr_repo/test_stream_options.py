@@ -229,8 +229,8 @@ async def test_noise_and_music_open_no_utterance(link: Link) -> None:
     [
         ({"hotwords": ["?!"]}, "bad_options"),
         ({"hotwords": ["fine"], "search": "greedy"}, "bad_options"),
-        ({"endpoint": {"after_text_ms": 1}}, "after_text_ms of the endpoint must be from 400 to 10000"),
-        ({"alternatives": 99}, "alternatives must be from 0 to 10"),
+        ({"endpoint": {"after_text_ms": 1}}, "after_text_ms of the endpoint must be a whole number from 400 to 10000"),
+        ({"alternatives": 99}, "alternatives must be a whole number from 0 to 10"),
     ],
 )
 async def test_what_cannot_be_is_refused(link: Link, options: dict[str, Any], complaint: str) -> None:

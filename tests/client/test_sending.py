@@ -19,10 +19,11 @@ from websockets.asyncio.server import ServerConnection
 
 import streamer.client.sending
 from streamer.audio.recordings import AudioError
+from streamer.base.options import Endpoint
 from streamer.client import SessionError, transcribe
 from streamer.client.sending import Entry, KeptAudio
 from streamer.wire.native import Flush, Stop
-from streamer.wire.options import Endpoint, Start
+from streamer.wire.options import Start
 from tests.client.scripted_peer import READY, Polite, peer
 
 

@@ -443,12 +443,9 @@ class DeepgramRecorded(UploadFormat):
     def query(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Take the options of the query. Raise WireError if one is not valid."""
         options = self._options = DeepgramOptions(pairs, self._models)
-        self.take("model", options.model)
-        self.take("language", options.language)
-        for name in ("multichannel", "written", "dictation"):
-            self.take(name, json.dumps(options.session()[name]))
-        if options.hotwords:
-            self.take("hotwords", json.dumps(options.hotwords))
+        for name, value in options.session().items():
+            if name != "hotwords" or value:
+                self.take(name, value if isinstance(value, str) else json.dumps(value))
         if options.utterances:
             self.take("endpoint", json.dumps({"after_text_ms": options.split_ms}))
         if options.samples is not None:

@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Any, Final
 
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
+from streamer.base.option_kinds import Service
+from streamer.base.options import foreign_options
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
 from streamer.wire.options import hotword
@@ -51,17 +53,13 @@ def _refused(name: str, meaning: str) -> Option:
     return Option(name, Treatment.REFUSED, meaning)
 
 
+# The options of a session that Deepgram's clients know, and then what only the format itself uses.
+_CARRIED: Final = foreign_options(Service.DEEPGRAM)
 OPTIONS: Final = (
-    _used("model", "the public name of a model of the service; any other name means `default`"),
-    _used(
-        "language",
-        "what is spoken, such as `de` or `de-DE`, for a model of several languages. `multi`, or nothing: "
-        "it finds out. Any other model takes only English (`en`, `en-US` …). What the model lacks is refused",
-    ),
+    *(_used(foreign.name, foreign.meaning) for _, foreign in _CARRIED),
     _used("encoding", "see below"),
     _used("sample_rate", "8000 to 192000; needed with samples that have no container"),
     _used("channels", "1 to 8; a container says it itself"),
-    _used("multichannel", "each channel is recognised separately; otherwise they are mixed"),
     _used("interim_results", "live: text that may still change is sent"),
     _used(
         "endpointing",
@@ -69,12 +67,6 @@ OPTIONS: Final = (
     ),
     _used("utterance_end_ms", "live: `UtteranceEnd` after such a gap; needs `interim_results`. Below 1000 means 1000"),
     _used("vad_events", "live: `SpeechStarted`"),
-    _used("punctuate", "the written form: marks, capitals, digits. It has one form only"),
-    _used("smart_format", "the same as `punctuate`"),
-    _used("numerals", "the written form in `transcript`, also with marks and capitals"),
-    _used("dictation", "spoken marks are written, in the written form"),
-    _used("keyterm", "a hotword"),
-    _used("keywords", "a hotword; a boost up to 5 is its weight, and one of 0 or less is ignored"),
     _used("utterances", "recorded: `utterances` in the answer"),
     _used("utt_split", "recorded: the silence between utterances in seconds, at least 0.4"),
     _refused("diarize", "the service does not tell speakers apart"),
@@ -137,8 +129,14 @@ class DeepgramOptions:
         self.vad_events = self._flag("vad_events")
         self.punctuated = any([self._flag("punctuate"), self._flag("smart_format"), self._flag("dictation")])
         self.written = self.punctuated or self._flag("numerals")
-        self.dictation = self._flag("dictation")
         self.utterances = self._flag("utterances")
+        # Options whose flag has a single meaning here. One with its default is left out: the session has it anyway.
+        flags = [
+            (option, foreign.values[self._flag(foreign.name)])
+            for option, foreign in _CARRIED
+            if foreign.values is not None
+        ]
+        self._flags = {option.name: value for option, value in flags if value != option.default}
         self.keyterms = tuple(self._switched_on("keyterm"))
         self.hotwords = self._hotwords()
         self.speech_final, self.after_text_ms = self._endpointing()
@@ -155,10 +153,9 @@ class DeepgramOptions:
         return {
             "model": self.model,
             "language": self.language,
-            "multichannel": self.multichannel,
             "written": self.written,
-            "dictation": self.dictation,
             "hotwords": list(self.hotwords),
+            **self._flags,
         }
 
     def _refuse(self) -> None:

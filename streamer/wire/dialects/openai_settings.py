@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS
+from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS, SAMPLE_RATES
+from streamer.base.options import SAMPLE_BYTES
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, kind_of, quote
-from streamer.wire.options import SAMPLE_BYTES, SAMPLE_RATES, hotword
+from streamer.wire.options import hotword
 
 PCM: Final = "audio/pcm"
 # Our encodings by OpenAI's names.

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from streamer import __version__
+from streamer.base.options import Endpoint
 from streamer.wire.dialects.deepgram import DeepgramLive, DeepgramRecorded, model_info, uuid_of
 from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Opening, Reply, Step
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.events import Done, Error, Final, Flushed, Heard, Partial, ServerMessage, Speech, SpeechState, Word
 from streamer.wire.native import parse
-from streamer.wire.options import Endpoint, Start
+from streamer.wire.options import Start
 from streamer.wire.upload import BareSamples, Problem
 
 SAMPLES = (("encoding", "linear16"), ("sample_rate", "16000"))
