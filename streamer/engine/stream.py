@@ -304,10 +304,11 @@ class Stream:
             alternatives = [(_before(other, frame), share) for other, share in others]
             final = yield from self.results.final(own_words, alternatives, position, ending)
             turn = self.watch.over if self.watch and pause else None
-            self.events.append(final if turn is None else replace(final, turn=round(turn, 3)))
+            if final is not None:
+                self.events.append(final if turn is None else replace(final, turn=round(turn, 3)))
             if turn is not None:
                 self._report_turn(TurnState.END, position)
-            self._segment += 1
+            self._segment += final is not None
         else:
             self.results.cut(position, ending)
         if silence:

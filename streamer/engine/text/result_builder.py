@@ -117,8 +117,8 @@ class ResultBuilder:
         alternatives: Sequence[LikelyWords],
         position: SegmentPosition,
         ending: SegmentEnding,
-    ) -> Asking[Final]:
-        """Return the final for the words of a segment that has ended."""
+    ) -> Asking[Final | None]:
+        """Return the final for the words of a segment that has ended; None if it would be empty."""
         marks: list[MarkedWord] | None = None
         others: Sequence[list[MarkedWord] | None] = [None] * len(alternatives)
         if self.marks is not None:
@@ -138,20 +138,21 @@ class ResultBuilder:
         tokens = self._tokens(texts, marks)
         if self._rewrites:
             words = self._written(words, tokens)
-        final = Final(
+        text = _text(words)
+        final = text and Final(
             position.segment,
-            _text(words),
+            text,
             words[0].start_ms,
             words[-1].end_ms,
             position.audio_ms,
             round(self.calibration.final(confidences), 3),
             tuple(words) if self.options.words else None,
             joined(texts) if self.options.written else None,
-            self._alternatives(texts, _text(words), alternatives, others) if self.options.alternatives else None,
+            self._alternatives(texts, text, alternatives, others) if self.options.alternatives else None,
         )
-        self._last_end_ms, self.begins = words[-1].end_ms, tokens[-1].ends
+        self._last_end_ms, self.begins = timed_words[-1].end_ms, tokens[-1].ends
         self._begin_segment(own_words, position, ending)
-        return final
+        return final or None
 
     def cut(self, position: SegmentPosition, ending: SegmentEnding) -> None:
         """End a segment without words."""

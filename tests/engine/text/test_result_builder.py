@@ -48,7 +48,21 @@ def shown(by: ResultBuilder, text: str, stable: int = 0) -> Partial | None:
 
 
 def ended(by: ResultBuilder, text: str, **given: object) -> Final:
-    return without_asking(by.final(words(text), [], place(**given), SegmentEnding(pause=True)))  # type: ignore[arg-type]
+    return final_of(by.final(words(text), [], place(**given), SegmentEnding(pause=True)))  # type: ignore[arg-type]
+
+
+def final_of(work: Asking[Final | None]) -> Final:
+    final = without_asking(work)
+    assert final is not None
+    return final
+
+
+def test_no_final_is_empty() -> None:
+    """A segment whose words have no text ends without a final, and the next one goes on after it."""
+    by = builder()
+    nothing = (HypothesisWord("", 10, 15, 0.8, 0.5),)
+    assert without_asking(by.final(nothing, [], place(), SegmentEnding(pause=True))) is None
+    assert ended(by, "one", segment=0).text == "one"
 
 
 def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
@@ -58,7 +72,7 @@ def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
     found = ended(by, "one two three", audio_ms=900).words or ()
     assert [(word.start_ms, word.end_ms) for word in found] == [(270, 470), (470, 670), (670, 900)]
     second = by.final(words("four", start=0), [], place(segment=1, start_ms=700), SegmentEnding(pause=True))
-    again = without_asking(second).words or ()
+    again = final_of(second).words or ()
     assert [(word.start_ms, word.end_ms) for word in again] == [(900, 920)]
 
 
@@ -139,7 +153,7 @@ def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
     """After a cut, the text begins with a capital only if the speaker paused."""
     by = builder(written=True)
     endings = [SegmentEnding(pause) for pause in (False, True, True)]
-    texts = [without_asking(by.final(words("so it goes"), [], place(), ending)).text for ending in endings]
+    texts = [final_of(by.final(words("so it goes"), [], place(), ending)).text for ending in endings]
     assert texts == ["So it goes", "so it goes", "So it goes"]
     without_asking(by.final(words("so it goes"), [], place(), SegmentEnding(pause=False)))
     by.cut(place(), SegmentEnding(pause=True))  # a silence without a word
@@ -149,11 +163,9 @@ def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
 def test_alternatives_begin_with_the_final_and_are_different() -> None:
     """Alternatives that became equal are merged, and there are at most as many as were asked for."""
     ranked = [(words("a b"), 0.5), (words("a c"), 0.3), (words("a b"), 0.1), (words("a d"), 0.1)]
-    final = without_asking(builder(alternatives=2).final(words("a b"), ranked, place(), SegmentEnding(pause=True)))
+    final = final_of(builder(alternatives=2).final(words("a b"), ranked, place(), SegmentEnding(pause=True)))
     assert [(other.text, other.confidence) for other in final.alternatives or ()] == [("a b", 0.6), ("a c", 0.3)]
-    assert (
-        without_asking(builder().final(words("a b"), ranked, place(), SegmentEnding(pause=True))).alternatives is None
-    )
+    assert final_of(builder().final(words("a b"), ranked, place(), SegmentEnding(pause=True))).alternatives is None
 
 
 def test_a_hotword_with_figures_is_one_word() -> None:
