@@ -371,6 +371,23 @@ class RecogniserOptions:
         public="no effect: dictated marks stay words",
         foreign=(Foreign(Service.DEEPGRAM, "dictation", "spoken marks are written, in the written form", _ON_OR_OFF),),
     )
+    profanity: str = option(
+        "keep",
+        Choice("keep", "mask", "remove"),
+        "what happens to English swear words: they stay, become f***, or are left out",
+        '`"mask"`: of an English swear word only the first letter is written, and asterisks. `"remove"`: it is left '
+        "out, and the times of the other words stay; a segment of nothing else has no final. This is so in texts, "
+        "words, `spoken` and `alternatives`, but not in `context`, which is not for readers",
+        argument=Argument(("--profanity",)),
+        foreign=(
+            Foreign(
+                Service.DEEPGRAM,
+                "profanity_filter",
+                "English swear words have only their first letter, and asterisks",
+                {True: "mask", False: "keep"},
+            ),
+        ),
+    )
     speech: bool = option(
         True,
         Flag(),

@@ -34,5 +34,6 @@ class Options(TypedDict, total=False):
     alternatives: int
     written: bool
     dictation: bool
+    profanity: Literal["keep", "mask", "remove"]
     speech: bool
     turns: bool

@@ -25,6 +25,7 @@
  * @property {number} [alternatives] other texts that each final might have had, up to 10; only json and jsonl show them
  * @property {boolean} [written] the written form: marks, capitals, digits, dates, money
  * @property {boolean} [dictation] words such as *comma* are written as marks; only with written
+ * @property {"keep" | "mask" | "remove"} [profanity] what happens to English swear words: they stay, become f***, or are left out
  * @property {boolean} [speech] send events when speech begins and ends
  * @property {boolean} [turns] send events when a turn is probably over, goes on after all, or is over
  */

@@ -12,6 +12,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.hotword_spelling import spellings_of
 from streamer.engine.text.marks import HeardWord, Mark, MarkedWord
+from streamer.engine.text.profanity import Profanity, clean_words
 from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMarks, Window
 from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, settled_tokens, written_tokens
 
@@ -58,8 +59,10 @@ class ResultBuilder:
     _last_shown: tuple[str, int] = field(default=("", 0))  # the text of the last partial, and its stable characters
     _last_state: tuple[object, ...] = ()  # all values on which the last partial depended
     _form: Form = field(init=False)
+    _profanity: Profanity = field(init=False)
 
     def __post_init__(self) -> None:
+        self._profanity = Profanity(self.options.profanity)
         written = self.options.written
         if self.untouched:
             self._form = Form(rules=False)
@@ -96,10 +99,12 @@ class ResultBuilder:
             sure = settled_tokens(read_tokens(texts[:sure], self._form), sure, decided)
             if self.options.stability == "high":
                 words = words[:sure]  # the written form of the others may still change
+        stable_text = _text(clean_words(words[:sure], self._profanity))
+        words = clean_words(words, self._profanity)
         if not words:
             return None
         text = _text(words)
-        content = text, len(_text(words[:sure]))
+        content = text, len(stable_text)
         if content == self._last_shown:
             return None
         self._last_shown = content
@@ -138,6 +143,7 @@ class ResultBuilder:
         tokens = self._tokens(texts, marks)
         if self._rewrites:
             words = self._written(words, tokens)
+        words = clean_words(words, self._profanity)
         text = _text(words)
         final = text and Final(
             position.segment,
@@ -147,7 +153,7 @@ class ResultBuilder:
             position.audio_ms,
             round(self.calibration.final(confidences), 3),
             tuple(words) if self.options.words else None,
-            joined(texts) if self.options.written else None,
+            self._clean(texts) if self.options.written else None,
             self._alternatives(texts, text, alternatives, others) if self.options.alternatives else None,
         )
         self._last_end_ms, self.begins = timed_words[-1].end_ms, tokens[-1].ends
@@ -210,6 +216,10 @@ class ResultBuilder:
             SpokenWord(word.text, within(start), within(end)) for word, (start, end) in zip(words, spans, strict=True)
         ]
 
+    def _clean(self, texts: Sequence[str]) -> str:
+        """Return the text of these words without what the option `profanity` excludes."""
+        return _text(clean_words([SpokenWord(text, 0, 0) for text in texts], self._profanity))
+
     def _tokens(self, texts: Sequence[str], marks: Sequence[MarkedWord] | None) -> list[WrittenToken]:
         read = read_tokens(texts, self._form)
         return written_tokens(read, begins=self.begins, capitals=self._form.rules, marks=marks)
@@ -238,7 +248,7 @@ class ResultBuilder:
         merged = {best: 0.0}
         for (words, probability), own in zip(alternatives, marks, strict=True):
             texts = [word.text for word in words]
-            text = best if texts == final_texts else joined([token.text for token in self._tokens(texts, own)])
+            text = best if texts == final_texts else self._clean([token.text for token in self._tokens(texts, own)])
             merged[text] = merged.get(text, 0.0) + probability
         likeliest = list(merged.items())[: self.options.alternatives]
         return tuple(Alternative(text, round(probability, 3)) for text, probability in likeliest)

@@ -75,7 +75,6 @@ OPTIONS: Final = (
     _ignored("callback_method", "there is no callback"),
     _ignored("diarize_model", "see `diarize`"),
     _ignored("diarize_version", "see `diarize`"),
-    _ignored("profanity_filter", "every word is written as it was recognised"),
     _ignored("filler_words", "the recogniser decides which of them it writes"),
     _ignored("detect_entities", "nothing is added to the words"),
     _ignored("detect_language", "a model of several languages finds out, unless there is a `language`"),
