@@ -100,6 +100,49 @@ def test_a_hotword_with_figures_is_listened_for_as_it_is_said() -> None:
         read({"hotwords": ["A1B2C3D4"]})
 
 
+# What a bridge told a model before there was `profanity`: every option, also those with their defaults.
+BEFORE: dict[str, Any] = {
+    "partials": True,
+    "words": True,
+    "partial_words": True,
+    "speech": True,
+    "turns": False,
+    "step_ms": 160,
+    "search": "lexicon",
+    "language": "auto",
+    "alternatives": 2,
+    "written": True,
+    "dictation": False,
+    "stability": "low",
+    "settle_ms": 0,
+    "second_pass": True,
+    "endpoint": {
+        "silence": True,
+        "after_text_ms": 1000,
+        "without_text_ms": 2400,
+        "longest_ms": 20000,
+        "turn": False,
+        "eagerness": "medium",
+        "longest_pause_ms": 2000,
+    },
+    "hotwords": [{"text": "anna", "weight": 1.0}],
+    "caller": "c",
+    "speaking": True,
+    "told": False,
+    "begins": False,
+    "context": [{"word": "so", "pause_ms": 40}],
+}
+
+
+def test_an_older_bridge_says_all_that_it_knows() -> None:
+    """The options of before mean what they meant, and a later one has its default."""
+    changed = ("partial_words", "step_ms", "alternatives", "written", "second_pass", "hotwords")
+    cut = ("caller", "speaking", "told", "begins", "context")
+    found = read(BEFORE)
+    assert found == read({name: BEFORE[name] for name in (*changed, *cut)})
+    assert found.profanity == "keep"
+
+
 def test_a_model_without_a_choice() -> None:
     """A model with a single step takes it, and one without the usual search uses its own."""
     found = StreamOptions.from_dict({"step_ms": 320, "search": "lexicon"}, [640], ["greedy", "beam"])

@@ -10,10 +10,12 @@ If models are loaded on demand (../loading/), a pool is opened when a session ne
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from streamer.base.limits import RETIRE_LIMIT_S
@@ -26,6 +28,7 @@ from streamer.bridge.upstreams.instances import begin_at_living, instance_of
 from streamer.bridge.upstreams.probe import PREPARING_S
 from streamer.bridge.upstreams.supervision import Supervisor, Tritons
 from streamer.bridge.upstreams.upstream import Upstream
+from streamer.wire.errors import FailureCode
 from streamer.wire.model_events import ModelEvent
 
 log = Log("streamer.bridge")
@@ -335,6 +338,8 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 # The slot that one stream holds. If its upstream fails or retires, the stream gets a slot at another upstream.
 
+# The beginning of the sentence with which all models of ours refuse an option that they do not know.
+_UNKNOWN_OPTION: Final = re.compile(r"unknown option '(\w+)'")
 # Returns the upstream for the next sequence of a stream, from the last one; None if no upstream has room.
 Chooser = Callable[[Upstream], Upstream | None]
 
@@ -427,9 +432,25 @@ class Reservation:
         self._upstream.give_back(self)
 
     async def _begin(self, patience_s: float) -> list[ModelEvent]:
+        """Begin the sequence. An older model does not know each option, and goes on with those that it knows."""
+        begin = self._sequence.send
+        while True:
+            try:
+                return await self._begin_once(begin, patience_s)
+            except LinkError as error:
+                name = _unknown_option(error)
+                if name not in self._sequence_options:
+                    raise
+                log.warning("model does not know an option", model=self._upstream.model, option=name)
+            options = {each: value for each, value in self._sequence_options.items() if each != name}
+            self._sequence_options, begin = options, partial(self._sequence.begin_anew, options)
+
+    async def _begin_once(
+        self, begin: Callable[..., Awaitable[list[ModelEvent]]], patience_s: float
+    ) -> list[ModelEvent]:
         upstream = self._upstream
         if not upstream.must_choose:
-            return await self._sequence.send(timeout=patience_s)
+            return await begin(timeout=patience_s)
         self._sequence, events = await begin_at_living(
             self._link, self._sequence_options, upstream.in_use, patience_s, upstream.avoids
         )
@@ -446,6 +467,12 @@ class Reservation:
         if upstream is None:
             raise LinkError("unavailable", "no recogniser is ready and has a free slot")
         self._open(upstream, options)
+
+
+def _unknown_option(error: LinkError) -> str:
+    """Return the option that a model did not know; empty if the error is another one."""
+    found = _UNKNOWN_OPTION.match(error.message) if error.code == FailureCode.BAD_OPTIONS else None
+    return found[1] if found else ""
 
 
 # Prepares another model on the same Tritons, and tests it before streams go there.
