@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 from streamer.base.option_kinds import Choice, Flag, Group, Kind, Option, Structure, Whole
@@ -119,13 +120,24 @@ def _python(kind: Kind) -> str:
 
 
 def javascript_types() -> str:
-    """Return the module with the type of the options for JavaScript."""
+    """Return the module with the type of the options for JavaScript, and the choices of the page."""
+    controls = [
+        {"name": each.name, "label": each.control.label, "usual": each.default, "values": each.control.values}
+        for each in OPTIONS.values()
+        if each.control
+    ]
     return (
         f"// Made by `{COMMAND}`.\n\n"
         "/**\n * The options of a session. docs/reference/protocol.md explains them.\n * @typedef {object} Options\n"
-        + "".join(f" * @property {{{_javascript(each.kind)}}} [{each.name}] {each.help}\n" for each in OPTIONS.values())
-        + " */\n\nexport {};\n"
+        + "".join(map(_property, OPTIONS.values()))
+        + " */\n\n/** The choices that the page offers without code of its own: the words for each value. */\n"
+        + f"export const CHOICES = {json.dumps(controls, indent=4)};\n"
     )
+
+
+def _property(option: Option) -> str:
+    text = f"@property {{{_javascript(option.kind)}}} [{option.name}] {option.help}"
+    return "".join(f" * {line}\n" for line in wrap(text, 116, subsequent_indent="    ", break_on_hyphens=False))
 
 
 def _javascript(kind: Kind) -> str:

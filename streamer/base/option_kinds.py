@@ -128,6 +128,13 @@ class Argument(NamedTuple):
     default: str = ""  # what the help calls the default; empty: the value itself
 
 
+class Control(NamedTuple):
+    """How the page offers a choice: its label, and words for each value."""
+
+    label: str
+    values: Mapping[str, str]
+
+
 class Service(Enum):
     """Another service whose clients can use this one."""
 
@@ -157,6 +164,7 @@ class Option(NamedTuple):
     detail: str  # the same in a table of the reference, in Markdown
     group: Group = Group.RESULTS
     argument: Argument | None = None
+    control: Control | None = None
     recordings: bool = True  # whether it has a meaning for an uploaded recording
     public: str = ""  # what it does with a public model, in Markdown; empty: the same as with the shipped one
     foreign: tuple[Foreign, ...] = ()

@@ -49,6 +49,7 @@ from streamer.base.limits import (
 from streamer.base.option_kinds import (
     Argument,
     Choice,
+    Control,
     Flag,
     Foreign,
     Group,
@@ -379,6 +380,7 @@ class RecogniserOptions:
         "out, and the times of the other words stay; a segment of nothing else has no final. This is so in texts, "
         "words, `spoken` and `alternatives`, but not in `context`, which is not for readers",
         argument=Argument(("--profanity",)),
+        control=Control("Swear words", {"keep": "stay", "mask": "become f***", "remove": "are left out"}),
         foreign=(
             Foreign(
                 Service.DEEPGRAM,

@@ -31,6 +31,7 @@ async def test_options_are_remembered(open_page: OpenPage, shipped_site: str) ->
     await page.get_by_label("Words appear").select_option("160")
     await page.get_by_label("Marks, capitals and figures").uncheck()
     await page.get_by_label("Dictated marks").check()
+    await page.get_by_label("Swear words").select_option("mask")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_be_hidden()
     await page.reload()
@@ -42,6 +43,7 @@ async def test_options_are_remembered(open_page: OpenPage, shipped_site: str) ->
         "hotwords": ["mister quilter", "gospel"],
         "endpoint": {"after_text_ms": 2000},
         "step_ms": 160,
+        "profanity": "mask",
     }
     await page.click("#options-open")
     await expect(page.get_by_label("Names and words to listen for")).to_have_value("mister quilter\n\n gospel ")

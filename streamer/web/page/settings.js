@@ -1,11 +1,15 @@
 // The user's settings, kept in the browser: options for the service, pace, microphone, key, and what the history keeps.
 
+import {CHOICES} from "../options.js";
+
 const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
 const USUAL = {
     hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, device: "", pace: "fast", keepKey: false, keep: true,
-    keepSound: false,
+    keepSound: false, ...Object.fromEntries(CHOICES.map(({name, usual}) => [name, usual])),
 };
+/** The settings that have a field in the form. */
+const FIELDS = ["hotwords", "endpoint", "step", "written", "dictation", "device", ...CHOICES.map(({name}) => name)];
 const HOTWORDS_MOST = 200;
 
 /** The settings of this browser. If it stores nothing (private windows, blocked cookies), they last for this visit. */
@@ -42,7 +46,7 @@ export class Settings {
     }
 
     reset() {
-        for (const name of ["hotwords", "endpoint", "step", "written", "dictation", "device"]) this.set(name, USUAL[name]);
+        for (const name of FIELDS) this.set(name, USUAL[name]);
     }
 
     get key() {
@@ -68,13 +72,18 @@ export class Settings {
         if (step !== USUAL.step) options.step_ms = Number(step);
         if (written) options.written = true;
         if (written && dictation) options.dictation = true;
+        for (const {name, usual, values} of CHOICES) {
+            // A former version of the page may have stored a value that there is not any more.
+            const value = this.#values[name];
+            if (value !== usual && value in values) options[name] = value;
+        }
         return options;
     }
 
     /** Shows the settings in the fields of this form, and keeps changes that the user makes there. */
     bind(form) {
-        const names = ["hotwords", "endpoint", "step", "written", "dictation", "device"];
-        const fields = names.map((name) => form.elements[name]);
+        for (const choice of CHOICES) form.elements.device.labels[0].before(...choiceField(choice));
+        const fields = FIELDS.map((name) => form.elements[name]);
         const show = () => {
             for (const field of fields) {
                 if (field.type === "checkbox") field.checked = this.get(field.name);
@@ -94,6 +103,17 @@ export class Settings {
         show();
         return show;
     }
+}
+
+/** The label and the field of a choice. */
+function choiceField({name, label, values}) {
+    const text = document.createElement("label");
+    text.htmlFor = name;
+    text.textContent = label;
+    const field = document.createElement("select");
+    field.id = field.name = name;
+    for (const [value, words] of Object.entries(values)) field.add(new Option(words, value));
+    return [text, field];
 }
 
 function read(store) {
