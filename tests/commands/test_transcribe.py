@@ -12,6 +12,7 @@ import pytest
 import soundfile
 
 from streamer.bridge.service import Service
+from streamer.testing import say
 from tests.bridge.service_client import SPOKEN
 from tests.command_run import AWAY, PHRASE, SHORT, Said, finals, streamer, streamer_here
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
@@ -205,6 +206,17 @@ def test_what_is_asked_of_the_recogniser(shipped_service: Service) -> None:
     assert segment["text"][0].isupper()
     assert segment["spoken"].split()[0] == segment["words"][0]["spoken"].split()[0]
     assert 1 <= len(segment["alternatives"]) <= 2
+
+
+@pytest.mark.parametrize("format", ["text", "srt", "json", "jsonl"])
+def test_swear_words_are_masked(service: Service, tmp_path: Path, format: str) -> None:
+    """All formats show them in the same way, written and spoken."""
+    soundfile.write(tmp_path / "a.flac", say("what the fuck is that"), 16_000)
+    asked = ("--profanity", "mask", "--alternatives", "2")
+    done = streamer_here("a.flac", *asked, "--format", format, "--server", service.url, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "What the f*** is that" in done.stdout
+    assert "fuck" not in done.stdout
 
 
 def test_a_hotword_with_figures(shipped_service: Service, tmp_path: Path) -> None:

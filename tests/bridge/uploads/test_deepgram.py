@@ -30,6 +30,18 @@ def test_a_recording_is_transcribed(uploading: ExactService, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "transcript"), [("profanity_filter=true", "what the f*** is that"), ("", "what the fuck is that")]
+)
+def test_swear_words_are_masked(uploading: ExactService, query: str, transcript: str) -> None:
+    """A client that wants it gets no swear word, neither in the transcript nor in its words."""
+    flac = recording(sentences(say("what the fuck is that")), "FLAC")
+    _, _, content = post(uploading.url, f"{PATH}?{query}", flac)
+    [alternative] = json.loads(content)["results"]["channels"][0]["alternatives"]
+    assert alternative["transcript"] == transcript
+    assert [word["word"] for word in alternative["words"]] == transcript.split()
+
+
+@pytest.mark.parametrize(
     ("query", "body", "words"),
     [
         ("", b'{"url":"http://elsewhere.example/talk.wav"}', "fetches no address"),
