@@ -1,4 +1,4 @@
-"""Reading pipes: raw samples, and files of all formats."""
+"""Reading pipes, named pipes and addresses: raw samples, files of all formats, and what may go wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that was freed."""
+"""The machine: freed memory, the folder for temporary files, and what a container leaves of memory and processors."""
 
 from __future__ import annotations
 

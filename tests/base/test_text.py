@@ -1,4 +1,4 @@
-"""Singular and plural in sentences."""
+"""Singular and plural, words and texts of all scripts, and suggestions for names that do not exist."""
 
 from __future__ import annotations
 

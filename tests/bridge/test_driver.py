@@ -1,4 +1,4 @@
-"""A session and its websocket: messages that come up while others are being sent."""
+"""A session and its websocket: messages that come up while others are sent, flushes, and connections that are lost."""
 
 from __future__ import annotations
 

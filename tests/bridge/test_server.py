@@ -1,4 +1,4 @@
-"""The port in front of a real Triton, tested with real websockets."""
+"""The port in front of a real Triton, tested with real websockets, and the memory that connections held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the client sends audio: whole, in order, at the right pace, and no more than the peer takes."""
+"""How the client sends audio, whole and at the right pace, and what it keeps of it, with random orders of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages about command lines that cannot be understood."""
+"""Messages about command lines that cannot be understood, and the model that a command uses, through a real Triton."""
 
 from __future__ import annotations
 

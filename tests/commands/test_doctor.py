@@ -1,4 +1,4 @@
-"""`streamer doctor` as a user runs it."""
+"""`streamer doctor` as a user runs it, and the conclusion from all of its checks."""
 
 from __future__ import annotations
 

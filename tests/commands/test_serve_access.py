@@ -1,4 +1,4 @@
-"""The arguments of `serve` and `key` about access, and the same in real processes."""
+"""The arguments of `serve` and `key` about access, also in real processes, and the flags of earlier versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logarithms of 1 + exp(y) are computed without a search for infinity."""
+"""Logarithms of 1 + exp(y) without a search for infinity, and convolutions along time as those of pictures."""
 
 from __future__ import annotations
 

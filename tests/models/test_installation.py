@@ -1,4 +1,4 @@
-"""Models from a real server, from archives and from folders."""
+"""Models from folders, from archives (well, damaged or malicious), and from a real server that may cut or stall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder with the models, and the default."""
+"""The folder with the models, the default, and what is known about public models."""
 
 from __future__ import annotations
 

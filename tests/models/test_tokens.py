@@ -1,4 +1,4 @@
-"""The table of tokens."""
+"""The table of tokens, and the pieces by which texts are divided."""
 
 from __future__ import annotations
 

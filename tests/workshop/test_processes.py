@@ -1,4 +1,4 @@
-"""Signals request a stop, and do not end the process."""
+"""Signals that request a stop, the same work in one process and in several, and the average of models."""
 
 from __future__ import annotations
 

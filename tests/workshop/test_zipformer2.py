@@ -1,4 +1,4 @@
-"""What a small Zipformer-2 learns from, without the network itself: that is icefall's."""
+"""What a small Zipformer-2 learns from, without the network itself, and the recipe in a clone of icefall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address of a client, from its connection and from what proxies report."""
+"""The address of a client, from its connection, from headers of proxies, and by the PROXY protocol."""
 
 from __future__ import annotations
 

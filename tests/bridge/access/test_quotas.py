@@ -1,4 +1,4 @@
-"""The quotas of one caller, counted without sockets."""
+"""The quotas of one caller, hotwords among them, counted without sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live sessions of Deepgram's clients, over a real socket, with a service that recognises exactly."""
+"""Live sessions of Deepgram's clients with a service that recognises exactly, also with audio in a container."""
 
 from __future__ import annotations
 

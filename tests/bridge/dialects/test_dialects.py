@@ -1,4 +1,4 @@
-"""Who may open a websocket in a foreign format, with a port that has no recogniser."""
+"""Who may open a websocket in a foreign format, and how long it may rest between sessions, without a recogniser."""
 
 from __future__ import annotations
 

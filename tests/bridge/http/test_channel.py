@@ -1,4 +1,4 @@
-"""Both directions of a connection: nothing more is read while the other side does not read its answers."""
+"""Both directions of a connection: who reads no answers is not read. Connections are counted by state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a request."""
+"""The parts of a request, and errors as answers: JSON for programs, plain text for browsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of paths, and the answer for a path that does not exist."""
+"""The routes of paths, the page and its files, and what the port reports about the service."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_metrics(server: BridgeServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1/stream/", "/../pyproject.toml", "/index.html", "//healthz", "//["])
-async def test_probes_not_found(server: BridgeServer, path: str) -> None:
+async def test_the_service_lists_its_paths(server: BridgeServer, path: str) -> None:
     """Another path is answered with a sentence that lists the right ones; browsers get it as plain text."""
     for method in ("GET", "POST"):
         status, headers, text = await ask(server, path, method)
@@ -97,7 +97,7 @@ async def test_probes_not_found(server: BridgeServer, path: str) -> None:
     assert text == f"{error['message']}\n"
 
 
-async def test_probes_wrong_method(server: BridgeServer) -> None:
+async def test_the_service_answers_only_get(server: BridgeServer) -> None:
     """All paths are read-only."""
     status, headers, text = await ask(server, "/", "POST")
     assert (status, headers["Allow"]) == (405, "GET, HEAD")

@@ -1,4 +1,4 @@
-"""The session as a state machine: its purpose, and mistakes of clients."""
+"""The session as a state machine: its purpose, the states of its client, and mistakes of clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: what its lines contain, what they do not contain, and in which form."""
+"""The log: what its lines contain, readers that are late, and failures, which are visible but cannot fill it."""
 
 from __future__ import annotations
 

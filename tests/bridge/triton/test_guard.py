@@ -1,4 +1,4 @@
-"""The guard when it is killed or stopped itself."""
+"""The guard when it is killed or stopped itself, and the server's shared memory, which is private to our user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link, tested with a real server whose model counts samples and fails on request."""
+"""The link to a real server whose model counts samples and fails on request, and to one that requires TLS and a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model repository: where it is, and copies of it made of links with other settings."""
+"""The model repository: where it is, copies of it with other settings, and the configurations of its models."""
 
 from __future__ import annotations
 

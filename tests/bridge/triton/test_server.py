@@ -1,4 +1,4 @@
-"""TritonServer with the real binary: it starts, says why it cannot start, and leaves nothing behind."""
+"""TritonServer with the real binary: its parts, its start, the memory of its models, and an end that leaves nothing."""
 
 from __future__ import annotations
 

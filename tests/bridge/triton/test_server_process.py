@@ -1,4 +1,4 @@
-"""Loading and unloading models while a server runs."""
+"""A server's models while it runs, and its folders and shared memory beside files of other users."""
 
 from __future__ import annotations
 

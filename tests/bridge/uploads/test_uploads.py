@@ -1,4 +1,4 @@
-"""Recordings over plain HTTP: their formats, answers, limits and refusals, with a real service and real sockets."""
+"""Recordings over plain HTTP, in our format and in OpenAI's, with a real service; and the description of both."""
 
 from __future__ import annotations
 

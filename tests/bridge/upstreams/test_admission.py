@@ -1,4 +1,4 @@
-"""The admission of sessions to slots."""
+"""The admission of sessions to slots, and two models in one service, whose faults do not affect each other."""
 
 from __future__ import annotations
 

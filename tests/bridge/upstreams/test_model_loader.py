@@ -1,4 +1,4 @@
-"""Models that are loaded when sessions first ask for them: a real Triton, exact models under several names."""
+"""Models on demand: a real Triton loads them when sessions ask, and others are let go for them."""
 
 from __future__ import annotations
 

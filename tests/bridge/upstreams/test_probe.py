@@ -1,4 +1,4 @@
-"""Readiness from a real sequence."""
+"""Readiness from a real sequence, and how long an answer may take."""
 
 from __future__ import annotations
 

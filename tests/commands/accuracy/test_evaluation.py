@@ -1,4 +1,4 @@
-"""Evaluations without the command: the library with the real service and the real engine."""
+"""Evaluations without the command: the real service and engine, services that fail, and CPU time."""
 
 from __future__ import annotations
 

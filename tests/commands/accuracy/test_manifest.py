@@ -1,4 +1,4 @@
-"""Both forms of manifests, and everything that can be wrong with them."""
+"""Both forms of manifests, everything that can be wrong with them, and texts that are normalised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as text and as JSON, from hand-made results."""
+"""The report as text and as JSON, and the comparison of several settings, from hand-made results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When words were shown, stable and final, from hand-made events."""
+"""When words were shown, stable, changed and final, and the wait for a final, from hand-made events."""
 
 from __future__ import annotations
 

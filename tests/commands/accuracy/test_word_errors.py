@@ -1,4 +1,4 @@
-"""Pairing of words and counting of errors."""
+"""Pairing of words, errors and their rates by corpus, and bootstrap intervals."""
 
 from __future__ import annotations
 

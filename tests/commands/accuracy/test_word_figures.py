@@ -1,4 +1,4 @@
-"""Figures about single words, from hand-made results."""
+"""Delays, times and confidences of single words, from hand-made results and alignments of both formats."""
 
 from __future__ import annotations
 

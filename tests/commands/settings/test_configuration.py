@@ -1,4 +1,4 @@
-"""Sources of values, their precedence, and messages about mistakes."""
+"""Sources of values, their precedence, mistakes, and a configuration as a file that can be used again."""
 
 from __future__ import annotations
 

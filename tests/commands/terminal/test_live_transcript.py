@@ -1,4 +1,4 @@
-"""The files of a dictation, and what happens to earlier files."""
+"""What a dictation shows and writes: its files, subtitles that grow, and the level meter."""
 
 from __future__ import annotations
 

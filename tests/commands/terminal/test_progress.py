@@ -1,4 +1,4 @@
-"""The progress of several recordings on a terminal."""
+"""The progress of one recording and of several on a terminal, with much space and with little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that change in place, on a terminal of a given width."""
+"""Lines that change in place on a terminal of a given width: where they break, and the words of a session."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_no_word_is_broken(width: int) -> None:
     screen.close()
 
 
-def test_live_words_words_cannot_steer_the_terminal(words_screen: Screen) -> None:
+def test_live_words_cannot_steer_the_terminal(words_screen: Screen) -> None:
     """Control characters in a text are shown as spaces."""
     assert (
         final_lines({"text": "a\x1b[31mb\rc\vd\x9be", "start_ms": 0}, words_screen.stream) == "[0:00.0] a [31mb c d e\n"

@@ -1,4 +1,4 @@
-"""Deepgram's live format, byte for byte."""
+"""Deepgram's live format, and its answer to an uploaded recording, byte for byte."""
 
 from __future__ import annotations
 

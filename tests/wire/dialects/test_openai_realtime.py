@@ -1,4 +1,4 @@
-"""OpenAI's realtime transcription, byte by byte: what a client receives, and what the sessions behind it do."""
+"""OpenAI's realtime transcription, byte by byte: events that are read, events that are sent, sessions behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation says about settings, compared with what they do."""
+"""Settings of a realtime session in both shapes: what the documentation says about them, and what they mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Augmented audio is still valid audio."""
+"""Augmented audio is still valid: rooms, lines and voices change it, masks and dropout stay within bounds."""
 
 from __future__ import annotations
 

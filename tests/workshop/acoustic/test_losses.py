@@ -1,4 +1,4 @@
-"""The losses of the heads follow the schedule."""
+"""Which loss counts when, how two views agree, and what a teacher says about a batch."""
 
 from __future__ import annotations
 

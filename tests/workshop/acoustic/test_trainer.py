@@ -1,4 +1,4 @@
-"""A run stops and is continued."""
+"""A run stops and is continued, several processes learn the same as one, and Muon makes matrices orthogonal."""
 
 from __future__ import annotations
 

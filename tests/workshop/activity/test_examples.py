@@ -1,4 +1,4 @@
-"""Examples of speech over other sounds."""
+"""Examples of speech over other sounds, where an alignment has speech, and a head that learns from them."""
 
 from __future__ import annotations
 

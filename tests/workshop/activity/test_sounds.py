@@ -1,4 +1,4 @@
-"""Noise for training and noise for measuring."""
+"""Noise for training and for measuring, and synthetic sounds other than speech."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs are compared on the same utterances and seeds."""
+"""Settings that are compared differ in one thing, and their runs have the same utterances and seeds."""
 
 from __future__ import annotations
 

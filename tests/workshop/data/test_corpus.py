@@ -1,4 +1,4 @@
-"""Manifests of given speech are checked line by line."""
+"""Manifests of given speech are checked, prepared sets hold it unchanged, and train has nothing of dev."""
 
 from __future__ import annotations
 

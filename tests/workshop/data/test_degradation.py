@@ -1,4 +1,4 @@
-"""Degraded recordings are worse by as much as their names say, and evaluation can read their manifests."""
+"""Degraded recordings are worse by as much as their names say, and responses are those of rooms for people."""
 
 from __future__ import annotations
 

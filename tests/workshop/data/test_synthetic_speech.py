@@ -1,4 +1,4 @@
-"""Synthetic speech has the same form as the other sets, and has no text of dev."""
+"""Prompts for synthetic voices, the voices, and speech of the form of other sets, without a text of dev."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings without text become given speech."""
+"""Recordings without text become given speech: sentences are looked up and scored, and only sure texts are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of books for the language model."""
+"""Books of Project Gutenberg, and their choice for the language model."""
 
 from __future__ import annotations
 

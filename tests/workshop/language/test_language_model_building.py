@@ -1,4 +1,4 @@
-"""Building a language model from archives and manifests; invalid input leaves the former file alone."""
+"""Building a language model from archives and manifests, and mixtures of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lexicon has every word of the language model with all its pronunciations."""
+"""The lexicon has every word with all its pronunciations, and the letter-to-sound model is estimated."""
 
 from __future__ import annotations
 

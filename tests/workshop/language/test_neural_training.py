@@ -1,4 +1,4 @@
-"""The training of the neural language model, on text of a few words."""
+"""The training of the neural language model on text of a few words, in batches from several sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model in the format of other tools."""
+"""Counts, Kneser-Ney estimates and pruning of n-grams, and the model in the format of other tools."""
 
 from __future__ import annotations
 

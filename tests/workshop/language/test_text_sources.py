@@ -1,4 +1,4 @@
-"""Text is sorted into sources, and the text of dev is left out."""
+"""Text is sorted into sources without that of dev, and becomes the words that a reader says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model finds the pronunciations that were said."""
+"""A model finds the pronunciations that were said: the likeliest path is the likeliest of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sum over all label sequences equals that over every single path, in value and gradient."""
+"""CTC-CRF: its sum over all label sequences equals that over every single path, also in padded batches."""
 
 from __future__ import annotations
 

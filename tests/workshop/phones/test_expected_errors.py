@@ -1,4 +1,4 @@
-"""The expected errors become fewer along the gradient."""
+"""The search finds alternatives for a batch, and the expected errors become fewer along the gradient."""
 
 from __future__ import annotations
 

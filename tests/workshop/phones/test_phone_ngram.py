@@ -1,4 +1,4 @@
-"""The n-gram over phones is a probability distribution, and learns from its sequences."""
+"""Written text becomes phones, and the n-gram over them is a probability distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tiny training learns to punctuate a tiny language."""
+"""A tiny training learns to punctuate a tiny language, heard with errors, pauses and words that sound alike."""
 
 from __future__ import annotations
 

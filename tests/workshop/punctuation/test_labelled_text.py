@@ -1,4 +1,4 @@
-"""Text files as arrays of labelled words."""
+"""Punctuated text becomes arrays of spoken words with labels and habits."""
 
 from __future__ import annotations
 

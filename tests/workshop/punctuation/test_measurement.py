@@ -1,4 +1,4 @@
-"""Marks on recordings: the compared words, baselines, and the delay until a mark is settled."""
+"""Marks on recordings: the printed text, precision and recall, baselines, and the delay until a mark is settled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps that new weights need, and their order."""
+"""The steps that new weights need: their order, each done once, and parts of a bundle that have changed."""
 
 from __future__ import annotations
 
