@@ -18,7 +18,7 @@ from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
 from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.networks.neural_network import NeuralNetwork
-from workshop.processes import averaged
+from workshop.weights import averaged
 
 
 def main() -> int:

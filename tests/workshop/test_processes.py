@@ -1,4 +1,4 @@
-"""Signals that request a stop, the same work in one process and in several, and the average of models."""
+"""Signals that request a stop, and the same work in one process and in several."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import signal
 
 import pytest
-import torch
-from torch import nn
 
-from workshop.processes import STOP_SIGNALS, Workers, averaged, stop_signals
+from workshop.processes import STOP_SIGNALS, Workers, stop_signals
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
@@ -54,20 +52,3 @@ def test_no_worker() -> None:
     """No worker at all is an error."""
     with pytest.raises(ValueError, match="max_workers must be greater than 0"), Workers(0):
         pass
-
-
-def test_each_model_has_its_share() -> None:
-    """Shares need not add up to one."""
-    models = [nn.Linear(3, 2) for _ in range(3)]
-    parts = [model.weight.detach().clone() for model in models]
-    average = averaged(models, [2.0, 1.0, 1.0])
-    torch.testing.assert_close(average.weight.detach(), 0.5 * parts[0] + 0.25 * parts[1] + 0.25 * parts[2])
-
-
-def test_what_cannot_be_averaged() -> None:
-    """Models of different shapes, and shares that are nothing in all."""
-    with pytest.raises(ValueError, match="same shape"):
-        averaged([nn.Linear(3, 2), nn.Linear(2, 2)], [1.0, 1.0])
-    for shares in ([0.0, 0.0], [2.0, -1.0]):
-        with pytest.raises(ValueError, match="no share may be below zero"):
-            averaged([nn.Linear(3, 2), nn.Linear(3, 2)], shares)

@@ -15,7 +15,7 @@ from streamer.engine.acoustics.streaming_model import Emissions
 from workshop.acoustic.batches import UNLABELLED, Batch
 from workshop.phones.denominator import NgramTables, sequence_losses
 from workshop.phones.expected_errors import AlternativeSource, expected_errors
-from workshop.processes import faster
+from workshop.weights import faster
 
 HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 

@@ -33,7 +33,8 @@ from workshop.language.pronunciation import Pronunciations
 from workshop.phones.denominator import NgramTables
 from workshop.phones.expected_errors import BeamAlternatives
 from workshop.phones.phone_ngram import estimate, written_phones
-from workshop.processes import STOP_SIGNALS, precision_of
+from workshop.processes import STOP_SIGNALS
+from workshop.weights import precision_of
 
 SIZES = {
     "tiny": {"width": 32, "layers": 2, "heads": 2, "feedforward": 64},  # learns little: for trying out a command

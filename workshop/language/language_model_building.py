@@ -111,9 +111,9 @@ def estimate(texts: Texts, vocabulary: list[str], dev: HeldOutText, tell: Callab
     marked = {name: with_sentence_marks(ids, renumbered) for name, ids in texts.sources.items()}
     marked[EVERYTHING] = np.concatenate(list(marked.values()))
     models = {name: ngrams.estimate(count(text), len(vocabulary)) for name, text in marked.items()}
-    by_source = np.stack([probabilities(model, dev.tokens) for model in models.values()], axis=1)
-    tell(dev.perplexities("all text as one", by_source[:, -1]))
-    weights = dev.weigh(by_source)
+    probabilities = np.stack([word_probabilities(model, dev.tokens) for model in models.values()], axis=1)
+    tell(dev.perplexities("all text as one", probabilities[:, -1]))
+    weights = dev.weigh(probabilities)
     used = {name: weight for name, weight in zip(models, weights, strict=True) if weight >= LEAST_WEIGHT}
     tell("weights: " + ", ".join(f"{name} {weight:.3f}" for name, weight in used.items()))
     mixed = [models[name] for name in used]
@@ -199,7 +199,7 @@ def perplexity(probabilities: Floats) -> float:
 ROUNDS = 100
 
 
-def probabilities(model: KneserNey, tokens: Ids) -> Floats:
+def word_probabilities(model: KneserNey, tokens: Ids) -> Floats:
     """Return P of the last word of each row in the model of one source. A row is two words of context and a word."""
     first, second, word = tokens.astype(np.int64).T
     lower = look_up(model.bigrams, model.bigram_terms, (second << BITS) | word, 0.0)

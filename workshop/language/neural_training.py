@@ -26,7 +26,7 @@ from workshop.language.language_model_building import HeldOutText
 from workshop.language.ngrams import END_ID, UNKNOWN_ID
 from workshop.language.text_sources import SENTENCE_END as END_OF_SENTENCE
 from workshop.language.text_sources import Ids, Reference, read_texts, read_transcripts
-from workshop.processes import faster
+from workshop.weights import faster
 
 SIZES = 12_000, 128, 256  # words, numbers for each, numbers remembered
 RATE, LAST_RATE = 2.5e-3, 0.02  # the last rate is a share of the first

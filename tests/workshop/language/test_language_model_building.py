@@ -89,7 +89,7 @@ def test_a_mixture_is_the_weighted_sum_where_anything_was_seen() -> None:
     keys = (TRIPLES[:, 0].astype(np.int64) << 2 * BITS) | (TRIPLES[:, 1].astype(np.int64) << BITS) | TRIPLES[:, 2]
     held = np.isin(keys, model.trigrams)
     expected = sum(
-        w * language_model_building.probabilities(part, TRIPLES) for w, part in zip(weights, parts, strict=True)
+        w * language_model_building.word_probabilities(part, TRIPLES) for w, part in zip(weights, parts, strict=True)
     )
     found = model.probabilities(TRIPLES)
     assert 0 < held.sum() < len(held)

@@ -93,7 +93,7 @@ def test_discounts_are_those_of_the_paper() -> None:
 def test_kneser_ney_equals_a_dictionary(seed: int, number: int) -> None:
     """Every word after every context has the probability of a plain implementation, and they sum to one."""
     text = random_text(seed, number)
-    found = language_model_building.probabilities(ngrams.estimate(count(text), len(WORDS)), TRIPLES)
+    found = language_model_building.word_probabilities(ngrams.estimate(count(text), len(WORDS)), TRIPLES)
     expected = dictionary_model(text)
     assert found == pytest.approx([expected[tuple(row)] for row in TRIPLES.tolist()], abs=1e-12)
     assert_sums_to_one(found)
