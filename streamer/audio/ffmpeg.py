@@ -141,7 +141,7 @@ def _source(path: str) -> list[str]:
     return [*reading_options("file"), "-i", f"file:{path}"]
 
 
-# Waits for a pipe, so that reading it never blocks. Standard library only.
+# Waits for a pipe, so that reading it never blocks.
 
 
 def is_readable(descriptor: int, patience_s: float) -> bool:

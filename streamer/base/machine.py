@@ -75,9 +75,6 @@ def command(pid: int) -> list[str]:
         return []
 
 
-# Returns memory that a process has freed to the system.
-
-
 def give_back_freed_memory() -> None:
     """Return freed memory to the system. Otherwise glibc keeps most of the memory of large objects that are gone."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
@@ -85,7 +82,7 @@ def give_back_freed_memory() -> None:
         trim(0)
 
 
-# The folder for temporary files, and what to do when it is full; the home folder. Standard library only.
+# The folder for temporary files, and what to do when it is full; the home folder.
 
 LEAST: Final = 1 << 20  # bytes; the folder of a Triton takes less
 REMEDY: Final = "free some space there, or name another folder with TMPDIR"

@@ -363,9 +363,6 @@ class SessionDriver:
             log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)
 
 
-# The interface between the driver of a session and its client.
-
-
 class Connection(Protocol):
     """The client's side of a session: a websocket, or the upload of a recording. websocket.py explains each member."""
 

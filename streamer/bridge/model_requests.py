@@ -135,9 +135,6 @@ class ModelRequests:
             self._on_change()
 
 
-# What one session holds: slots of the recogniser for all of its streams, and a part of its caller's quota.
-
-
 class Holdings:
     """The slots and the quota of one session, from its admission until it gives them back."""
 

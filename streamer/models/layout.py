@@ -189,9 +189,6 @@ def languages_of(metadata: Mapping[str, str]) -> Languages:
     return Languages(numbers, numbers.get(AUTO, usual))
 
 
-# Checks the other two graphs of a transducer: the predictor, which reads the tokens so far, and the joiner.
-
-
 @dataclass(frozen=True)
 class Transducer:
     """A predictor, which reads the tokens so far, and a joiner, which combines its result with a frame into scores.

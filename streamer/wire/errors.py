@@ -63,9 +63,6 @@ _KINDS: dict[type, str] = {
 }
 
 
-# The code words of failed requests to a model: those of our own model, and those of the link to Triton.
-
-
 class FailureCode(str, Enum):
     """A code word for a failed request. Third-party models may use others."""
 

@@ -156,9 +156,6 @@ CONDITIONS = {
 }
 
 
-# Dropout in training: each number that a part of a block adds to a frame is left out with some probability.
-
-
 def add_dropout(encoder: Encoder, share: float) -> None:
     """Leave out this share of the numbers while the encoder is in training mode."""
     for module in encoder.modules():

@@ -100,9 +100,6 @@ class HeadLosses:
         return sequence.mixed(1 - denominator_share) / lengths.sum()
 
 
-# The schedule of a run: the losses, the learning rate and the share of synthetic speech at each step.
-
-
 @dataclass(frozen=True)
 class Schedule:
     """How the learning rate rises and falls, and which losses count when.

@@ -241,9 +241,6 @@ def amount(name: str, utterances: list[Utterance]) -> str:
     return f"{name}: {counted(len(utterances), 'recording')}, {hours:.2f} h"
 
 
-# Replaces a file only when the new one is complete, and only if the content is different.
-
-
 @contextmanager
 def replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     """Open a temporary file. It replaces `path` when everything is written."""

@@ -253,9 +253,6 @@ class _Postings:
         return self._said_in[self._ends[place] : self._ends[place + 1]], float(self._weights[place])
 
 
-# Scores texts by the emissions of the acoustic model: the likelihood of their phones under CTC.
-
-
 class TextScores:
     """Scores texts by emissions of the phones' head. It remembers the pronunciations of words."""
 

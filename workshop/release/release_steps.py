@@ -148,9 +148,6 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
     ]
 
 
-# Runs release steps one after another. A step is not repeated if its files are the same as when it was done.
-
-
 class StepRunner:
     """Runs steps on a bundle. FOLDER/NAME.txt gets the output of a step, and NAME.done the state of its files."""
 

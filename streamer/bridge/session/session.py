@@ -462,7 +462,7 @@ class Intake:
 
 
 class ClientState(Enum):
-    """Whether the session's client is connected."""
+    """Whether the session's client is connected, parked, or gone."""
 
     CONNECTED = "connected"
     PARKED = "parked"  # it lost its connection, and may return

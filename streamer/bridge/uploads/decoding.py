@@ -222,11 +222,8 @@ def unread(descriptor: int) -> int:
     return int(struct.unpack("i", fcntl.ioctl(descriptor, request, bytes(4)))[0])
 
 
-# Limits the number of decoder processes, for uploads and for websockets together.
-
-
 class DecoderPlaces:
-    """Places for decoders, each with its owner."""
+    """Places for decoders, for uploads and for websockets together, each with its owner."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -215,9 +215,6 @@ class ServiceRunner:
         return {} if below is None else {RECOGNISER: below, OURSELVES: time.process_time()}
 
 
-# Measures the CPU time of the descendants of a process.
-
-
 def descendants_cpu_s(pid: int) -> float | None:
     """Return the CPU seconds of the living descendants of a process, without itself. None if it does not exist."""
     if find_process(pid) is None:

@@ -115,12 +115,9 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"unknown variable {variable}{hint or '.'}"
 
 
-# A settings file: TOML, with all keys at the top level. It knows the line of each key.
-
-
 @dataclass(frozen=True)
 class ConfigFile:
-    """The content of a settings file."""
+    """The content of a settings file: TOML, with all keys at the top level. It knows the line of each key."""
 
     path: Path
     values: dict[str, Any]
