@@ -68,7 +68,7 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
         "streamer/asr_repo/streaming_asr/config.pbtxt",
         "streamer/asr_repo/streaming_asr/1/model.py",
         "streamer/asr_repo/streaming_asr/1/model.json",
-        "streamer/asr_repo/streaming_asr/1/weights.pt",
+        "streamer/asr_repo/streaming_asr/1/weights.safetensors",
         "streamer/asr_repo/asr_heads/config.pbtxt",
         "streamer/asr_repo/asr_heads/1/README.md",
         "streamer/asr_repo/speech_encoder/1/model.py",

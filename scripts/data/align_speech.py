@@ -21,7 +21,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from workshop.data.alignment import align
 from workshop.data.corpus import CorpusError
 from workshop.phones import alignment

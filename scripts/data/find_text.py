@@ -23,7 +23,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.model_file import ModelFileError
 from workshop.data.corpus import CorpusError
 from workshop.labelling.checks import check_finding, check_sureness

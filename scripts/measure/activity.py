@@ -19,7 +19,8 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustics.acoustic_model import BundleError, read_activity
+from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, BundleError
+from streamer.engine.networks.acoustic_network import read_activity
 from workshop.activity.examples import AlignedSpeech
 from workshop.activity.measurement import (
     CONDITIONS,
@@ -39,7 +40,7 @@ def main() -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
-    parser.add_argument("--bundle", type=Path, required=True, help="folder with activity.pt")
+    parser.add_argument("--bundle", type=Path, required=True, help="folder with activity.safetensors")
     parser.add_argument("--sounds", type=Path, help="folder of recorded sounds, with a folder for each kind")
     parser.add_argument("--minutes", type=float, default=9.0, help="minutes for each kind of sound and speech")
     parser.add_argument("--step-ms", type=int, choices=ActivityModel.step_ms, default=320)
@@ -49,7 +50,7 @@ def main() -> int:
     try:
         head = read_activity(options.bundle)
         if head is None:
-            raise BundleError(f"{options.bundle} has no activity.pt: run scripts/train/train_activity.py first")
+            raise BundleError(f"{options.bundle / ACTIVITY_FILE} is missing: run scripts/train/train_activity.py first")
         head.eval().requires_grad_(False)
         detector = MeasuredDetector(head, options.step_ms)
         noise, speech = Corpus(options.work, "noise"), AlignedSpeech.read(options.work, "dev")

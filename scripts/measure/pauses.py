@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.stream_options import StreamOptions

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.text.punctuation_model import PunctuationModel

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
 from streamer.base.package import shipped
-from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.acoustics.features import LogMel
 from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.network_graphs import CompiledActivity
+from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.stream_options import StreamOptions
@@ -39,8 +40,8 @@ STEPS_MS = (320, 160)
 PAUSES_MS = (0, 300, 600)
 MS = 16  # samples
 PARTS = {
-    "features": (AcousticModel, "energies"),
-    "encoder": (AcousticModel, "encode"),
+    "features": (LogMel, "energies"),  # includes that of the pieces
+    "encoder": (CompiledEncoder, "step"),
     "activity": (CompiledActivity, "step"),  # includes that of the pieces
     "pieces": (SpeechDetector, "compute"),
     "search": (BeamSearch, "advance"),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
 from streamer.base.package import shipped
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.networks.neural_network import NeuralNetwork
 from workshop.weights import averaged
 
@@ -41,7 +42,7 @@ def main() -> int:
         elif any(files):
             raise ValueError("a bundle and a file of a language model have no average")
         else:
-            averaged([AcousticModel.load(path) for path in paths], shares).save(options.output)
+            averaged([AcousticNetwork.load(path) for path in paths], shares).save(options.output)
     except (BundleError, ModelFileError, OSError, ValueError) as error:
         print(f"average_models: {error}", file=sys.stderr)
         return 1

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from workshop.comparison.trainings import BASELINE, Judge, chosen, comparison, read_judged, settings, write_judged
 from workshop.data.corpus import CorpusError
 from workshop.processes import StoppedError, stop_signals

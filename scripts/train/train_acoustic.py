@@ -23,7 +23,8 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic.augmentation import CONDITIONS
 from workshop.acoustic.growth import Growth
 from workshop.acoustic.losses import GOING_ON, Schedule
@@ -218,12 +219,12 @@ def _schedule(options: argparse.Namespace) -> Schedule:
 def _evaluate(options: argparse.Namespace) -> None:
     if not options.work or not (options.run or options.bundle):
         raise CorpusError("--evaluate needs --work and --run or --bundle")
-    model = AcousticModel.load(options.bundle) if options.bundle else _trained(options.run)
+    model = AcousticNetwork.load(options.bundle) if options.bundle else _trained(options.run)
     corpus, alignments = Corpus(options.work, "dev"), read_alignments(options.work, "dev")
     print(report(evaluate(model.to(options.device), corpus, alignments, options.step_ms)))
 
 
-def _trained(run: Path | None) -> AcousticModel:
+def _trained(run: Path | None) -> AcousticNetwork:
     if run is None:
         raise CorpusError("--export needs --run")
     return averaged_model(run)

@@ -5,7 +5,8 @@
 
 PREPARED has the prepared and aligned `train`, and the noise (scripts/data/prepare_speech.py,
 scripts/data/align_speech.py). Music, typing and similar sounds are synthesised. Noise for scripts/measure/activity.py
-is left out. The training takes a few minutes of processor time on one core. It writes only `activity.pt` of the bundle.
+is left out. The training takes a few minutes of processor time on one core. It writes only
+`activity.safetensors` of the bundle.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustics.acoustic_model import BundleError, read_activity, save_activity
+from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.networks.acoustic_network import read_activity, save_activity
 from workshop.activity.examples import AlignedSpeech, ExampleSource, train
 from workshop.activity.sounds import BackgroundSounds
 from workshop.data.corpus import SAMPLE_RATE, Corpus, CorpusError
@@ -31,7 +33,7 @@ def main() -> int:
     """Train and write the head; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
-    parser.add_argument("--bundle", type=Path, required=True, help="folder that gets activity.pt")
+    parser.add_argument("--bundle", type=Path, required=True, help="folder that gets activity.safetensors")
     parser.add_argument("--start", type=Path, metavar="BUNDLE", help="go on with the head of this bundle")
     parser.add_argument("--minutes", type=float, default=6.0, help="minutes of processor time")
     parser.add_argument("--rows", type=int, default=12, help="examples per batch")
@@ -45,7 +47,7 @@ def main() -> int:
         examples = ExampleSource(AlignedSpeech.read(options.work, "train"), background, samples)
         start = read_activity(options.start) if options.start else None
         if options.start and start is None:
-            raise BundleError(f"{options.start} has no activity.pt")
+            raise BundleError(f"{options.start} has no activity.safetensors")
     except (BundleError, CorpusError) as error:
         print(f"train_activity: {error}", file=sys.stderr)
         return 1
@@ -53,7 +55,7 @@ def main() -> int:
     head = train(examples, options.minutes, options.rows, options.rate, options.seed, tell, start)
     options.bundle.mkdir(parents=True, exist_ok=True)
     save_activity(head, options.bundle)
-    print(f"wrote {options.bundle / 'activity.pt'}")
+    print(f"wrote {options.bundle / 'activity.safetensors'}")
     return 0
 
 

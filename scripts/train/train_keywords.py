@@ -24,8 +24,9 @@ import torch
 from torch import nn
 
 from streamer.bridge.triton.repository import asr_repository
-from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.heads.keywords import KeywordNetwork, KeywordsError
 from workshop.data.corpus import CorpusError
 from workshop.keywords.measurement import KeywordErrors, errors, keyword_repository, with_thresholds
@@ -57,7 +58,7 @@ def main() -> int:
     began, tell, words = time.process_time(), partial(print, flush=True), options.words.split(",")
     try:
         bundle = asr_repository() / "streaming_asr" / "1"
-        model = AcousticModel.load(bundle)
+        model = AcousticNetwork.load(bundle)
         train_words = AlignedWords(options.work, "train", "train.heard.jsonl")
         dev_words = AlignedWords(options.work, "dev", "dev.phones.jsonl")
         material = encoded(train_words, train_words.chosen(words, options.hours, options.seed), words, model, tell)

@@ -1,37 +1,41 @@
 """Loads a recogniser from a bundle, the folder that holds everything it needs.
 
-- `model.json` and `weights.pt`: the acoustic model
+- `model.json` and `weights.safetensors`: the acoustic model
 - `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to turn phones into words
 - `letters.safetensors`: the pronunciation of words that are not in the lexicon
 - `rescoring.safetensors` (optional): a neural language model that scores words again
 - `calibration.json` (optional): corrections of times and confidences
-- `activity.pt` (optional): the network that detects whether somebody is speaking
+- `activity.safetensors` (optional): the network that detects whether somebody is speaking
 - `punctuation.safetensors` (optional): marks and capitals for the written form, and the end of turns
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 from pathlib import Path
-from typing import Protocol
-
-import torch
+from typing import Final, Protocol
 
 from streamer.base.machine import give_back_freed_memory
-from streamer.engine.acoustics.acoustic_model import (
-    MODEL_FILE,
-    AcousticModel,
-    BundleError,
-)
+from streamer.base.torch_import import CPU, import_torch
+from streamer.engine.acoustics.acoustic_model import AcousticModel, SpeechModel, load_activity, load_heads
 from streamer.engine.acoustics.acoustics import Acoustics
-from streamer.engine.acoustics.speech_detector import ActivityNetwork, SpeechDetector
-from streamer.engine.acoustics.streaming_model import SlotNetwork, StreamingModel
+from streamer.engine.acoustics.bundle_files import (
+    ACTIVITY_FILE,
+    MODEL_FILE,
+    BundleError,
+    ModelDescription,
+    read_description,
+)
+from streamer.engine.acoustics.speech_detector import SpeechDetector
+from streamer.engine.acoustics.streaming_model import FrameReader, SlotNetwork, StreamingModel
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel, NeuralWeights
 from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.network_graphs import CompiledReading
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
@@ -40,10 +44,12 @@ from streamer.engine.search.search import BeamOptions, Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 from streamer.engine.text.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
 LETTERS_FILE = "letters.safetensors"
 SEARCH_FILE = "search.json"
+_LOG: Final = logging.getLogger(__name__)
+GRAPH_PRECISION = "float32"
+"""The number format in which graphs compute."""
 SEARCH_HEADS = ("phones", "characters")  # the heads of the encoder that the searches read
 
 
@@ -57,7 +63,7 @@ def load_recogniser(
     folder: Path | str,
     *,
     slots: int,
-    device: torch.device | str = "cpu",
+    device: str = CPU,
     precision: str | None = None,
     idle_limit_s: float = 20.0,
 ) -> Recogniser:
@@ -67,36 +73,63 @@ def load_recogniser(
     """
     LOADING.mark("engine")
     folder = Path(folder)
-    model = load_acoustic_model(folder, device, precision or best_precision(device))
-    if computes_graphs(device) and precision != "bfloat16":
-        compile_steps(model)
+    model = load_acoustic_model(folder, device, precision)
     detector = model.detector(slots)
     return assemble_recogniser(folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
-def load_acoustic_model(folder: Path, device: torch.device | str, precision: str) -> AcousticModel:
-    """Load the acoustic model of a bundle. BundleError if the searches could not read it."""
-    model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision])
-    for output in model.description.encoder.outputs:
-        if output.name in SEARCH_HEADS and output.layer < model.description.encoder.layers:
+# The acoustic model: graphs compute it on a CPU, and torch computes it elsewhere. So only the latter imports torch.
+
+
+def load_acoustic_model(
+    folder: Path, device: str, precision: str | None = None, *, activity: bool = True
+) -> SpeechModel:
+    """Load the acoustic model of a bundle, with its activity network if wanted. BundleError says what is wrong."""
+    _check_heads(folder, read_description(folder))
+    if computes_graphs(device) and precision in (None, GRAPH_PRECISION):
+        return AcousticModel.load(folder, activity=activity)
+    if device == CPU and precision is None:
+        _LOG.warning("Torch computes %s on the CPU, which takes more memory: onnxruntime is not installed", folder)
+    import_torch()
+    from streamer.engine.networks.acoustic_network import AcousticNetwork
+    from streamer.engine.networks.precision import PRECISIONS, quick_precision
+
+    dtype = PRECISIONS[precision or quick_precision(device)]
+    return AcousticNetwork.load(folder, device, dtype, activity=activity)
+
+
+def load_frame_reader(folder: Path, device: str) -> tuple[ModelDescription, FrameReader]:
+    """Load the description and the heads of a bundle. BundleError says what is wrong."""
+    description = read_description(folder)
+    _check_heads(folder, description)
+    if computes_graphs(device):
+        return description, load_heads(folder)
+    model = load_acoustic_model(folder, device, activity=False)
+    return description, model
+
+
+def load_activity_network(folder: Path, device: str) -> tuple[int, SlotNetwork]:
+    """Load the activity network of a bundle, after the number of energies that it reads. BundleError if it has none."""
+    if computes_graphs(device):
+        graph = load_activity(folder)
+        if graph is not None:
+            return graph.mels, graph
+    else:
+        from streamer.engine.networks.acoustic_network import read_activity
+        from streamer.engine.networks.host_arrays import HostActivity
+
+        network = read_activity(folder)
+        if network is not None:
+            hosted = HostActivity(network.to(device).eval().requires_grad_(False))
+            return hosted.mels, hosted
+    raise BundleError(f"{folder / ACTIVITY_FILE} is missing: there is no activity network")
+
+
+def _check_heads(folder: Path, description: ModelDescription) -> None:
+    """Raise BundleError if the searches could not read the heads of this model."""
+    for output in description.encoder.outputs:
+        if output.name in SEARCH_HEADS and output.layer < description.encoder.layers:
             raise BundleError(f"{folder / MODEL_FILE}: the head {output.name} does not read the last layer")
-    return model
-
-
-def compile_steps(model: AcousticModel) -> None:
-    """Let graphs compute the steps of a model."""
-    from streamer.engine.network_graphs import CompiledEncoder  # here, because a GPU does not need it
-
-    activity = model.activity
-    compiled = compiled_activity(activity) if isinstance(activity, ActivityNetwork) else None
-    model.compute_steps_with(CompiledEncoder(model.encoder), compiled)
-
-
-def compiled_activity(network: ActivityNetwork) -> SlotNetwork:
-    """Return the activity network as a graph."""
-    from streamer.engine.network_graphs import CompiledActivity
-
-    return CompiledActivity(network)
 
 
 def assemble_recogniser(
@@ -106,7 +139,7 @@ def assemble_recogniser(
     detector: SpeechDetector | None,
     *,
     slots: int,
-    device: torch.device | str,
+    device: str,
     idle_limit_s: float,
 ) -> Recogniser:
     """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
@@ -146,32 +179,19 @@ def assemble_recogniser(
     )
 
 
-def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:
+def load_rescorer(folder: Path, language: LanguageModel, device: str = CPU) -> Rescorer | None:
     """Return the rescorer with the neural language model of a bundle; None if the bundle has none."""
     path = folder / NEURAL_FILE
     if not path.exists():
         return None
     weights = NeuralWeights.load(path)
     if computes_graphs(device):
-        from streamer.engine.network_graphs import CompiledReading
-
         return Rescorer(NeuralModel(weights, CompiledReading(weights)), language)
     from streamer.engine.networks.neural_network import NeuralNetwork  # here, because it imports torch
 
     return Rescorer(NeuralNetwork.of(weights, device), language)
 
 
-def computes_graphs(device: torch.device | str) -> bool:
+def computes_graphs(device: str) -> bool:
     """Return whether onnxruntime computes networks on this device as graphs: on a CPU, if it is installed."""
-    return torch.device(device).type == "cpu" and importlib.util.find_spec("onnxruntime") is not None
-
-
-def best_precision(device: torch.device | str) -> str:
-    """Return the best number format of the encoder for this device. Graphs have only one."""
-    return "float32" if computes_graphs(device) else quick_precision(device)
-
-
-def quick_precision(device: torch.device | str) -> str:
-    """Return the number format in which torch is fastest: bfloat16 on processors that support it, else float32."""
-    capabilities = torch.cpu.get_capabilities() if torch.device(device).type == "cpu" else {}
-    return "bfloat16" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "float32"
+    return device == CPU and importlib.util.find_spec("onnxruntime") is not None

@@ -1,30 +1,25 @@
-"""The encoder as a graph, with its states in slots."""
+"""The networks of the shipped model as graphs, which onnxruntime computes, with their states in slots.
+
+The graphs are written from weights by their names in torch. The modules of `networks` compute the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from streamer.engine.acoustics.encoder import (
+from streamer.engine.acoustics.bundle_files import Weights, within
+from streamer.engine.acoustics.encoder_config import (
     ROTATION_PERIOD,
     SUBSAMPLING,
     WHOLE_FRAMES,
-    ConformerBlock,
-    ConvolutionModule,
-    Encoder,
-    FeedForward,
-    SelfAttention,
-    SubsamplingStem,
+    EncoderConfig,
+    rotation_tables,
 )
-from streamer.engine.acoustics.speech_detector import ActivityNetwork
-from streamer.engine.acoustics.streaming_model import ModelState
-from streamer.engine.language.neural_model import NeuralWeights
+from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.public.sessions import new_session
 from streamer.models.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.models.onnx_file import ElementType
@@ -50,15 +45,15 @@ Floats = NDArray[np.float32]
 
 
 class CompiledEncoder(CompiledGraph):
-    """Computes the same steps as `Encoder`, up to rounding. Of the encoder it keeps only the configuration."""
+    """Computes the same steps as the encoder in torch, up to rounding. It keeps only its configuration."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._config = config = encoder.config
+    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
+        self._config = config
         if config.left_frames < config.largest_chunk:
             raise ValueError(f"left_frames {config.left_frames} is less than the longest step, {config.largest_chunk}")
         # onnxruntime computes layer normalisation and the sum before it several times slower if it fuses them. Plans of
         # the memory are left out: one for each size of a batch would take much memory and save little time.
-        super().__init__(EncoderGraph(encoder).written(), without=["SkipLayerNormFusion"], plans=False)
+        super().__init__(EncoderGraph(config, weights).written(), without=["SkipLayerNormFusion"], plans=False)
         self._windows, self._pasts = windows(config.layers), pasts(config.layers)
 
     def make_state(self, slots: int) -> ModelState:
@@ -71,33 +66,34 @@ class CompiledEncoder(CompiledGraph):
         config = self._config
         size = config.width // config.heads
         return {
-            "mel": torch.zeros(slots, HALVED_CONTEXT, config.mels),
-            "windows": torch.zeros(2 * config.layers, slots, config.heads, config.left_frames, size).transpose(0, 1),
-            "conv": torch.zeros(config.layers, slots, config.kernel - 1, config.width).transpose(0, 1),
-            "frames": torch.zeros(slots, dtype=torch.int64),
+            "mel": np.zeros((slots, HALVED_CONTEXT, config.mels), np.float32),
+            "windows": _layers_first(2 * config.layers, slots, config.heads, config.left_frames, size),
+            "conv": _layers_first(config.layers, slots, config.kernel - 1, config.width),
+            "frames": np.zeros(slots, np.int64),
         }
 
-    def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
+    def step(self, state: ModelState, slots: Sequence[int], mel: Floats) -> Floats:
         """Return the next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        self._config.chunk_of(mel)
+        self._config.chunk_of(mel.shape[1])
         return self._compute(state, slots, mel)
 
-    def whole(self, mel: Tensor) -> Tensor:
+    def whole(self, mel: Floats) -> Floats:
         """Return the frames of a complete segment, [1, frames, width]. They are computed in the longest steps."""
-        state, slot = self.make_state(1), torch.zeros(1, dtype=torch.int64)
-        steps = mel.split(WHOLE_FRAMES * SUBSAMPLING, dim=1)
-        return torch.cat([self._compute(state, slot, step) for step in steps], dim=1)
+        state, longest = self.make_state(1), WHOLE_FRAMES * SUBSAMPLING
+        steps = [mel[:, first : first + longest] for first in range(0, mel.shape[1], longest)]
+        return np.concatenate([self._compute(state, [0], step) for step in steps], axis=1)
 
-    def _compute(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
-        config, chunk = self._config, mel.shape[1] // SUBSAMPLING
-        # With numpy, which shares the memory, and begins an operation in a fraction of the time of torch.
-        numbers, mel_past, counts = slots.numpy(), state["mel"].numpy(), state["frames"].numpy()
-        windows_state, past = state["windows"].numpy().swapaxes(0, 1), state["conv"].numpy().swapaxes(0, 1)
+    def _compute(self, state: ModelState, slots: Sequence[int], mel: Floats) -> Floats:
+        config, chunk, numbers = self._config, mel.shape[1] // SUBSAMPLING, np.asarray(slots)
+        mel_past: Floats = state["mel"]
+        counts: Integers = state["frames"]
+        windows_state, past = state["windows"].swapaxes(0, 1), state["conv"].swapaxes(0, 1)
         window, before, frames = _rows_of(windows_state, numbers), _rows_of(past, numbers), counts[numbers]
-        recent = np.concatenate((mel_past[numbers], mel.numpy()), axis=1)
+        recent = np.concatenate((mel_past[numbers], mel), axis=1)
         inputs = {"mel": recent, "frames": frames[:, None]}
         inputs |= zip(self._windows, window, strict=True)
         inputs |= zip(self._pasts, before[:, :, None], strict=True)
+        frames_out: Floats
         frames_out, new, newest = self._session.run(None, inputs)
         mel_past[numbers], counts[numbers] = recent[:, -HALVED_CONTEXT:], frames + chunk
         newest = newest.reshape(len(past), len(numbers), chunk, config.width)[:, :, -past.shape[2] :]
@@ -106,7 +102,12 @@ class CompiledEncoder(CompiledGraph):
         by_head = new.reshape(len(windows_state), len(numbers), chunk, config.heads, -1)[:, :, -config.left_frames :]
         # The axes of this index come first, so the values have them first, too.
         windows_state[:, numbers[:, None], :, places] = by_head.transpose(1, 2, 0, 3, 4)
-        return torch.from_numpy(frames_out)
+        return frames_out
+
+
+def _layers_first(layers: int, slots: int, *shape: int) -> Floats:
+    """Return zeros [slots, layers, ...], whose layers come first in memory."""
+    return np.zeros((layers, slots, *shape), np.float32).swapaxes(0, 1)
 
 
 def _rows_of(state: Floats, slots: Integers) -> Floats:
@@ -140,8 +141,8 @@ class EncoderGraph:
     are the frames, the keys and values of the chunk in the order of `windows`, and the inputs of the convolutions.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder, self._config = encoder, encoder.config
+    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
+        self._config, self._weights = config, weights
         self._graph = NetworkWriter()
         self._new_windows: list[str] = []
         self._new_pasts: list[str] = []
@@ -150,28 +151,28 @@ class EncoderGraph:
         """Return the graph as the content of a file."""
         graph, config = self._graph, self._config
         width = config.width
-        self._rotation = [graph.tensor(table) for table in (self._encoder.rotation.cosine, self._encoder.rotation.sine)]
+        self._rotation = [graph.array(table) for table in rotation_tables(width // config.heads)]
         self._as_rows = graph.numbers(-1, width)
-        frames = self._stem(self._encoder.stem)
+        frames = self._stem()
         self._as_batch = graph.node("Shape", frames)  # [batch, chunk, width]
         ends = ((0, 1), (1, 2))
         self._streams, self._chunk = (graph.node("Slice", self._as_batch, *map(graph.numbers, each)) for each in ends)
         shape = (self._streams, graph.numbers(1), self._chunk, graph.numbers(width))
         self._as_pictures = graph.node("Concat", *shape, axis=0)
         self._places(graph.input("frames", [BATCH, 1], ElementType.INT64))
-        rows = graph.norm(self._rows(frames), self._encoder.stem.norm)
-        for layer, block in enumerate(self._encoder.blocks):
-            rows = self._block(rows, cast("ConformerBlock", block), layer)
+        rows = graph.norm(self._rows(frames), layer_of(self._weights, "stem.norm"))
+        for layer in range(config.layers):
+            rows = self._block(rows, within(self._weights, f"blocks.{layer}"), layer)
         graph.output(self._batch(rows), [BATCH, CHUNK, width])
         # The layers lie one after another.
         graph.output(graph.node("Concat", *self._new_windows, axis=0), ["windows", CHUNK, width])
         graph.output(graph.node("Concat", *self._new_pasts, axis=0), ["pasts", 1, CHUNK, width])
         return graph.content()
 
-    def _stem(self, stem: SubsamplingStem) -> str:
-        graph = self._graph
+    def _stem(self) -> str:
+        graph, first, second = self._graph, *(layer_of(self._weights, name) for name in ("stem.first", "stem.second"))
         mel = graph.input("mel", [BATCH, "hops", self._config.mels])
-        return graph.halved(graph.silu(graph.halved(mel, stem.first)), stem.second)
+        return graph.halved(graph.silu(graph.halved(mel, first)), second)
 
     def _places(self, frames: str) -> None:
         """Add the positions of the chunk, and the mask, which hides the part of the window that is not filled yet."""
@@ -180,33 +181,34 @@ class EncoderGraph:
         end = graph.node("Squeeze", chunk)
         positions = graph.node("Add", frames, graph.node("Range", graph.number(0), end, graph.number(1)))
         self._positions = graph.node("Mod", positions, graph.number(ROTATION_PERIOD))
-        filled = graph.node("Less", graph.tensor(torch.arange(left).unsqueeze(0)), frames)
-        visible, hidden = graph.tensor(torch.zeros(1)), graph.tensor(torch.full((1,), _HIDDEN))
+        filled = graph.node("Less", graph.array(np.arange(left)[None]), frames)
+        visible, hidden = graph.array(np.zeros(1)), graph.array(np.full(1, _HIDDEN))
         window = graph.node("Unsqueeze", graph.node("Where", filled, visible, hidden), graph.numbers(1, 2))
         one, every = graph.numbers(1), graph.numbers(left)
         window = graph.node("Expand", window, graph.node("Concat", streams, one, chunk, every, axis=0))
         within = graph.node("Expand", visible, graph.node("Concat", streams, one, chunk, chunk, axis=0))
         self._mask = graph.node("Concat", window, within, axis=3)
 
-    def _block(self, rows: str, block: ConformerBlock, layer: int) -> str:
+    def _block(self, rows: str, block: Weights, layer: int) -> str:
         graph = self._graph
-        rows = graph.node("Add", rows, self._feed_forward(rows, block.before))
-        rows = graph.node("Add", rows, self._attention(rows, block.attention, layer))
-        rows = graph.node("Add", rows, self._convolution(rows, block.convolution, layer))
-        rows = graph.node("Add", rows, self._feed_forward(rows, block.after))
-        return graph.norm(rows, block.norm)
+        rows = graph.node("Add", rows, self._feed_forward(rows, within(block, "before")))
+        rows = graph.node("Add", rows, self._attention(rows, within(block, "attention"), layer))
+        rows = graph.node("Add", rows, self._convolution(rows, within(block, "convolution"), layer))
+        rows = graph.node("Add", rows, self._feed_forward(rows, within(block, "after")))
+        return graph.norm(rows, layer_of(block, "norm"))
 
-    def _feed_forward(self, rows: str, network: FeedForward) -> str:
+    def _feed_forward(self, rows: str, network: Weights) -> str:
         """Add a feed-forward network, and return half of its output."""
-        graph, layers = self._graph, tuple(network)
-        norm, first, _, second = cast("tuple[nn.LayerNorm, nn.Linear, nn.SiLU, nn.Linear]", layers)
+        graph = self._graph
+        norm, first, second = (layer_of(network, name) for name in ("0", "1", "3"))  # 2 is the activation
         hidden = graph.silu(graph.linear(graph.plain_norm(rows, norm), *behind(norm, first)))
         return graph.linear(hidden, second.weight / 2, second.bias / 2)
 
-    def _attention(self, rows: str, attention: SelfAttention, layer: int) -> str:
+    def _attention(self, rows: str, attention: Weights, layer: int) -> str:
         graph, heads = self._graph, self._config.heads
-        rows_in = graph.plain_norm(rows, attention.norm)
-        parts = zip(*(part.chunk(3) for part in behind(attention.norm, attention.project)), strict=True)
+        norm, project, merge = (layer_of(attention, name) for name in ("norm", "project", "merge"))
+        rows_in = graph.plain_norm(rows, norm)
+        parts = zip(*(np.split(part, 3) for part in behind(norm, project)), strict=True)
         query, key, value = (self._batch(graph.linear(rows_in, *part)) for part in parts)
         query, key = (self._rotated(vectors) for vectors in (query, key))
         left, size = self._config.left_frames, self._config.width // heads
@@ -215,27 +217,28 @@ class EncoderGraph:
         inputs = (query, key, value, "", "", self._mask, *past)
         merged, *_ = graph.nodes("MultiHeadAttention", *inputs, results=3, domain=CONTRIBUTED, num_heads=heads)
         self._new_windows += [key, value]
-        return graph.linear(self._rows(merged), attention.merge.weight, attention.merge.bias)
+        return graph.linear(self._rows(merged), *merge)
 
     def _rotated(self, vectors: str) -> str:
         inputs = (vectors, self._positions, *self._rotation)
         return self._graph.node("RotaryEmbedding", *inputs, domain=CONTRIBUTED, num_heads=self._config.heads)
 
-    def _convolution(self, rows: str, module: ConvolutionModule, layer: int) -> str:
+    def _convolution(self, rows: str, module: Weights, layer: int) -> str:
         graph = self._graph
-        rows_in = graph.plain_norm(rows, module.norm)
-        (weight, gate_weight), (bias, gate_bias) = (part.chunk(2) for part in behind(module.norm, module.gate))
+        norm, both, mixing, merge = (layer_of(module, name) for name in ("norm", "gate", "mixed", "merge"))
+        rows_in = graph.plain_norm(rows, norm)
+        (weight, gate_weight), (bias, gate_bias) = (np.split(part, 2) for part in behind(norm, both))
         gate = graph.node("Sigmoid", graph.linear(rows_in, gate_weight, gate_bias))
         gated = graph.node("Reshape", graph.node("Mul", graph.linear(rows_in, weight, bias), gate), self._as_pictures)
         past = graph.input(pasts(self._config.layers)[layer], [BATCH, 1, self._config.kernel - 1, self._config.width])
         joined = graph.node("Concat", past, gated, axis=2)
         self._new_pasts.append(gated)
-        causal = self._depthwise(joined, module.causal.weight, 0)
-        inside = self._depthwise(gated, module.inside.weight, module.reach)
+        causal = self._depthwise(joined, module["causal.weight"], 0)
+        inside = self._depthwise(gated, module["inside.weight"], self._config.chunk_kernel // 2)
         mixed = self._rows(graph.node("Transpose", graph.node("Add", causal, inside), perm=[0, 2, 3, 1]))
-        return graph.linear(graph.silu(graph.norm(mixed, module.mixed)), module.merge.weight, module.merge.bias)
+        return graph.linear(graph.silu(graph.norm(mixed, mixing)), *merge)
 
-    def _depthwise(self, frames: str, weight: Tensor, reach: int) -> str:
+    def _depthwise(self, frames: str, weight: Floats, reach: int) -> str:
         """Add a convolution of each channel: [batch, 1, frames, width] to [batch, width, 1, frames].
 
         The frames are pictures with a height of one, because onnxruntime has no kernel for sounds with many channels.
@@ -244,7 +247,7 @@ class EncoderGraph:
         graph = self._graph
         pictures = graph.node("Transpose", frames, perm=[0, 3, 1, 2])
         kernel, pads = [1, weight.shape[-1]], [0, reach, 0, reach]
-        return graph.node("Conv", pictures, graph.tensor(weight), group=len(weight), kernel_shape=kernel, pads=pads)
+        return graph.node("Conv", pictures, graph.array(weight), group=len(weight), kernel_shape=kernel, pads=pads)
 
     def _rows(self, value: str) -> str:
         """Reshape [batch, chunk, width] to [batch * chunk, width], because linear layers are fastest on rows."""
@@ -254,73 +257,121 @@ class EncoderGraph:
         return self._graph.node("Reshape", rows, self._as_batch)
 
 
+# The heads of the encoder as a graph.
+
+
+class CompiledHeads(CompiledGraph):
+    """Computes the log-probabilities of the heads that read the last layer, from its frames.
+
+    The bits of a frame do not depend on the number of frames that are computed with it.
+    """
+
+    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
+        """`weights`: those of the encoder, of which only the heads are used."""
+        self._names = [head.name for head in config.heads_of(config.layers)]
+        super().__init__(heads_graph(self._names, config.width, within(weights, "outputs")), plans=False)
+
+    def emissions(self, frames: Floats) -> Emissions:
+        """Return the log-probabilities [batch, frames, units] of each head, from frames [batch, frames, width]."""
+        return dict(zip(self._names, self._session.run(None, {"frames": frames}), strict=True))
+
+
+def heads_graph(names: Sequence[str], width: int, weights: Weights) -> bytes:
+    """Return the graph of these heads as the content of a file. It has an output for each head."""
+    graph = NetworkWriter()
+    frames = graph.input("frames", [BATCH, CHUNK, width])
+    rows = graph.node("Reshape", frames, graph.numbers(-1, width))
+    ahead = graph.node("Slice", graph.node("Shape", frames), graph.numbers(0), graph.numbers(2))
+    for name in names:
+        head = layer_of(weights, name)
+        units = len(head.bias)
+        log_probs = graph.node("LogSoftmax", graph.linear(rows, *head), axis=-1)
+        shape = graph.node("Concat", ahead, graph.numbers(units), axis=0)
+        graph.output(graph.node("Reshape", log_probs, shape), [BATCH, CHUNK, units])
+    return graph.content()
+
+
 # The activity network as a graph, with its states in slots.
 
 
 class CompiledActivity(CompiledGraph):
-    """Computes the same steps as `ActivityNetwork`, up to rounding.
+    """Computes the same steps as the activity network in torch, up to rounding.
 
     The bits of a frame do not depend on the number of frames and streams that are computed with it.
     """
 
-    def __init__(self, network: ActivityNetwork) -> None:
-        super().__init__(activity_graph(network))
-        self._mels, self._memory = len(network.mean), network.recall.hidden_size
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(activity_graph(within(weights, "")))
+        self.mels, self._memory = len(weights["mean"]), weights["judge.weight"].shape[1]
 
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots."""
         return {
-            "activity_past": torch.zeros(slots, HALVED_CONTEXT, self._mels),
-            "activity_memory": torch.zeros(slots, self._memory),
+            "activity_past": np.zeros((slots, HALVED_CONTEXT, self.mels), np.float32),
+            "activity_memory": np.zeros((slots, self._memory), np.float32),
         }
 
-    def step(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
+    def step(self, state: ModelState, slots: Sequence[int], energies: Floats) -> Floats:
         """Return the log-probabilities of the next frames of each slot: `energies` is [batch, 4 * frames, mels]."""
-        # With numpy, which shares the memory, and takes a fraction of the time of torch for such small arrays.
-        past, memory, numbers = state["activity_past"].numpy(), state["activity_memory"].numpy(), slots.numpy()
-        inputs = {"energies": energies.numpy(), "past": past[numbers], "memory": memory[None, numbers]}
+        past, memory, numbers = state["activity_past"], state["activity_memory"], np.asarray(slots)
+        inputs = {"energies": energies, "past": past[numbers], "memory": memory[None, numbers]}
         log_odds, past[numbers], new_memory = self._session.run(None, inputs)
         memory[numbers] = new_memory[0]
         # This is not in the graph, because onnxruntime rounds the last numbers of an array differently.
-        return torch.from_numpy(-np.logaddexp(0, -log_odds[:, 0].swapaxes(0, 1)))
+        log_probs: Floats = -np.logaddexp(0, -log_odds[:, 0].swapaxes(0, 1))
+        return log_probs
 
 
-def activity_graph(network: ActivityNetwork) -> bytes:
+def activity_graph(weights: Weights) -> bytes:
     """Return the graph of the network as the content of a file.
 
     Its inputs are `energies`, and for each slot the last energies (`past`) and the state of the GRU (`memory`). Its
     outputs are the log odds of speech in each frame, and the new past and memory.
     """
-    graph, mels, size = NetworkWriter(), len(network.mean), network.recall.hidden_size
+    first, second, judge = (layer_of(weights, name) for name in ("first", "second", "judge"))
+    graph, mels, size = NetworkWriter(), len(weights["mean"]), judge.weight.shape[1]
     energies = graph.input("energies", [BATCH, "hops", mels])
     past, memory = graph.input("past", [BATCH, HALVED_CONTEXT, mels]), graph.input("memory", [1, BATCH, size])
-    centred = graph.node("Sub", energies, graph.tensor(network.mean))
-    normalised = graph.node("Div", centred, graph.tensor(network.deviation))
+    centred = graph.node("Sub", energies, graph.array(weights["mean"]))
+    normalised = graph.node("Div", centred, graph.array(weights["deviation"]))
     recent = graph.node("Concat", past, normalised, axis=1)
-    hidden = graph.silu(graph.halved(graph.silu(graph.halved(recent, network.first)), network.second))
+    hidden = graph.silu(graph.halved(graph.silu(graph.halved(recent, first)), second))
     # The operation needs [frames, batch, width]. There is no input for lengths: all streams have equally many frames.
-    gru_inputs = (*map(graph.tensor, _gates(network.recall)), "", memory)
+    gru_inputs = (*map(graph.array, _gates(within(weights, "recall"))), "", memory)
     by_frame = graph.node("Transpose", hidden, perm=[1, 0, 2])
     outputs, new_memory = graph.nodes("GRU", by_frame, *gru_inputs, results=2, hidden_size=size, linear_before_reset=1)
-    weight, bias = graph.tensor(network.judge.weight.t()), graph.tensor(network.judge.bias)
+    weight, bias = graph.array(judge.weight.T), graph.array(judge.bias)
     graph.output(graph.node("Add", graph.node("MatMul", outputs, weight), bias), ["frames", 1, BATCH, 1])
     graph.output(graph.part(recent, -HALVED_CONTEXT, 0), [BATCH, HALVED_CONTEXT, mels])
     graph.output(new_memory, [1, BATCH, size])
     return graph.content()
 
 
-def _gates(recall: nn.GRU) -> list[Tensor]:
+def _gates(recall: Weights) -> list[Floats]:
     """Return the weights and biases in the order of ONNX: torch has the reset gate before the update gate."""
 
-    def reordered(weights: Tensor) -> Tensor:
-        reset, update, new = weights.chunk(3)
-        return torch.cat((update, reset, new))
+    def reordered(name: str) -> Floats:
+        reset, update, new = np.split(recall[f"{name}_l0"], 3)
+        return np.concatenate((update, reset, new))
 
-    input_weights, recurrent_weights, input_bias, recurrent_bias = map(reordered, recall.parameters())
-    return [part.unsqueeze(0) for part in (input_weights, recurrent_weights, torch.cat((input_bias, recurrent_bias)))]
+    biases = np.concatenate((reordered("bias_ih"), reordered("bias_hh")))
+    return [part[None] for part in (reordered("weight_ih"), reordered("weight_hh"), biases)]
 
 
 # The step in which the neural language model reads a word, as a graph.
+
+
+class ReadingWeights(Protocol):
+    """The weights with which the neural language model reads words: those of the LSTM `recall` and layer `expect`."""
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of words, and the lengths of a word vector and of an LSTM state."""
+        ...
+
+    def of(self, name: str) -> Floats:
+        """Return these weights in full numbers."""
+        ...
 
 
 class CompiledReading(CompiledGraph):
@@ -329,7 +380,7 @@ class CompiledReading(CompiledGraph):
     The bits of a row do not depend on the number of rows that are computed with it.
     """
 
-    def __init__(self, weights: NeuralWeights) -> None:
+    def __init__(self, weights: ReadingWeights) -> None:
         # A plan of the memory for each number of rows would take much memory and save little time.
         super().__init__(reading_graph(weights), plans=False)
 
@@ -340,7 +391,7 @@ class CompiledReading(CompiledGraph):
         return after
 
 
-def reading_graph(weights: NeuralWeights) -> bytes:
+def reading_graph(weights: ReadingWeights) -> bytes:
     """Return the graph as the content of a file. It computes the memories after words with these vectors.
 
     One product of rows multiplies the vectors and the last outputs.
@@ -370,59 +421,67 @@ BATCH: Final = "batch"
 HALVED_CONTEXT: Final = 8
 """How many frames before the first one two layers of `halved` read."""
 _END: Final = 2**62  # the end of a slice that goes to the end of its axis
-_KINDS: Final = {torch.float32: ElementType.FLOAT, torch.int64: ElementType.INT64}
+_NORM_FLOOR: Final = 1e-5  # what layer normalisation in torch adds to the variance
+
+
+class Layer(NamedTuple):
+    """The weight and bias of a layer. The weight has the order of axes that torch uses."""
+
+    weight: Floats
+    bias: Floats
+
+
+def layer_of(weights: Weights, name: str) -> Layer:
+    """Return the layer with this name."""
+    return Layer(weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def behind(norm: Layer, layer: Layer) -> Layer:
+    """Return a linear layer that also does the scaling and shifting of the norm before it."""
+    return Layer(layer.weight * norm.weight, layer.bias + layer.weight @ norm.bias)
 
 
 class NetworkWriter(GraphWriter):
     """Writes a graph. Each method adds a layer, and returns the name of its output."""
 
-    def tensor(self, tensor: Tensor | NDArray[Any]) -> str:
+    def array(self, array: NDArray[Any]) -> str:
         """Add a constant with fractions in 32 bits or whole numbers."""
-        if isinstance(tensor, np.ndarray):
-            tensor = torch.from_numpy(np.ascontiguousarray(tensor))
-        value = (tensor.detach().float() if tensor.is_floating_point() else tensor).contiguous()
-        return self.constant(value.numpy().tobytes(), value.shape, _KINDS[value.dtype])
+        if np.issubdtype(array.dtype, np.integer):
+            return self.constant(array.astype(np.int64).tobytes(), array.shape, ElementType.INT64)
+        return self.constant(array.astype(np.float32).tobytes(), array.shape, ElementType.FLOAT)
 
-    def linear(self, rows: str, weight: Tensor | NDArray[Any], bias: Tensor | NDArray[Any]) -> str:
+    def linear(self, rows: str, weight: Floats, bias: Floats) -> str:
         """Add a linear layer on rows. The weight has the order of axes that torch uses."""
-        return self.node("Gemm", rows, self.tensor(weight.T), self.tensor(bias))
+        return self.node("Gemm", rows, self.array(weight.T), self.array(bias))
 
-    def norm(self, rows: str, norm: nn.LayerNorm) -> str:
+    def norm(self, rows: str, norm: Layer) -> str:
         """Add layer normalisation."""
-        weight, bias = self.tensor(norm.weight), self.tensor(norm.bias)
-        return self.node("LayerNormalization", rows, weight, bias, axis=-1, epsilon=norm.eps)
+        parts = map(self.array, norm)
+        return self.node("LayerNormalization", rows, *parts, axis=-1, epsilon=_NORM_FLOOR)
 
-    def plain_norm(self, rows: str, norm: nn.LayerNorm) -> str:
+    def plain_norm(self, rows: str, norm: Layer) -> str:
         """Add layer normalisation without weights and biases, which `behind` has moved into the next layer."""
-        like = norm.weight.detach().float()
-        weight, bias = self.tensor(torch.ones_like(like)), self.tensor(torch.zeros_like(like))
-        return self.node("LayerNormalization", rows, weight, bias, axis=-1, epsilon=norm.eps)
+        return self.norm(rows, Layer(np.ones_like(norm.weight), np.zeros_like(norm.bias)))
 
     def silu(self, value: str) -> str:
         """Add SiLU as one operation."""
         return self.node("QuickGelu", value, domain=CONTRIBUTED, alpha=1.0)
 
-    def halved(self, frames: str, layer: nn.Conv1d) -> str:
+    def halved(self, frames: str, layer: Layer) -> str:
         """Add a convolution of stride 2 on [batch, frames, width] as a product of rows. The number of frames is even.
 
         A product is faster for many streams, and the bits of a frame do not depend on the rest of the batch. A row is
         made of whole pairs of frames. If the layer reads an odd number of frames, the first one of a row has no weight.
         """
-        [kernel], width = layer.kernel_size, layer.in_channels
+        outputs, width, kernel = layer.weight.shape
         count = (kernel + 1) // 2
         pairs = self.node("Reshape", frames, self.numbers(0, -1, 2 * width))
         parts = [self.part(pairs, first, first + 1 - count) for first in range(count)]
         rows = self.node("Concat", *parts, axis=2)
-        weight = pad(layer.weight.permute(2, 1, 0), (0, 0, 0, 0, 2 * count - kernel, 0)).flatten(0, 1)
-        bias = torch.zeros(layer.out_channels) if layer.bias is None else layer.bias
-        return self.node("Add", self.node("MatMul", rows, self.tensor(weight)), self.tensor(bias))
+        weight = np.pad(layer.weight.transpose(2, 1, 0), ((2 * count - kernel, 0), (0, 0), (0, 0)))
+        product = self.node("MatMul", rows, self.array(weight.reshape(-1, outputs)))
+        return self.node("Add", product, self.array(layer.bias))
 
     def part(self, value: str, begin: int, end: int) -> str:
         """Add a slice of the second axis. An end of 0 is the end of the axis."""
         return self.node("Slice", value, self.numbers(begin), self.numbers(end or _END), self.numbers(1))
-
-
-def behind(norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Return the weight and bias of a linear layer that also does the scaling and shifting of the norm before it."""
-    weight, bias = layer.weight.detach().float(), layer.bias.detach().float()
-    return weight * norm.weight.detach().float(), bias + weight @ norm.bias.detach().float()

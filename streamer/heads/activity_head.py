@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from streamer.engine.acoustics.acoustics import SlotActivity
 from streamer.engine.acoustics.activity import ActivityReading
-from streamer.engine.acoustics.encoder import SUBSAMPLING
+from streamer.engine.acoustics.encoder_config import SUBSAMPLING
 from streamer.engine.acoustics.speech_detector import PieceActivity
-from streamer.engine.acoustics.streaming_model import SlotNetwork
+from streamer.engine.acoustics.streaming_model import Floats, SlotNetwork
 from streamer.engine.slots import OpenStreams, SlotLease
 from streamer.engine.stream_events import StreamError
 from streamer.heads.passage import Followed, Passage, Place
@@ -26,7 +24,7 @@ class Energies:
 
     stream: int
     passage: Passage
-    energies: NDArray[np.float32]
+    energies: Floats
     start: bool = False
     end: bool = False
 
@@ -42,10 +40,10 @@ class _Stream:
 class _Work:
     stream: _Stream
     passage: Passage
-    steps: torch.Tensor  # [steps, 4 * frames of a step, mels]
+    steps: Floats  # [steps, 4 * frames of a step, mels]
     log_probs: list[list[float]] = field(default_factory=list)
     readings: list[ActivityReading] = field(default_factory=list)
-    pieces: torch.Tensor = field(default_factory=lambda: torch.zeros(0))  # [pieces, 4 * frames of a piece, mels]
+    pieces: Floats = field(default_factory=lambda: np.zeros(0, np.float32))  # [pieces, 4 * frames of a piece, mels]
     piece_probabilities: list[tuple[float, ...]] = field(default_factory=list)  # the probabilities of each piece
 
 
@@ -58,11 +56,10 @@ class ActivityHead:
         *,
         mels: int,
         slots: int,
-        device: torch.device | str = "cpu",
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._network, self._device = network, device
+        self._network = network
         self.mels = mels
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = network.make_state(slots)
@@ -101,7 +98,7 @@ class ActivityHead:
         if stream.place.take(passage):
             self._reset(stream.lease.slot)
         hops, mels = SUBSAMPLING * passage.step, part.energies.shape[-1]
-        energies = torch.from_numpy(part.energies).to(self._device)
+        energies = part.energies
         steps = energies[: hops * passage.steps].reshape(passage.steps, max(1, hops), mels)
         hops = SUBSAMPLING * passage.piece
         pieces = energies[len(energies) - hops * passage.pieces :].reshape(passage.pieces, max(1, hops), mels)
@@ -114,8 +111,8 @@ class ActivityHead:
         self._pieces.reset([slot])
 
     def _reset(self, slot: int) -> None:
-        for tensor in self._state.values():
-            tensor[slot].zero_()
+        for array in self._state.values():
+            array[slot] = 0
         self._activity.reset([slot])
 
     def _compute_pieces(self, works: Sequence[_Work]) -> None:
@@ -126,19 +123,18 @@ class ActivityHead:
         for frames, group in groups.items():
             slots = [work.stream.lease.slot for work in group]
             try:
-                by_slot = self._pieces.compute(slots, [work.pieces.flatten(0, 1) for work in group])
+                by_slot = self._pieces.compute(slots, [np.concatenate(work.pieces) for work in group])
             except Exception as error:
                 _fail(group, error)
                 continue
             for work, row in zip(group, by_slot, strict=True):
                 work.piece_probabilities += [tuple(row[start : start + frames]) for start in range(0, len(row), frames)]
 
-    @torch.inference_mode()
     def _compute(self, works: Sequence[_Work]) -> None:
         slots = [work.stream.lease.slot for work in works]
-        energies = torch.stack([work.steps[len(work.log_probs)] for work in works])
+        energies = np.stack([work.steps[len(work.log_probs)] for work in works])
         try:
-            outputs = self._network.step(self._state, torch.tensor(slots, device=energies.device), energies)
+            outputs = self._network.step(self._state, slots, energies)
             rows: list[list[float]] = outputs[:, :, 0].tolist()
             readings = self._activity.read(slots, rows, [work.passage.speaking for work in works])
         except Exception as error:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from streamer.base.machine import give_back_freed_memory
-from streamer.engine.acoustics.acoustic_model import ACTIVITY_FILE, BundleError, read_activity
+from streamer.base.torch_import import CPU
 from streamer.engine.bundle import (
     assemble_recogniser,
-    best_precision,
-    compile_steps,
-    compiled_activity,
-    computes_graphs,
     load_acoustic_model,
+    load_activity_network,
+    load_frame_reader,
 )
 from streamer.engine.recogniser import Recogniser
 from streamer.heads.activity_head import ActivityHead
@@ -23,34 +19,27 @@ from streamer.heads.transcript_head import EncodedAcoustics, FrameHeads
 
 
 def load_speech_encoder(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+    folder: Path | str, *, slots: int, device: str = CPU, idle_limit_s: float = 20.0
 ) -> SpeechEncoder:
     """Return the encoder alone. BundleError says what is wrong."""
-    model = load_acoustic_model(Path(folder), device, best_precision(device))
-    model.set_activity(None)
-    if computes_graphs(device):
-        compile_steps(model)
+    model = load_acoustic_model(Path(folder), device, activity=False)
     give_back_freed_memory()
     return SpeechEncoder(model, slots=slots, idle_limit_s=idle_limit_s)
 
 
 def load_activity_head(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+    folder: Path | str, *, slots: int, device: str = CPU, idle_limit_s: float = 20.0
 ) -> ActivityHead:
     """Return the activity network alone. BundleError says what is wrong."""
-    network = read_activity(Path(folder))
-    if network is None:
-        raise BundleError(f"{Path(folder) / ACTIVITY_FILE} is missing: there is no activity network")
-    mels = len(network.mean)
-    steps = compiled_activity(network) if computes_graphs(device) else network.to(device).eval().requires_grad_(False)
-    return ActivityHead(steps, mels=mels, slots=slots, device=device, idle_limit_s=idle_limit_s)
+    mels, network = load_activity_network(Path(folder), device)
+    return ActivityHead(network, mels=mels, slots=slots, idle_limit_s=idle_limit_s)
 
 
 def load_transcript_head(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+    folder: Path | str, *, slots: int, device: str = CPU, idle_limit_s: float = 20.0
 ) -> Recogniser:
     """Return a recogniser that reads the frames of an encoder. BundleError says what is wrong."""
     folder = Path(folder)
-    heads = FrameHeads(load_acoustic_model(folder, device, best_precision(device)))
+    heads = FrameHeads(*load_frame_reader(folder, device))
     acoustics = EncodedAcoustics(heads)
     return assemble_recogniser(folder, heads, acoustics, None, slots=slots, device=device, idle_limit_s=idle_limit_s)

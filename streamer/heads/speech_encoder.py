@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS, STEP_MS
-from streamer.engine.acoustics.acoustic_model import AcousticModel
-from streamer.engine.acoustics.speech_detector import PieceEnergies
+from streamer.engine.acoustics.acoustic_model import SpeechModel
+from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
 from streamer.engine.segment_audio import Pieces, SegmentAudio, TimeScale, piece_samples
 from streamer.engine.slots import OpenStreams, SlotLease
@@ -57,9 +56,9 @@ class _Work:
     stream: _Stream
     flush: bool
     passage: Passage
-    frames: list[torch.Tensor] = field(default_factory=list)
-    energies: list[torch.Tensor] = field(default_factory=list)
-    pieces: list[torch.Tensor] = field(default_factory=list)
+    frames: list[Floats] = field(default_factory=list)
+    energies: list[Floats] = field(default_factory=list)
+    pieces: list[Floats] = field(default_factory=list)
 
 
 class SpeechEncoder:
@@ -67,7 +66,7 @@ class SpeechEncoder:
 
     def __init__(
         self,
-        model: AcousticModel,
+        model: SpeechModel,
         *,
         slots: int,
         idle_limit_s: float = 20.0,
@@ -76,7 +75,7 @@ class SpeechEncoder:
         self.model = model
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = model.make_state(slots)
-        self._pieces = PieceEnergies(model.features, slots)
+        self._pieces = model.piece_energies(slots)
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         # A client that never answers the event after a cut must not fill the memory.
         self._most = (LONGEST_SEGMENT_BOUNDS_MS[1] // 1000 + 2 * LONGEST_CHUNK_S) * model.sample_rate
@@ -188,7 +187,7 @@ class SpeechEncoder:
                     self._fail([work for work, _ in group], error)
                     continue
                 for (work, pieces), energies in zip(group, by_slot, strict=True):
-                    work.pieces += energies.chunk(len(pieces))
+                    work.pieces += np.split(energies, len(pieces))
 
     def _compute(self, works: Sequence[_Work], samples: NDArray[np.int16]) -> None:
         slots = [work.stream.lease.slot for work in works]
@@ -214,14 +213,9 @@ class SpeechEncoder:
             return self._empty(work.passage)
         passage = replace(work.passage, steps=len(work.frames), pieces=len(work.pieces))
         empty = self._empty(passage)
-        frames = _array(work.frames) if work.frames else empty.frames
-        return Encoded(passage, frames, _array(work.energies + work.pieces))
+        frames = np.concatenate(work.frames) if work.frames else empty.frames
+        return Encoded(passage, frames, np.concatenate(work.energies + work.pieces))
 
     def _empty(self, passage: Passage) -> Encoded:
         width, mels = self.model.description.encoder.width, self.model.description.encoder.mels
         return Encoded(passage, np.zeros((0, width), np.float32), np.zeros((0, mels), np.float32))
-
-
-def _array(parts: Sequence[torch.Tensor]) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = torch.cat(list(parts)).float().cpu().numpy()
-    return array

@@ -7,8 +7,6 @@ read them from there. It prints one JSON object: sizes in bytes, or `error`. As 
 difference between a part with `batch` slots and one with twice as many, and all slots then compute one batch.
 """
 
-# ruff: noqa: E402
-
 from __future__ import annotations
 
 import argparse
@@ -21,15 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.base.torch_import import import_torch
-
-import_torch()  # before any other import of torch, as in the process of an instance
-
-import torch
-
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
-from streamer.engine.acoustics.acoustic_model import BundleError
-from streamer.engine.memory.footprint import GpuMemory, resident, sizes
+from streamer.base.torch_import import CPU, best_device
+from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.memory.footprint import GpuMemory, one_thread, resident, sizes
 from streamer.engine.memory.report import BYTES_PER_SAMPLE, STEPS, hotwords_of, in_use
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
@@ -58,9 +51,8 @@ def main() -> int:
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--kind", choices=("auto", "cpu", "gpu"), required=True)
     options = parser.parse_args()
-    gpu = options.kind != "cpu" and torch.cuda.is_available()
     speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
-    device = "cuda:0" if gpu else "cpu"
+    device = CPU if options.kind == "cpu" else best_device()
     try:
         print(json.dumps(measure(options.folder, options.part, options.heard, options.batch, device, speech)))
     except BundleError as error:
@@ -71,7 +63,7 @@ def main() -> int:
 
 def measure(folder: Path, name: str, encoded_path: Path, batch: int, device: str, speech: Speech) -> dict[str, Any]:
     """Measure one part of the recogniser in this folder on this device. BundleError if the folder has none."""
-    torch.set_num_threads(1)  # as in the process of an instance
+    one_thread()
     process, gpu, load = resident(), GpuMemory(device), LOADERS[name]
     part = load(folder, slots=batch, device=device)
     idle = in_use(part)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.acoustics.activity import ActivityReading
-from streamer.engine.acoustics.streaming_model import Emissions, ModelState
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
+from streamer.engine.acoustics.features import SAMPLE_RATE
+from streamer.engine.acoustics.streaming_model import Emissions, FrameReader, ModelState
 from streamer.engine.segment_audio import FreshStart, Supply, TimeScale
 from streamer.engine.stream_events import StreamError
 from streamer.heads.passage import Passage, Place
@@ -148,15 +149,14 @@ class FrameHeads:
     """The heads of an acoustic model, as a streaming model that reads frames and has no state."""
 
     writes = False
+    sample_rate = SAMPLE_RATE
+    frame_samples = FRAME_SAMPLES
     ahead_samples = 0
 
-    def __init__(self, model: AcousticModel) -> None:
-        """Take the heads of this model, and drop its other parts."""
-        self.name, self.units, self.step_ms = model.name, model.units, model.step_ms
-        self.sample_rate, self.frame_samples = model.sample_rate, model.frame_samples
-        self.device, self._dtype = model.device, model.encoder.dtype
-        self._encoder = model.encoder
-        self._encoder.keep_heads()
+    def __init__(self, description: ModelDescription, reader: FrameReader) -> None:
+        """`reader` computes the heads of the model with this description."""
+        self.name, self.units, self.step_ms = description.name, description.units, description.step_ms
+        self._reader = reader
 
     def make_state(self, slots: int) -> ModelState:
         """Return an empty state."""
@@ -165,7 +165,6 @@ class FrameHeads:
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Do nothing."""
 
-    @torch.inference_mode()
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[Any]) -> Emissions:
         """Return the log-probabilities of these frames, which take the place of samples: [batch, frames, width]."""
-        return self._encoder.emissions(torch.from_numpy(samples).to(self.device, self._dtype))
+        return self._reader.emissions(samples)

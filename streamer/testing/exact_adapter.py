@@ -8,17 +8,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from streamer.base.torch_import import import_torch
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
-from streamer.engine.acoustics.acoustic_model import AcousticModel
-from streamer.engine.acoustics.encoder import SUBSAMPLING
+from streamer.engine.acoustics.acoustic_model import SpeechModel
+from streamer.engine.acoustics.encoder_config import SUBSAMPLING
 from streamer.engine.acoustics.features import LogMel
-from streamer.engine.acoustics.speech_detector import ActivityNetwork
-from streamer.engine.acoustics.streaming_model import Emissions, ModelState
+from streamer.engine.acoustics.speech_detector import PieceEnergies
+from streamer.engine.acoustics.streaming_model import Emissions, Floats, ModelState
 from streamer.engine.adapters.event_model import EventModel
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.recogniser import Recogniser
@@ -76,17 +75,20 @@ HEAD = "characters"
 class ExactEncoding(ExactModel):
     """The exact model as an encoder, which returns frames and energies."""
 
-    features = LogMel(MELS)  # for the pieces in which the activity head looks for speech
     description = SimpleNamespace(encoder=SimpleNamespace(width=WIDTH, mels=MELS))
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[Floats, Floats]:
         """Return the emissions as frames, and energies of zero."""
         emissions = self.step(state, slots, samples)[HEAD]
         frames = np.zeros((*emissions.shape[:2], WIDTH), np.float32)
         frames[:, :, : len(UNITS)] = emissions
-        return torch.from_numpy(frames), torch.zeros(len(samples), SUBSAMPLING * frames.shape[1], MELS)
+        return frames, np.zeros((len(samples), SUBSAMPLING * frames.shape[1], MELS), np.float32)
+
+    def piece_energies(self, slots: int) -> PieceEnergies:
+        """Return what computes the energies of the pieces in which the activity head looks for speech."""
+        return PieceEnergies(LogMel.plain(MELS), slots)
 
 
 class ExactFrames(ExactModel):
@@ -110,6 +112,18 @@ class WithoutDetector(EncodedAcoustics):
     detects = False
 
 
+class DeafNetwork:
+    """A network for activity that hears no speech."""
+
+    def make_state(self, slots: int) -> ModelState:
+        """Return an empty state."""
+        return {}
+
+    def step(self, state: ModelState, slots: Sequence[int], energies: Floats) -> Floats:
+        """Return a small probability of speech in each frame."""
+        return np.full((len(energies), energies.shape[1] // SUBSAMPLING, 1), -9.0, np.float32)
+
+
 class SilentActivity(ActivityHead):
     """Follows every passage, so that it notices a missing one, but reports no activity."""
 
@@ -123,8 +137,7 @@ class ExactEncoder(EncoderModel):
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Make the encoder."""
-        torch.set_num_threads(1)
-        model = cast("AcousticModel", ExactEncoding())
+        model = cast("SpeechModel", ExactEncoding())
         self._encoder = SpeechEncoder(model, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
         return self._encoder.streams
 
@@ -133,11 +146,8 @@ class ExactActivity(ActivityModel):
     """The activity head. The exact model reports no activity."""
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
-        """Make the head with a network that was not trained."""
-        torch.set_num_threads(1)
-        network = ActivityNetwork().eval().requires_grad_(False)
-        mels = len(network.mean)
-        self._head = SilentActivity(network, mels=mels, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
+        """Make the head with a network that hears nothing."""
+        self._head = SilentActivity(DeafNetwork(), mels=MELS, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
         return self._head.streams
 
 
@@ -146,7 +156,6 @@ class ExactTranscript(TranscriptModel):
 
     def load(self, instance: Instance) -> Recogniser:
         """Make the recogniser."""
-        torch.set_num_threads(1)
         self._width = WIDTH
         frames = ExactFrames()
         acoustics = WithoutDetector(cast("FrameHeads", frames))

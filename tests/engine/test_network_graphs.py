@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from streamer.engine.acoustics.encoder import CtcHead, Encoder, EncoderConfig
-from streamer.engine.acoustics.speech_detector import ActivityNetwork
-from streamer.engine.acoustics.streaming_model import ModelState, SlotNetwork
+from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
+from streamer.engine.acoustics.streaming_model import Floats, ModelState, SlotNetwork
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralWeights
-from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder, CompiledReading
+from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder, CompiledHeads, CompiledReading
+from streamer.engine.networks.acoustic_network import weights_of
+from streamer.engine.networks.activity_network import ActivityNetwork
+from streamer.engine.networks.encoder import Encoder
+from streamer.engine.networks.host_arrays import host_array
 from streamer.engine.networks.neural_network import NeuralNetwork
 
 CONFIG = EncoderConfig(
@@ -34,91 +39,119 @@ def encoder() -> Encoder:
 @pytest.fixture(scope="module")
 def compiled(encoder: Encoder) -> CompiledEncoder:
     """Provide the same encoder as a graph."""
-    return CompiledEncoder(encoder)
+    return CompiledEncoder(CONFIG, weights_of(encoder))
 
 
-def used(network: SlotNetwork, slots: int, cleaned: Tensor) -> ModelState:
+def features(streams: int, frames: int, seed: int = 1) -> Floats:
+    """Return random features for this many frames."""
+    return np.random.default_rng(seed).standard_normal((streams, 4 * frames, CONFIG.mels)).astype(np.float32)
+
+
+def used(network: SlotNetwork, slots: int, cleaned: Sequence[int]) -> ModelState:
     """Return a state with remains of other streams, in which these slots were reset."""
-    state = network.make_state(slots)
-    for tensor in state.values():
-        tensor.copy_(torch.randint(1, 99, tensor.shape))
-        tensor.index_fill_(0, cleaned, 0)
+    state, dice = network.make_state(slots), np.random.default_rng(0)
+    for array in state.values():
+        array[:] = dice.integers(1, 99, array.shape)
+        array[list(cleaned)] = 0
     return state
 
 
-def stream(network: SlotNetwork, state: ModelState, slots: Tensor, mel: Tensor, chunk: int) -> Tensor:
-    """Return the frames of these features, chunk by chunk."""
-    return torch.cat([network.step(state, slots, piece) for piece in mel.split(4 * chunk, dim=1)], dim=1)
+def stream(network: SlotNetwork, state: ModelState, slots: Sequence[int], inputs: Floats, chunk: int) -> Floats:
+    """Return the outputs for these inputs, chunk by chunk."""
+    size = 4 * chunk
+    parts = [inputs[:, first : first + size] for first in range(0, inputs.shape[1], size)]
+    return np.concatenate([network.step(state, slots, part) for part in parts], axis=1)
+
+
+class InTorch:
+    """A network in torch as one that takes and gives arrays, so that both can be compared."""
+
+    def __init__(self, network: Encoder) -> None:
+        self._network = network
+
+    def make_state(self, slots: int) -> ModelState:
+        """Return a fresh state."""
+        return self._network.make_state(slots)
+
+    def step(self, state: ModelState, slots: Sequence[int], inputs: Floats) -> Floats:
+        """Return the output of torch."""
+        return host_array(self._network.step(state, torch.tensor(slots), torch.from_numpy(inputs)))
 
 
 @pytest.mark.parametrize("chunk", [4, 8, 16])
 def test_it_computes_what_torch_computes(encoder: Encoder, compiled: CompiledEncoder, chunk: int) -> None:
     """Emissions differ by less than 1e-4, for longer than the window of the past."""
-    torch.manual_seed(1)
-    mel, slots = torch.randn(3, 4 * 96, CONFIG.mels), torch.tensor([6, 0, 3])
-    found, expected = (
-        encoder.emissions(stream(network, used(network, 8, slots), slots, mel, chunk))["characters"]
-        for network in (compiled, encoder)
-    )
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    mel, slots, reference = features(3, 96), [6, 0, 3], InTorch(encoder)
+    heads = CompiledHeads(CONFIG, weights_of(encoder))
+    found = heads.emissions(stream(compiled, used(compiled, 8, slots), slots, mel, chunk))
+    frames = stream(reference, reference.make_state(8), slots, mel, chunk)
+    expected = encoder.emissions(torch.from_numpy(frames))
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose(found["characters"], expected["characters"], atol=1e-4)
 
 
 @pytest.mark.parametrize("taken", [[4, 0, 6, 2, 5], [2, 3, 4, 5, 6]])
 def test_company_and_slot_do_not_matter(compiled: CompiledEncoder, taken: list[int]) -> None:
     """A stream gets the same bits alone and in a batch whose streams are older, in any slots, also side by side."""
-    torch.manual_seed(2)
-    mel = torch.randn(5, 4 * 48, CONFIG.mels)
-    alone = torch.tensor([1])
-    expected = stream(compiled, used(compiled, 2, alone), alone, mel[2:3], 8)
-    slots = torch.tensor(taken)
-    state = used(compiled, 7, slots)
-    compiled.step(state, slots[[0, 4]], torch.randn(2, 64, CONFIG.mels))
-    assert torch.equal(stream(compiled, state, slots, mel, 8)[2:3], expected)
+    mel = features(5, 48)
+    expected = stream(compiled, used(compiled, 2, [1]), [1], mel[2:3], 8)
+    state = used(compiled, 7, taken)
+    compiled.step(state, [taken[0], taken[4]], features(2, 16, seed=2))
+    assert np.array_equal(stream(compiled, state, taken, mel, 8)[2:3], expected)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 5, 8, 31])
+def test_heads_give_a_frame_the_same_bits_in_any_company(encoder: Encoder, frames: int) -> None:
+    """The log-probabilities of a frame depend neither on its place nor on the number of frames and streams."""
+    heads = CompiledHeads(CONFIG, weights_of(encoder))
+    inputs = np.random.default_rng(3).standard_normal((7, 62, CONFIG.width)).astype(np.float32) * 3
+    together = heads.emissions(inputs)["characters"]
+    for row, first in product(range(7), range(0, 62, frames)):
+        part = heads.emissions(inputs[row : row + 1, first : first + frames])["characters"]
+        assert np.array_equal(part[0], together[row, first : first + frames])
+    np.testing.assert_allclose(np.exp(together).sum(-1), 1, atol=1e-5)
 
 
 def test_steps_of_different_lengths_follow_one_another(encoder: Encoder, compiled: CompiledEncoder) -> None:
     """The length of a step may change within a stream."""
-    torch.manual_seed(3)
-    slots = torch.tensor([0])
-    state, reference = compiled.make_state(1), encoder.make_state(1)
-    for chunk in (8, 4, 16, 1, 4, 16, 16, 8):
-        mel = torch.randn(1, 4 * chunk, CONFIG.mels)
-        found, expected = compiled.step(state, slots, mel), encoder.step(reference, slots, mel)
-        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    networks: list[SlotNetwork] = [compiled, InTorch(encoder)]
+    states = [network.make_state(1) for network in networks]
+    for seed, chunk in enumerate((8, 4, 16, 1, 4, 16, 16, 8)):
+        mel = features(1, chunk, seed)
+        found, expected = (network.step(state, [0], mel) for network, state in zip(networks, states, strict=True))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_slots_that_take_no_part_in_a_step_keep_their_state(compiled: CompiledEncoder) -> None:
     """A step writes only to the slots that it was given."""
-    state = used(compiled, 4, torch.tensor([0]))
-    before = {name: tensor.clone() for name, tensor in state.items()}
-    compiled.step(state, torch.tensor([2]), torch.randn(1, 32, CONFIG.mels))
-    others = torch.tensor([0, 1, 3])
-    for name, tensor in state.items():
-        assert torch.equal(tensor[others], before[name][others])
-        assert not torch.equal(tensor[2], before[name][2])
+    state = used(compiled, 4, [0])
+    before = {name: array.copy() for name, array in state.items()}
+    compiled.step(state, [2], features(1, 8))
+    for name, array in state.items():
+        assert np.array_equal(array[[0, 1, 3]], before[name][[0, 1, 3]])
+        assert not np.array_equal(array[2], before[name][2])
 
 
 def test_a_step_of_the_wrong_length_is_refused(compiled: CompiledEncoder) -> None:
     """A step that is not a multiple of a frame, or longer than the largest chunk, is refused."""
     for hops in (6, 4 * 17):
         with pytest.raises(ValueError, match="4 to 64 feature frames"):
-            compiled.step(compiled.make_state(1), torch.tensor([0]), torch.zeros(1, hops, CONFIG.mels))
+            compiled.step(compiled.make_state(1), [0], np.zeros((1, hops, CONFIG.mels), np.float32))
 
 
 def test_a_window_shorter_than_a_step_is_refused() -> None:
     """The ring of the past must have room for the longest step."""
     with pytest.raises(ValueError, match="left_frames"):
-        CompiledEncoder(Encoder(EncoderConfig(outputs=(), left_frames=8)))
+        CompiledEncoder(EncoderConfig(outputs=(), left_frames=8), {})
 
 
 @pytest.mark.parametrize("frames", [1, 40, 512, 700])
 def test_a_whole_segment_is_what_torch_computes(encoder: Encoder, compiled: CompiledEncoder, frames: int) -> None:
     """Every frame sees the whole segment, up to the length of the longest step, also if that is passed."""
-    torch.manual_seed(5)
-    mel = torch.randn(1, 4 * frames, CONFIG.mels)
-    found, expected = (network.whole(mel) for network in (compiled, encoder))
+    mel = features(1, frames)
+    found, expected = compiled.whole(mel), encoder.whole(torch.from_numpy(mel))
     assert found.shape == (1, frames, CONFIG.width)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("frames", [1, 2, 8])
@@ -126,29 +159,25 @@ def test_compiled_activity_it_computes_what_torch_computes(frames: int) -> None:
     """Streams in a batch get the log-probabilities of the whole recording, in slots that were used before."""
     torch.manual_seed(0)
     network = ActivityNetwork(mels=80, width=8, memory=12).eval().requires_grad_(False)
-    compiled = CompiledActivity(network)
-    energies, slots = torch.randn(3, 4 * 16, 80) * 3, torch.tensor([3, 1, 0])
-    state = compiled.make_state(4)
-    compiled.step(state, torch.arange(4), torch.randn(4, 16, 80))
-    kept = {name: tensor[2].clone() for name, tensor in state.items()}
-    for tensor in state.values():
-        tensor[slots] = 0
-    found = torch.cat([compiled.step(state, slots, piece) for piece in energies.split(4 * frames, dim=1)], dim=1)
-    torch.testing.assert_close(found, network(energies), atol=1e-5, rtol=0)
-    assert all(torch.equal(state[name][2], tensor) for name, tensor in kept.items())
+    compiled = CompiledActivity(weights_of(network))
+    energies, slots = features(3, 16) * 3, [3, 1, 0]
+    state = used(compiled, 4, slots)
+    kept = {name: array[2].copy() for name, array in state.items()}
+    found = stream(compiled, state, slots, energies, frames)
+    np.testing.assert_allclose(found, network(torch.from_numpy(energies)), atol=1e-5)
+    assert all(np.array_equal(state[name][2], array) for name, array in kept.items())
 
 
 @pytest.mark.parametrize("frames", [1, 3, 8])
 def test_company_and_parts_do_not_matter(frames: int) -> None:
     """A stream gets the same bits alone and in a batch, and in parts of any length."""
     torch.manual_seed(1)
-    compiled = CompiledActivity(ActivityNetwork().eval().requires_grad_(False))
-    energies = torch.randn(5, 64, 80) * 3
-    whole = compiled.step(compiled.make_state(5), torch.arange(5), energies)
+    compiled = CompiledActivity(weights_of(ActivityNetwork()))
+    energies = features(5, 16) * 3
+    whole = compiled.step(compiled.make_state(5), range(5), energies)
     for row in range(5):
-        state, slot = compiled.make_state(1), torch.tensor([0])
-        parts = [compiled.step(state, slot, part) for part in energies[row : row + 1].split(4 * frames, dim=1)]
-        assert torch.equal(torch.cat(parts, dim=1), whole[row : row + 1])
+        parts = stream(compiled, compiled.make_state(1), [0], energies[row : row + 1], frames)
+        assert np.array_equal(parts, whole[row : row + 1])
 
 
 SIZE, ROWS = 20, 67

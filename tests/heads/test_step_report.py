@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamer.bridge.triton.repository import asr_repository
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.heads.step_report import measure
 from tests.samples import pcm
 
@@ -27,7 +27,7 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
     assert 0 < slots["encoder"] - 4 * numbers * shape["width"] < 5000
     assert 1000 < slots["activity"] < 10_000 < slots["transcript"] < slots["encoder"]
     # Weights in half precision in the file, with which onnxruntime computes in 32 bits.
-    weights = (BUNDLE / "weights.pt").stat().st_size
+    weights = (BUNDLE / "weights.safetensors").stat().st_size
     assert found["encoder"]["instance"]["model"]["main"] > 1.9 * weights
     assert found["transcript"]["shared"]["tables"] > 1_000_000
     assert found["transcript"]["hotwords"]["stream"]["main"] > 0

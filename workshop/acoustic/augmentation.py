@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from streamer.engine.acoustics.encoder import ConvolutionModule, Encoder, FeedForward, SelfAttention
 from streamer.engine.acoustics.features import HIGHEST_HZ, mel_centres
+from streamer.engine.networks.encoder import ConvolutionModule, Encoder, FeedForward, SelfAttention
 from workshop.data.corpus import SAMPLE_RATE, Corpus, CorpusError
 from workshop.data.degradation import LIVEABLE_SECONDS, liveable_responses
 
@@ -284,7 +284,7 @@ KNEE_HZ = 4800.0
 
 def with_other_voices(mel: Tensor, factors: Tensor) -> Tensor:
     """Return features [rows, hops, mels] of voices whose resonances are higher by these factors, one for each row."""
-    centres = mel_centres(mel.shape[2]).float().to(mel.device)
+    centres = torch.from_numpy(mel_centres(mel.shape[2])).float().to(mel.device)
     positions = _moved(centres, factors.unsqueeze(1)).contiguous()
     # A moved feature lies between `upper` and the one below. `share` says how near it is to `upper`.
     upper = torch.searchsorted(centres, positions).clamp(1, len(centres) - 1)

@@ -8,7 +8,7 @@ from typing import Final
 
 import torch
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.data.corpus import CorpusError
 
 _BLOCK: Final = re.compile(r"encoder\.blocks\.(?P<number>\d+)\.(?P<part>.*)")
@@ -25,7 +25,7 @@ class Growth:
 
 
 @torch.no_grad()
-def grown(small: AcousticModel, growth: Growth) -> AcousticModel:
+def grown(small: AcousticNetwork, growth: Growth) -> AcousticNetwork:
     """Return a larger model with the same output as `small`.
 
     New parts have random values, but at first they add nothing to the frames: their last matrix is zero.
@@ -36,7 +36,7 @@ def grown(small: AcousticModel, growth: Growth) -> AcousticModel:
         raise CorpusError(f"a model grows by 1 or more times the blocks, and to {encoder.feedforward} or more numbers")
     outputs = tuple(replace(output, layer=output.layer * times) for output in encoder.outputs)
     shape = replace(encoder, outputs=outputs, layers=encoder.layers * times, feedforward=growth.feedforward)
-    large = AcousticModel(replace(description, encoder=shape))
+    large = AcousticNetwork(replace(description, encoder=shape))
     old, new = small.state_dict(), large.state_dict()
     for name, values in new.items():
         block = _BLOCK.fullmatch(name)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from streamer.engine.acoustics.acoustic_model import WEIGHTS_FILE, AcousticModel
+from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE
 from streamer.engine.acoustics.streaming_model import Emissions
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic.batches import UNLABELLED, Batch
 from workshop.phones.denominator import NgramTables, sequence_losses
 from workshop.phones.expected_errors import AlternativeSource, expected_errors
@@ -237,7 +238,7 @@ class Teacher:
 
     def _read_weights(self) -> None:
         self._read_at = self._written_at()
-        self._model = AcousticModel.load(self._bundle, self._device)
+        self._model = AcousticNetwork.load(self._bundle, self._device)
 
     def _written_at(self) -> int:
         weights = self._bundle / WEIGHTS_FILE

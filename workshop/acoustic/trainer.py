@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.acoustics.features import CONTEXT
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic.augmentation import CONDITIONS, Augmentation
 from workshop.acoustic.batches import Batch, Batches
 from workshop.acoustic.losses import VIEWS, HeadLosses, Lesson, Schedule, Teacher, doubled
@@ -31,7 +31,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: AcousticModel,
+        model: AcousticNetwork,
         batches: Batches,
         augmentation: Augmentation,
         schedule: Schedule,
@@ -119,9 +119,9 @@ class Trainer:
         self.model.features.deviation.copy_(deviation)
         self.average = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
-    def averaged(self) -> AcousticModel:
+    def averaged(self) -> AcousticNetwork:
         """Return the model with the averaged weights, for evaluation and for the bundle."""
-        model = AcousticModel(self.model.description)
+        model = AcousticNetwork(self.model.description)
         model.load_state_dict(self.average)
         return model.to(self.model.device).eval().requires_grad_(False)
 

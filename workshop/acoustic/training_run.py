@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from streamer.bridge.triton.repository import asr_repository
-from streamer.engine.acoustics.acoustic_model import AcousticModel, ModelDescription
-from streamer.engine.acoustics.encoder import CtcHead, EncoderConfig
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic import units
 from workshop.acoustic.augmentation import CONDITIONS, Augmentation, add_dropout
 from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, Batches, Recipe, batches, padded
@@ -168,13 +169,13 @@ class Run:
             trainer.measure_features()
         return trainer
 
-    def _model(self, state: dict[str, Any] | None) -> AcousticModel:
+    def _model(self, state: dict[str, Any] | None) -> AcousticNetwork:
         if state:
-            return AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
+            return AcousticNetwork(ModelDescription.from_json(json.loads(state["description"])))
         if self.start:
-            model = AcousticModel.load(self.start)
+            model = AcousticNetwork.load(self.start)
             return (grown(model, self.growth) if self.growth else model).requires_grad_(True)
-        return AcousticModel(describe(self.size))
+        return AcousticNetwork(describe(self.size))
 
 
 def describe(size: str) -> ModelDescription:
@@ -189,10 +190,10 @@ def describe(size: str) -> ModelDescription:
     return ModelDescription("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
 
 
-def averaged_model(run: Path) -> AcousticModel:
+def averaged_model(run: Path) -> AcousticNetwork:
     """Return the model with the averaged weights of the run in this folder, for evaluation and for a bundle."""
     state = _checkpoint(_checkpoint_path(run))
-    model = AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
+    model = AcousticNetwork(ModelDescription.from_json(json.loads(state["description"])))
     model.load_state_dict(state["average"])
     return model.eval().requires_grad_(False)
 
@@ -327,7 +328,7 @@ class Errors:
 
 @torch.inference_mode()
 def evaluate(
-    model: AcousticModel, corpus: Corpus, alignments: dict[str, Alignment], step_ms: int
+    model: AcousticNetwork, corpus: Corpus, alignments: dict[str, Alignment], step_ms: int
 ) -> dict[str, dict[str, float]]:
     """Return the error rates by corpus and of everything ("all"), at one step length."""
     errors: dict[str, Errors] = defaultdict(Errors)

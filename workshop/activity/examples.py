@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from streamer.engine.acoustics.features import CONTEXT, LogMel
-from streamer.engine.acoustics.speech_detector import ActivityNetwork
+from streamer.engine.acoustics.features import CONTEXT
+from streamer.engine.networks.activity_network import ActivityNetwork
+from streamer.engine.networks.log_mel import LogMelNetwork
 from workshop.acoustic.augmentation import telephoned
 from workshop.activity.sounds import Audio, BackgroundSounds, banded, quantised, reverberated
 from workshop.data.alignment import Alignment, read_alignments
@@ -164,7 +165,7 @@ def train(
 ) -> ActivityNetwork:
     """Train a head, a new one or `start`, for minutes of processor time. The learning rate falls to zero at the end."""
     torch.manual_seed(seed)
-    rng, features = np.random.default_rng(seed), LogMel()
+    rng, features = np.random.default_rng(seed), LogMelNetwork()
     head = start or _new_head(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
     optimiser = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=0.01)
     step, begun, recent = 0, time.process_time(), 0.0
@@ -184,7 +185,7 @@ def train(
     return head.eval()
 
 
-def _new_head(features: LogMel, examples: list[Example]) -> ActivityNetwork:
+def _new_head(features: LogMelNetwork, examples: list[Example]) -> ActivityNetwork:
     """Return a new head, which normalises by the mean and deviation of these examples."""
     energies, _ = _batch(features, examples)
     head = ActivityNetwork()
@@ -194,7 +195,7 @@ def _new_head(features: LogMel, examples: list[Example]) -> ActivityNetwork:
     return head
 
 
-def _batch(features: LogMel, examples: list[Example]) -> tuple[Tensor, Tensor]:
+def _batch(features: LogMelNetwork, examples: list[Example]) -> tuple[Tensor, Tensor]:
     samples = torch.from_numpy(np.stack([example.samples for example in examples])).float() / 32768
     speech = torch.from_numpy(np.stack([example.speech for example in examples]))
     with torch.no_grad():

@@ -17,10 +17,12 @@ from torch import Tensor
 
 from streamer.audio.audio_file import read_audio
 from streamer.engine.acoustics.activity import ActivityRule, ActivityTracker
-from streamer.engine.acoustics.features import CONTEXT, LogMel
-from streamer.engine.acoustics.speech_detector import ActivityNetwork, SpeechDetector
+from streamer.engine.acoustics.features import CONTEXT
 from streamer.engine.acoustics.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.endpointing import EndpointRule
+from streamer.engine.networks.activity_network import ActivityNetwork
+from streamer.engine.networks.host_arrays import host_array, network_detector
+from streamer.engine.networks.log_mel import LogMelNetwork
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
 from streamer.engine.segment_audio import piece_samples
@@ -150,7 +152,7 @@ def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, con
 def _energies(samples: Samples) -> Tensor:
     whole = samples[: len(samples) // ActivityModel.frame_samples * ActivityModel.frame_samples]
     audio = torch.from_numpy(np.concatenate([np.zeros(CONTEXT, np.int16), whole])).float() / 32768
-    return LogMel().energies(audio.unsqueeze(0))
+    return LogMelNetwork().energies(audio.unsqueeze(0))
 
 
 def opening_table(rows: Sequence[Openings]) -> str:
@@ -199,7 +201,7 @@ class ActivityModel:
 
     def __init__(self, head: ActivityNetwork) -> None:
         self._head = head
-        self._features = LogMel()
+        self._features = LogMelNetwork()
 
     def make_state(self, slots: int) -> ModelState:
         """Make a new state for this many streams."""
@@ -216,7 +218,7 @@ class ActivityModel:
         numbers, audio = torch.tensor(slots), torch.from_numpy(samples).float() / 32768
         recent = torch.cat((state["wav"].index_select(0, numbers), audio), dim=1)
         state["wav"].index_copy_(0, numbers, recent[:, -CONTEXT:])
-        return {ACTIVITY: self._head.step(state, numbers, self._features.energies(recent))}
+        return {ACTIVITY: host_array(self._head.step(state, numbers, self._features.energies(recent)))}
 
 
 class NoWords:
@@ -260,7 +262,7 @@ def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms:
     # A segment with activity but without words counts as noise after a while. There are no words, so there is no limit.
     rule = EndpointRule(patience_ms=10**9)
     model, slots = ActivityModel(head), len(recordings)
-    detector = SpeechDetector.make(LogMel(), head, slots)
+    detector = network_detector(LogMelNetwork(), head, slots)
     recogniser = Recogniser(model, {"lexicon": NoWords()}, slots=slots, detector=detector, idle_limit_s=1e9)
     for stream in range(len(recordings)):
         recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))

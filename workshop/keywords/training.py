@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.heads.keywords import KERNEL, LOOSEST, STRIDE, WINDOW, Floats, KeywordNetwork, KeywordPaths
 from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, padded
 from workshop.data.corpus import Corpus, CorpusError, Utterance
@@ -269,7 +269,7 @@ class AlignedWords:
         return ordered[::2], ordered[1::2]
 
     def spoken(
-        self, utterances: Sequence[Utterance], keywords: Sequence[str], model: AcousticModel
+        self, utterances: Sequence[Utterance], keywords: Sequence[str], model: AcousticNetwork
     ) -> Iterator[Spoken]:
         """Encode utterances. Those of similar length are one batch."""
         chunk = STEP_MS // FRAME_MS
@@ -290,7 +290,7 @@ def encoded(
     words: AlignedWords,
     utterances: Sequence[Utterance],
     keywords: Sequence[str],
-    model: AcousticModel,
+    model: AcousticNetwork,
     tell: Callable[[str], None],
 ) -> list[Spoken]:
     """Encode utterances, and report progress."""

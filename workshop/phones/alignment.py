@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic import units
 from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, batches, padded
 from workshop.data.alignment import Alignment, heard_path, write_resumed
@@ -57,14 +57,14 @@ def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[s
 class ModelAligner:
     """Finds the spoken pronunciations with a model."""
 
-    model: AcousticModel
+    model: AcousticNetwork
     pronunciations: Pronunciations
 
     @classmethod
     def load(cls, bundle: Path) -> ModelAligner:
         """Load the model of a bundle, on one thread. Words outside the dictionary are pronounced as in the service."""
         torch.set_num_threads(1)
-        return cls(AcousticModel.load(bundle), Pronunciations.load())
+        return cls(AcousticNetwork.load(bundle), Pronunciations.load())
 
     @torch.inference_mode()
     def align(self, corpus: Corpus, utterances: list[Utterance]) -> list[Alignment]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.base.text import counted
-from streamer.engine.acoustics.acoustic_model import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
+from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
 from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE

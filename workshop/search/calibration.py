@@ -17,7 +17,7 @@ import numpy.typing as npt
 from streamer.commands.accuracy.word_errors import RIGHT, pair_words
 from streamer.commands.accuracy.word_figures import JudgedConfidence, TimeOffset, reliability, time_errors
 from streamer.commands.accuracy.word_sections import table
-from streamer.engine.acoustics.encoder import WHOLE_FRAMES
+from streamer.engine.acoustics.encoder_config import WHOLE_FRAMES
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon

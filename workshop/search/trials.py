@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from streamer.commands.accuracy.manifest import HALVES, half
-from streamer.engine.acoustics.acoustic_model import WEIGHTS_FILE, AcousticModel, BundleError
+from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE, BundleError
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.rescoring import Rescorer
@@ -137,7 +138,7 @@ def read_emissions(
 ) -> list[EmittedUtterance]:
     """Return the emissions of a prepared set, as in streaming; from the cache if these weights were used before."""
     corpus = Corpus(work, name)
-    model = AcousticModel.load(bundle)
+    model = AcousticNetwork.load(bundle)
     digest = hashlib.sha256((bundle / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
     paths = {
         HEAD: cache / f"{name}-{step_ms}-{digest}.pt",
@@ -152,7 +153,7 @@ def read_emissions(
 
 
 @torch.inference_mode()
-def _compute(model: AcousticModel, corpus: Corpus, step_ms: int) -> dict[str, dict[str, Tensor]]:
+def _compute(model: AcousticNetwork, corpus: Corpus, step_ms: int) -> dict[str, dict[str, Tensor]]:
     """Compute the emissions of all heads at once, because the encoder takes most of the time."""
     by_head: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
     for utterances in batches(corpus):

@@ -13,6 +13,6 @@ class TritonPythonModel(EventModel):
     def load(self, instance: Instance) -> Recogniser:
         """Load the recogniser from the bundle."""
         device = instance.device
-        from streamer.engine.bundle import load_recogniser  # imports torch, which takes seconds
+        from streamer.engine.bundle import load_recogniser  # here, because it takes a second
 
         return load_recogniser(instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s)

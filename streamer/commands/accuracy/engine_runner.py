@@ -23,7 +23,7 @@ from streamer.commands.accuracy.results import (
     UtteranceResult,
     utterance_result,
 )
-from streamer.engine.acoustics.acoustic_model import BundleError
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, StreamError

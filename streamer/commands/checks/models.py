@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository
@@ -24,8 +24,8 @@ NEEDED: Final = (
     "1/model.json",
     "1/search.json",
     "1/calibration.json",
-    "1/weights.pt",
-    "1/activity.pt",
+    "1/weights.safetensors",
+    "1/activity.safetensors",
     "1/lexicon.safetensors",
     "1/letters.safetensors",
     "1/language.safetensors",
@@ -33,13 +33,14 @@ NEEDED: Final = (
 )
 OPTIONAL: Final = {
     "1/calibration.json": "times and confidences are not calibrated",
-    "1/activity.pt": "silence is not detected",
+    "1/activity.safetensors": "silence is not detected",
     "1/rescoring.safetensors": "words are not rescored by the neural language model",
 }
 REMEDY: Final = "in a clone: git checkout -- asr_repo (or git lfs pull); else install Streamer's wheel again"
 
 _POINTER: Final = b"version https://git-lfs"
 _LONGEST_HEADER: Final = 1 << 26
+_CHECKSUM: Final = "sha256"
 
 
 class Damaged(Exception):
@@ -97,19 +98,8 @@ def _check(path: Path) -> None:
         checking(path)
 
 
-def _archive(path: Path) -> None:
-    """Check a file of torch.save, which is a zip file with a checksum for each part."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except zipfile.BadZipFile:
-        raise Damaged("it is incomplete or damaged") from None
-    if damaged:
-        raise Damaged(f"its part {damaged} is damaged")
-
-
 def _tensors(path: Path) -> None:
-    """Check a safetensors file. Its header says how long it is."""
+    """Check a safetensors file. Its header says how long it is, and may have a checksum."""
     with path.open("rb") as file:
         length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
         if length > _LONGEST_HEADER:
@@ -122,6 +112,19 @@ def _tensors(path: Path) -> None:
     expected_size, size = 8 + length + end, path.stat().st_size
     if size != expected_size:
         raise Damaged(f"it has {size} bytes instead of {expected_size}")
+    stored = header.pop("__metadata__", {}).get(_CHECKSUM)
+    if stored not in (None, _checksum(path, 8 + length, header)):
+        raise Damaged("it is damaged: its checksum is that of other weights")
+
+
+def _checksum(path: Path, begin: int, header: dict[str, Any]) -> str:
+    """Return the checksum of weights, as `streamer.engine.acoustics.bundle_files` computes it."""
+    content, digest = memoryview(path.read_bytes())[begin:], hashlib.sha256()
+    for name in sorted(header):
+        first, end = header[name]["data_offsets"]
+        digest.update(f"{name} {header[name]['shape']}\n".encode())
+        digest.update(content[first:end])
+    return digest.hexdigest()
 
 
 def _object(path: Path) -> None:
@@ -131,7 +134,7 @@ def _object(path: Path) -> None:
         raise Damaged(f"it is not JSON: {error}") from None
 
 
-_KINDS: Final[dict[str, Callable[[Path], None]]] = {".pt": _archive, ".safetensors": _tensors, ".json": _object}
+_KINDS: Final[dict[str, Callable[[Path], None]]] = {".safetensors": _tensors, ".json": _object}
 
 
 # Checks whether each public model of this machine, and the default, can be used. Needs no torch.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker
+from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, probabilities_of
 from streamer.engine.acoustics.streaming_model import (
     ACTIVITY,
     Emissions,
@@ -148,7 +147,7 @@ class SlotActivity:
         for slot, row, before in zip(slots, log_probs, speaking, strict=True):
             if slot not in self._trackers:
                 self._trackers[slot] = ActivityTracker(ActivityRule(), speaking=before)
-            readings[slot] = self._trackers[slot].reading(list(map(math.exp, row)))
+            readings[slot] = self._trackers[slot].reading(probabilities_of(row))
         return readings
 
     def reset(self, slots: Sequence[int]) -> None:

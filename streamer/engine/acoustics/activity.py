@@ -63,6 +63,11 @@ class ActivityRule:
         return max(1, math.ceil(milliseconds / self.frame_ms))
 
 
+def probabilities_of(log_probs: Sequence[float]) -> list[float]:
+    """Return the probabilities of speech in frames from their logarithms."""
+    return list(map(math.exp, log_probs))
+
+
 class ActivityTracker:
     """Follows the activity of one segment, or of a whole stream."""
 

@@ -1,7 +1,7 @@
 """The interface of a streaming model, so that other models can replace the shipped one.
 
-A model computes with any library of arrays: the shipped model with torch, the exact model of the tests with numpy. The
-recogniser passes the arrays to the searches and does not read them.
+A model keeps its state in arrays of any library, where it computes: those of numpy on a CPU, those of torch on a GPU.
+What it gives are arrays of numpy. The recogniser passes the emissions to the searches and does not read them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float32]
+
 Array = Any
 """An array of the library with which the model computes."""
 
 ModelState = dict[str, Array]
 """The state of all slots. One axis of every array counts the slots: the first one, unless the model uses another."""
 
-Emissions = dict[str, Array]
+Emissions = dict[str, Any]
 """The output of each head for every frame, mostly log-probabilities: [batch, frames, units]. Its search reads it."""
 
 ACTIVITY = "activity"
@@ -70,16 +72,29 @@ class SlotNetwork(Protocol):
         """Return a fresh state for this many slots."""
         ...
 
-    def step(self, state: ModelState, slots: Array, inputs: Array, /) -> Array:
+    def step(self, state: ModelState, slots: Sequence[int], inputs: Floats, /) -> Floats:
         """Return the output for the next inputs of each of these slots: [batch, ...]."""
         ...
 
 
-class SegmentNetwork(SlotNetwork, Protocol):
-    """A network that can also compute whole segments."""
+class FrameReader(Protocol):
+    """What computes the heads that read the frames of an encoder."""
 
-    def whole(self, inputs: Array) -> Array:
-        """Return the output for the inputs of one segment, [1, ...], computed in the longest steps."""
+    def emissions(self, frames: Floats) -> Emissions:
+        """Return the log-probabilities of the heads that read these frames, [batch, frames, units]."""
+        ...
+
+
+class EnergyFeatures(Protocol):
+    """Computes the energies of samples."""
+
+    @property
+    def mels(self) -> int:
+        """The number of energies of a frame."""
+        ...
+
+    def energies(self, samples: Floats) -> Floats:
+        """Return the energies [batch, hops, mels] of samples in [-1, 1), with those before the first hop."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Counts the bytes of an object and all objects that it refers to: tensors and arrays exactly, others as Python does.
+"""Counts the bytes of an object and all objects that it refers to: arrays exactly, others as Python counts them.
 
 Audio in `bytearray` is not counted, because its size depends on the length of segments.
 """
@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Objects that these refer to belong to the program, and not to the object that is measured.
 _PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
@@ -47,38 +49,49 @@ def footprint(*roots: object) -> Footprint:
     """Count all objects that can be reached from these, each only once."""
     own = mapped = device = 0
     files = _mapped_files()
-    storages: set[int] = set()
+    places: set[int] = set()
     # If torch is not loaded, there are no tensors. It is not imported here, because its libraries would count, too.
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
     for item in reachable(*roots):
         own += sys.getsizeof(item)
-        if isinstance(item, np.ndarray) and not item.flags.owndata:
-            whole = _whole(item)
-            if whole.ctypes.data in storages:
-                continue
-            storages.add(whole.ctypes.data)
-            if any(start <= whole.ctypes.data < end for start, end in files):
-                mapped += whole.nbytes
-        if not isinstance(item, tensor):
-            continue
-        storage = item.untyped_storage()
-        if storage.data_ptr() in storages:
-            continue
-        storages.add(storage.data_ptr())
-        if item.device.type != "cpu":
-            device += storage.nbytes()
-        elif any(start <= storage.data_ptr() < end for start, end in files):
-            mapped += storage.nbytes()
+        if isinstance(item, np.ndarray):
+            own -= item.nbytes if item.flags.owndata else 0  # this is a part of its size in Python
+            storage = _of_array(item)
+        elif isinstance(item, tensor):
+            storage = _of_tensor(item)
         else:
-            own += storage.nbytes()
+            continue
+        if storage.place in places:
+            continue
+        places.add(storage.place)
+        if storage.on_device:
+            device += storage.size
+        elif any(start <= storage.place < end for start, end in files):
+            mapped += storage.size
+        else:
+            own += storage.size
     return Footprint(own, mapped, device)
 
 
-def _whole(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array of which this one is a view."""
+@dataclass(frozen=True)
+class _Storage:
+    """The numbers of an array, which other arrays may share."""
+
+    place: int  # its address
+    size: int
+    on_device: bool = False
+
+
+def _of_array(array: NDArray[Any]) -> _Storage:
+    """Return the storage of an array: if it is a part of another one, that of the whole."""
     while isinstance(array.base, np.ndarray):
         array = array.base
-    return array
+    return _Storage(array.ctypes.data, array.nbytes)
+
+
+def _of_tensor(tensor: Tensor) -> _Storage:
+    storage = tensor.untyped_storage()
+    return _Storage(storage.data_ptr(), storage.nbytes(), tensor.device.type != "cpu")
 
 
 def reachable(*roots: object) -> Iterator[object]:
@@ -113,18 +126,32 @@ class GpuMemory:
     def __init__(self, device: str) -> None:
         self.name, self.total, self.context, self._device = "", None, 0, device
         if device != "cpu":
+            import torch  # here, because a CPU does not need it
+
             free, self.total = torch.cuda.mem_get_info(device)  # this call prepares the GPU for the process
             self.name, self.context = torch.cuda.get_device_name(device), self.total - free
 
     @property
     def used(self) -> int:
         """The memory that torch has reserved for tensors, in use or not."""
-        return torch.cuda.memory_reserved(self._device) if self.total is not None else 0
+        if self.total is None:
+            return 0
+        import torch
+
+        return torch.cuda.memory_reserved(self._device)
 
     @property
     def described(self) -> dict[str, Any]:
         """The description of the device for a report."""
         return {"kind": "cpu"} if self.total is None else {"kind": "gpu", "name": self.name, "memory": self.total}
+
+
+def one_thread() -> None:
+    """Let torch compute with one thread, as in the process of an instance, if it is imported."""
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(1)
 
 
 def resident() -> dict[str, int]:

@@ -7,8 +7,6 @@ slot is exact: it is the difference between a recogniser with `batch` slots and 
 are measured while all slots of the first recogniser compute speech as one batch.
 """
 
-# ruff: noqa: E402
-
 from __future__ import annotations
 
 import argparse
@@ -20,18 +18,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.base.torch_import import import_torch
-
-import_torch()  # before any other import of torch, as in the process of an instance
-
-import torch
-
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
-from streamer.engine.acoustics.acoustic_model import AcousticModel, BundleError
+from streamer.base.torch_import import CPU, best_device
+from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.acoustics.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.language.lexicon import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
-from streamer.engine.memory.footprint import Footprint, GpuMemory, footprint, reachable, resident, sizes
+from streamer.engine.memory.footprint import (
+    Footprint,
+    GpuMemory,
+    footprint,
+    one_thread,
+    reachable,
+    resident,
+    sizes,
+)
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
 
@@ -46,10 +48,11 @@ def main() -> int:
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--kind", choices=("auto", "cpu", "gpu"), required=True)
     options = parser.parse_args()
-    gpu = options.kind != "cpu" and torch.cuda.is_available()
     speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
     try:
-        print(json.dumps(measure(options.folder, options.batch, "cuda:0" if gpu else "cpu", speech)))
+        print(
+            json.dumps(measure(options.folder, options.batch, CPU if options.kind == "cpu" else best_device(), speech))
+        )
     except BundleError as error:
         print(json.dumps({"error": str(error)}))
         return 1
@@ -58,7 +61,7 @@ def main() -> int:
 
 def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
     """Measure the recogniser of this folder on this device. BundleError if the folder has none."""
-    torch.set_num_threads(1)  # as in the process of an instance
+    one_thread()
     process, gpu = resident(), GpuMemory(device)
     recogniser = load_recogniser(folder, slots=batch, device=device)
     idle, before = in_use(recogniser), resident()
@@ -115,13 +118,13 @@ def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) 
 def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
     """Return the size of one slot in the state of the model and in its detector of speech."""
     sizes_by_part = {"encoder": Footprint(), ACTIVITY: Footprint()}
-    detector = model.detector(slots) if isinstance(model, AcousticModel) else None
-    tensors = [(name.startswith(ACTIVITY), tensor) for name, tensor in model.make_state(slots).items()]
-    tensors += [(True, tensor) for tensor in (detector.state.values() if detector else ())]
-    for activity, tensor in tensors:
+    detector: SpeechDetector | None = model.detector(slots) if hasattr(model, "detector") else None
+    arrays = [(name.startswith(ACTIVITY), array) for name, array in model.make_state(slots).items()]
+    arrays += [(True, array) for array in (detector.state.values() if detector else ())]
+    for activity, array in arrays:
         part = ACTIVITY if activity else "encoder"
-        size = tensor.nbytes // slots
-        cpu = tensor.device.type == "cpu"
+        size = array.nbytes // slots
+        cpu = isinstance(array, np.ndarray) or array.device.type == "cpu"
         sizes_by_part[part] += Footprint(own=size) if cpu else Footprint(device=size)
     return sizes_by_part
 

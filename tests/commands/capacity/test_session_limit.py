@@ -131,7 +131,7 @@ def test_circumstances_of_an_ensemble(tmp_path: Path) -> None:
     shutil.copytree(asr_repository(), tmp_path / "repository")
     repository, ensemble = tmp_path / "repository", tmp_path / "repository" / "asr_heads"
     known = [circumstances(ensemble, None, 256, parts_of(ensemble, repository))]
-    for changed in ("activity_head/config.pbtxt", "streaming_asr/1/weights.pt"):
+    for changed in ("activity_head/config.pbtxt", "streaming_asr/1/weights.safetensors"):
         os.utime(repository / changed, (1, 1))
         found = circumstances(ensemble, None, 256, parts_of(ensemble, repository))
         assert found not in known

@@ -53,9 +53,9 @@ def pointer(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "damage", "words"),
     [
-        ("1/weights.pt", cut, "it is incomplete or damaged"),
-        ("1/weights.pt", flipped, "damaged"),
-        ("1/weights.pt", pointer, "a pointer of git-lfs"),
+        ("1/weights.safetensors", cut, "bytes instead of"),
+        ("1/weights.safetensors", flipped, "its checksum is that of other weights"),
+        ("1/weights.safetensors", pointer, "a pointer of git-lfs"),
         ("1/language.safetensors", cut, "bytes instead of"),
         ("1/lexicon.safetensors", lambda content: content[:100], "its header is incomplete or damaged"),
         ("1/lexicon.safetensors", lambda content: b"x" * 100, "its header is damaged"),

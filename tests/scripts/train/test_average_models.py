@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.networks.neural_network import NeuralNetwork
 from tests.project import BUNDLE
 from tests.scripts.program import run_here
@@ -38,11 +38,11 @@ def test_the_average_of_language_models_is_a_file(tmp_path: Path) -> None:
 
 def test_the_average_of_a_bundle_with_itself_says_the_same(tmp_path: Path) -> None:
     """A folder is an acoustic model, here the shipped one."""
-    shipped = AcousticModel.load(BUNDLE)
+    shipped = AcousticNetwork.load(BUNDLE)
     shipped.save(tmp_path / "copy")
     done = run_here(SCRIPT, "average", "copy:0.4", "copy:0.6", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    for name, weights in AcousticModel.load(tmp_path / "average").state_dict().items():
+    for name, weights in AcousticNetwork.load(tmp_path / "average").state_dict().items():
         torch.testing.assert_close(weights, shipped.state_dict()[name])
 
 

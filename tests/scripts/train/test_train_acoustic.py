@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from tests.project import SCRIPTS
 from tests.scripts.program import run_here
 from workshop.data.corpus import Utterance, write_corpus
@@ -71,12 +71,12 @@ def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, 
     assert int(more.stdout.split("stopped at step ")[1].split(",")[0]) > stopped
     assert (folder / "curves.png").stat().st_size > 1000
     assert "phones_crf" in (folder / "log.jsonl").read_text()
-    assert {path.name for path in (folder / "averaged").iterdir()} == {"model.json", "weights.pt"}
-    assert (folder / "step-10" / "weights.pt").is_file()
+    assert {path.name for path in (folder / "averaged").iterdir()} == {"model.json", "weights.safetensors"}
+    assert (folder / "step-10" / "weights.safetensors").is_file()
     assert not list(folder.glob("*partial*"))
     exported = run("--run", folder, "--export", tmp_path / "bundle")
     assert exported.returncode == 0, exported.stderr
-    assert "phones" in AcousticModel.load(tmp_path / "bundle").units
+    assert "phones" in AcousticNetwork.load(tmp_path / "bundle").units
     judged = run("--work", work, "--bundle", tmp_path / "bundle", "--evaluate")
     assert judged.stdout.splitlines()[0].startswith("corpus")
 

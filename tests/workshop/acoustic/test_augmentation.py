@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from streamer.engine.acoustics.encoder import Encoder, FeedForward
 from streamer.engine.acoustics.features import mel_centres
+from streamer.engine.networks.encoder import Encoder, FeedForward
 from tests.workshop.acoustic.tiny_run import CPU, ENCODER, make_work
 from workshop.acoustic.augmentation import (
     CONDITIONS,
@@ -208,7 +208,7 @@ def test_halls_alone_are_refused(tmp_path: Path) -> None:
         recorded_rooms(Corpus(tmp_path, "rooms"))
 
 
-CENTRES = mel_centres(80).float()
+CENTRES = torch.from_numpy(mel_centres(80)).float()
 
 
 def peak(hertz: float, factor: float) -> float:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel, ModelDescription
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from tests.workshop.acoustic.tiny_run import ENCODER, NAMES
 from workshop.acoustic.growth import Growth, grown
 from workshop.data.corpus import CorpusError
 
 
-def model() -> AcousticModel:
+def model() -> AcousticNetwork:
     """Make a model whose norms are not those of a fresh one."""
     torch.manual_seed(0)
-    made = AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,)))
+    made = AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (320,)))
     with torch.no_grad():
         for name, values in made.encoder.blocks.named_parameters():
             if ".norm.weight" in name:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel, ModelDescription
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from tests.workshop.acoustic.tiny_run import CPU, ENCODER, NAMES, aligned, batches
 from workshop.acoustic import units
 from workshop.acoustic.batches import Recipe
@@ -175,8 +176,8 @@ def test_a_model_is_not_away_from_itself_and_a_gradient_leads_to_the_teacher() -
 def test_a_teacher_hears_as_much_as_the_model_that_it_teaches(tmp_path: Path) -> None:
     """The teacher gives the results of its weights with the same chunks, and its weights do not learn."""
     torch.manual_seed(0)
-    AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path)
-    model = AcousticModel.load(tmp_path)
+    AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path)
+    model = AcousticNetwork.load(tmp_path)
     audio, lengths = torch.randn(2, 20 * 640) / 10, torch.tensor([20, 15])
     lesson = Teacher(tmp_path, 0.5, CPU).lesson(audio, lengths, 4, 8)
     assert lesson.weight == 0.5
@@ -189,12 +190,12 @@ def test_a_teacher_that_learns_itself_says_what_it_knows_by_now(tmp_path: Path) 
     """The teacher reads its weights again when their run has written new ones."""
     torch.manual_seed(0)
     description = ModelDescription("test", ENCODER, NAMES, (320,))
-    AcousticModel(description).save(tmp_path)
+    AcousticNetwork(description).save(tmp_path)
     teacher = Teacher(tmp_path, 0.5, CPU)
     audio, lengths = torch.randn(1, 20 * 640) / 10, torch.tensor([20])
     before = teacher.lesson(audio, lengths, 4, 8).emissions
     torch.testing.assert_close(teacher.lesson(audio, lengths, 4, 8).emissions, before)
-    AcousticModel(description).save(tmp_path)
+    AcousticNetwork(description).save(tmp_path)
     after = teacher.lesson(audio, lengths, 4, 8).emissions
     assert (after - before).abs().max() > 0.01
     torch.testing.assert_close(after, Teacher(tmp_path, 0.5, CPU).lesson(audio, lengths, 4, 8).emissions)

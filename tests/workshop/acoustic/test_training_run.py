@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel, ModelDescription
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from tests.workshop.acoustic.tiny_run import ENCODER, NAMES, aligned
 from workshop.acoustic.growth import Growth
 from workshop.acoustic.losses import GOING_ON, Schedule
@@ -24,7 +25,7 @@ STEPS = 4
 def start(tmp_path: Path) -> Path:
     """Provide a bundle to start from."""
     torch.manual_seed(0)
-    AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path / "start")
+    AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path / "start")
     return tmp_path / "start"
 
 
@@ -61,7 +62,7 @@ def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(wo
     assert told[-1] == f"stopped at step {STEPS}, 100 % of the plan"
     run = start.parent / "run"
     assert sorted(path.name for path in run.iterdir() if path.is_dir()) == ["averaged", "step-2", "step-4"]
-    before, after = (AcousticModel.load(folder).state_dict() for folder in (start, run / "averaged"))
+    before, after = (AcousticNetwork.load(folder).state_dict() for folder in (start, run / "averaged"))
     assert any(not torch.equal(before[name], after[name]) for name in before)
     torch.testing.assert_close(before["features.mean"], after["features.mean"])
     more = Schedule(**{**vars(schedule), "steps": 2 * STEPS})
@@ -97,7 +98,7 @@ def test_a_run_saves_itself_while_it_goes_on(work: Path, start: Path) -> None:
     saved: list[bool] = []
 
     def stopped() -> bool:
-        saved.append((start.parent / "run" / "averaged" / "weights.pt").is_file())
+        saved.append((start.parent / "run" / "averaged" / "weights.safetensors").is_file())
         return False
 
     schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})
@@ -112,10 +113,10 @@ def test_a_grown_model_teaches_the_small_one(work: Path, start: Path) -> None:
     make_run(work, start, schedule, growth=Growth(2, 24)).train(lambda: False, print)
     (start.parent / "run").rename(start.parent / "larger")
     teacher = start.parent / "larger" / "averaged"
-    assert AcousticModel.load(teacher).description.encoder.layers == 2 * ENCODER.layers
+    assert AcousticNetwork.load(teacher).description.encoder.layers == 2 * ENCODER.layers
     taught = Schedule(**{**vars(schedule), "steps": LOG_STEPS, "consistency": 0.2})
     make_run(work, start, taught, teacher=teacher).train(lambda: False, print)
-    assert AcousticModel.load(start.parent / "run" / "averaged").description.encoder == ENCODER
+    assert AcousticNetwork.load(start.parent / "run" / "averaged").description.encoder == ENCODER
     assert first_line(start.parent / "run")["taught"] > 0
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.engine.acoustics.acoustic_model import AcousticModel, ModelDescription
-from streamer.engine.acoustics.encoder import CtcHead, EncoderConfig
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic import units
 from workshop.acoustic.augmentation import Augmentation, Conditions
 from workshop.acoustic.batches import Batches, Recipe
@@ -66,6 +67,6 @@ def trainer(work: Path, minutes: float, conditions: Conditions | None = None, us
     """Make a tiny run."""
     torch.manual_seed(0)
     augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU, conditions)
-    model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,)))
+    model = AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (320,)))
     schedule = Schedule(minutes, rise_steps=2, aligned_steps=2, crossfade_steps=2, usual_last=usual_last)
     return Trainer(model, batches(work), augmentation, schedule, 1, torch.float32)

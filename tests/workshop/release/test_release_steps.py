@@ -82,16 +82,16 @@ def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
     source, bundle = tmp_path / "source", tmp_path / "bundle"
     for folder, weights in ((source, b"new"), (bundle, b"old")):
         folder.mkdir()
-        (folder / "weights.pt").write_bytes(weights)
+        (folder / "weights.safetensors").write_bytes(weights)
         (folder / "model.json").write_bytes(b"{}")
         (folder / "notes.txt").write_bytes(weights)
     before = (bundle / "model.json").stat().st_ino
     told: list[str] = []
-    assert take_over(source, bundle, told.append) == ["weights.pt"]
+    assert take_over(source, bundle, told.append) == ["weights.safetensors"]
     assert (bundle / "model.json").stat().st_ino == before
-    assert (bundle / "weights.pt").read_bytes() == b"new"
+    assert (bundle / "weights.safetensors").read_bytes() == b"new"
     assert (bundle / "notes.txt").read_bytes() == b"old"
-    assert told == ["model.json has not changed", "weights.pt is new: 0.0 MB"]
+    assert told == ["model.json has not changed", "weights.safetensors is new: 0.0 MB"]
 
 
 def test_a_folder_without_parts_is_refused(tmp_path: Path) -> None:

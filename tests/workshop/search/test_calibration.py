@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from streamer.engine.acoustics.acoustic_model import WEIGHTS_FILE, AcousticModel, ModelDescription
-from streamer.engine.acoustics.encoder import CtcHead, EncoderConfig
+from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE, ModelDescription
+from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.search.search import BeamOptions
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 from workshop.acoustic import units
@@ -67,7 +68,7 @@ def emitted(spoken: list[tuple[str, float]], way: Callable[[str], list[str]], na
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Provide a bundle, a prepared set with its alignment, and emissions in which unlikely words are often wrong."""
-    model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (STEP_MS,)))
+    model = AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (STEP_MS,)))
     model.save(tmp_path)
     language = LanguageModel.build(list(WAYS), {(word,): (math.log(1 / 3), 0.0) for word in WAYS})
     language.save(tmp_path / LANGUAGE_FILE)

@@ -1,4 +1,6 @@
-"""A chunk-causal Conformer. Each frame of 40 ms sees its own chunk and a bounded past, but not the future.
+"""The encoder in torch: a chunk-causal Conformer.
+
+Each frame of 40 ms sees its own chunk and a bounded past, but not the future.
 
 The same blocks compute whole utterances with masks (in training) and steps with slots (in the service). They differ
 only in the place of the past: see `block_context.py`. As in the literature, a chunk is the frames that are computed
@@ -7,73 +9,23 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.base.limits import WHOLE_MS
-from streamer.engine.acoustics.features import HOP, SAMPLE_RATE
+from streamer.engine.acoustics.encoder_config import (
+    ROTATION_PERIOD,
+    SUBSAMPLING,
+    WHOLE_FRAMES,
+    EncoderConfig,
+    rotation_tables,
+)
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 
-SUBSAMPLING = 4
-FRAME_MS = SUBSAMPLING * HOP * 1000 // SAMPLE_RATE
-WHOLE_FRAMES = WHOLE_MS // FRAME_MS
-"""How many frames of a complete segment are computed together, so that they see one another."""
 STEM_CONTEXT = 5
 """How many feature frames before the first one the subsampling needs."""
-
-
-@dataclass(frozen=True)
-class CtcHead:
-    """A CTC head: its name, the block whose output it reads, and the number of its units."""
-
-    name: str
-    layer: int
-    units: int
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """The shape of an encoder."""
-
-    outputs: tuple[CtcHead, ...]
-    mels: int = 80
-    stem: int = 128
-    width: int = 144
-    layers: int = 8
-    heads: int = 4
-    feedforward: int = 432
-    kernel: int = 15
-    chunk_kernel: int = 9
-    left_frames: int = 64
-    largest_chunk: int = 16
-
-    def __post_init__(self) -> None:
-        if self.width % (2 * self.heads):
-            raise ValueError(f"width {self.width} does not split into {self.heads} heads of even size")
-        misplaced = [output.name for output in self.outputs if not 1 <= output.layer <= self.layers]
-        if misplaced:
-            raise ValueError(f"heads {', '.join(misplaced)} must read a layer from 1 to {self.layers}")
-
-    def chunk_of(self, mel: Tensor) -> int:
-        """Return the number of frames of a step. ValueError if a step cannot have this length."""
-        hops, longest = mel.shape[1], self.largest_chunk * SUBSAMPLING
-        if hops % SUBSAMPLING or not SUBSAMPLING <= hops <= longest:
-            raise ValueError(f"a step must have 4 to {longest} feature frames, and a multiple of 4, not {hops}")
-        return hops // SUBSAMPLING
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the configuration as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> EncoderConfig:
-        """Read the configuration from JSON values."""
-        outputs = tuple(CtcHead(**output) for output in values["outputs"])
-        return cls(**{**values, "outputs": outputs})
 
 
 class Encoder(nn.Module):
@@ -113,12 +65,6 @@ class Encoder(nn.Module):
         """The number format in which it computes."""
         return next(self.parameters()).dtype
 
-    def keep_heads(self) -> None:
-        """Drop all parts except for the heads. Then only `emissions` can be computed."""
-        for part in ("stem", "blocks", "rotation"):
-            if hasattr(self, part):
-                delattr(self, part)
-
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots."""
         config = self.config
@@ -136,7 +82,7 @@ class Encoder(nn.Module):
 
     def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
         """Return the next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
-        chunk, past = self.config.chunk_of(mel), state["mel"]
+        chunk, past = self.config.chunk_of(mel.shape[1]), state["mel"]
         recent = torch.cat((past.index_select(0, slots), mel.to(past.dtype)), dim=1)
         past.index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
         frames, context = self.stem(recent), StepContext(self.rotation, self.config.left_frames, state, slots, chunk)
@@ -147,11 +93,9 @@ class Encoder(nn.Module):
 
     def emissions(self, frames: Tensor, layer: int | None = None) -> Emissions:
         """Return the log-probabilities of the heads that read this layer, by default the last one."""
-        on = layer or self.config.layers
         return {
             output.name: self.outputs[output.name](frames).float().log_softmax(-1)
-            for output in self.config.outputs
-            if output.layer == on
+            for output in self.config.heads_of(layer or self.config.layers)
         }
 
     def _begin(
@@ -283,10 +227,6 @@ class DepthwiseConvolution(nn.Conv2d):
 
 # The context of a block of the encoder: the frames around those that it computes, and their positions.
 
-# Rotary angles repeat after this many frames, so that a stream may have any length, and keys can be stored rotated.
-# Only the distance between two frames has an effect, and no window is as long as this.
-ROTATION_PERIOD = 1024
-
 
 class BlockContext(Protocol):
     """Gives a block access to the frames around those that it computes."""
@@ -314,12 +254,9 @@ class RotaryPosition(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        # Every pair makes a whole number of turns in a period, from 1 radian per frame down to one turn.
-        fastest = ROTATION_PERIOD / (2 * torch.pi)
-        turns = (fastest ** torch.linspace(1, 0, size // 2, dtype=torch.float64)).round()
-        angles = torch.outer(torch.arange(ROTATION_PERIOD), turns) * (2 * torch.pi / ROTATION_PERIOD)
-        self.register_buffer("cosine", angles.cos().float(), persistent=False)
-        self.register_buffer("sine", angles.sin().float(), persistent=False)
+        cosine, sine = map(torch.from_numpy, rotation_tables(size))
+        self.register_buffer("cosine", cosine, persistent=False)
+        self.register_buffer("sine", sine, persistent=False)
 
     def angles(self, positions: Tensor) -> Angles:
         """Return the angles of positions [frames] or [batch, frames]."""

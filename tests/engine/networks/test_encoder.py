@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from streamer.engine.acoustics.encoder import ROTATION_PERIOD, CtcHead, Encoder, EncoderConfig, RotaryPosition
+from streamer.engine.acoustics.encoder_config import ROTATION_PERIOD, CtcHead, EncoderConfig
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
+from streamer.engine.networks.encoder import Encoder, RotaryPosition
 
 CONFIG = EncoderConfig(
     outputs=(CtcHead("phones", 2, 7), CtcHead("characters", 3, 5)),

@@ -1,0 +1,148 @@
+"""The files of the acoustic model in the folder of a bundle.
+
+`model.json` describes the model (name, sample rate, steps, units by head, encoder), and `weights.safetensors` has its
+weights in half precision. `activity.safetensors` has the activity network, which distinguishes speech from other
+sounds and is trained separately; a bundle may lack it. A file of weights also has their checksum.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, EncoderConfig
+from streamer.engine.acoustics.features import SAMPLE_RATE
+
+MODEL_FILE: Final = "model.json"
+WEIGHTS_FILE: Final = "weights.safetensors"
+ACTIVITY_FILE: Final = "activity.safetensors"
+CHECKSUM: Final = "sha256"
+"""The name of the checksum among the metadata of a file of weights."""
+
+Weights = Mapping[str, NDArray[Any]]
+"""The weights of a network, by the names that they have in torch."""
+
+
+class BundleError(Exception):
+    """A bundle cannot be used. The message says what is wrong with which file."""
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The content of `model.json`."""
+
+    name: str
+    encoder: EncoderConfig
+    units: dict[str, list[str]]
+    step_ms: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for output in self.encoder.outputs:
+            if len(self.units.get(output.name, ())) != output.units:
+                raise ValueError(f"the names listed for head {output.name} do not match its {output.units} units")
+        longest = max(self.step_ms, default=0) * SAMPLE_RATE // 1000
+        if not self.step_ms or longest > self.encoder.largest_chunk * FRAME_SAMPLES:
+            raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the description as JSON values."""
+        return {
+            "name": self.name,
+            "sample_rate": SAMPLE_RATE,
+            "step_ms": list(self.step_ms),
+            "units": self.units,
+            "encoder": self.encoder.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> ModelDescription:
+        """Read the description from JSON values."""
+        if values["sample_rate"] != SAMPLE_RATE:
+            raise ValueError(f"sample_rate must be {SAMPLE_RATE}, as the features need it, not {values['sample_rate']}")
+        encoder = EncoderConfig.from_json(values["encoder"])
+        return cls(values["name"], encoder, values["units"], tuple(values["step_ms"]))
+
+
+def read_description(folder: Path) -> ModelDescription:
+    """Read `model.json` of a bundle that also has weights. BundleError says what is wrong."""
+    path = folder / MODEL_FILE
+    for needed in (path, folder / WEIGHTS_FILE):
+        if not needed.is_file():
+            raise BundleError(f"{needed} is missing: the folder does not contain a trained model")
+    try:
+        return ModelDescription.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(f"{path} does not describe a model: {error}") from error
+
+
+def write_description(description: ModelDescription, folder: Path) -> None:
+    """Write `model.json` of a bundle. A file with the same content stays as it is."""
+    partial = folder / (MODEL_FILE + ".partial")
+    partial.write_text(json.dumps(description.to_json(), indent=1) + "\n", encoding="utf-8")
+    _put(partial, folder / MODEL_FILE)
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the weights in a file, in the precision of the file. BundleError if it is damaged."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            stored = (file.metadata() or {}).get(CHECKSUM)
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError, ValueError) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from error
+    if stored != checksum(weights):
+        raise BundleError(f"{path} is damaged: its checksum is that of other weights")
+    return weights
+
+
+def write_weights(weights: Weights, path: Path) -> None:
+    """Write weights with their checksum, replacing the file as a whole. A file with the same content stays."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, partial, _metadata(weights))
+        partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
+        _put(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def checksum(weights: Weights) -> str:
+    """Return the checksum of weights: of their names, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name])
+        digest.update(f"{name} {list(array.shape)}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _metadata(weights: Weights) -> dict[str, str]:
+    return {CHECKSUM: checksum(weights)}  # a single entry, because several would have no fixed order in the file
+
+
+def within(weights: Weights, prefix: str) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of a part of a network in 32 bits, by their names in this part."""
+    begin = f"{prefix}." if prefix else ""
+    return {
+        name.removeprefix(begin): array.astype(np.float32, copy=False)
+        for name, array in weights.items()
+        if name.startswith(begin)
+    }
+
+
+def _put(partial: Path, target: Path) -> None:
+    """Replace `target` with `partial`, unless both have the same content. Then `target` stays."""
+    if target.is_file() and filecmp.cmp(partial, target, shallow=False):
+        partial.unlink()
+    else:
+        partial.replace(target)
