@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.testing": ("streamer.base", "streamer.bridge", "streamer.engine", "streamer.heads"),
     "streamer.__main__": ("streamer.commands",),
-    "asr_repo": ("streamer.base", "streamer.engine", "streamer.heads"),
+    "asr_repo": ("streamer.engine", "streamer.heads"),
     "workshop": ("streamer",),
     "scripts": ("streamer", "workshop"),
     "tests": ("streamer", "workshop"),

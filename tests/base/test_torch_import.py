@@ -24,6 +24,6 @@ assert hasattr(torch._meta_registrations, "meta_index_Tensor")
 
 def test_the_compiler_of_torch_gets_its_shapes() -> None:
     """torch computes without the module for shapes, and code that imports its compiler gets that module, too."""
-    pytest.importorskip("torch", reason="it imports torch: pip install 'streamer-asr[engine]'")
+    pytest.importorskip("torch", reason="it imports torch: pip install 'streamer-asr[gpu]'")
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
