@@ -5,6 +5,13 @@ from __future__ import annotations
 import re
 
 from streamer.bridge.triton.server import TritonServer
+from tests.triton_processes import mapped
+
+
+def test_it_needs_no_torch(exact_triton: TritonServer) -> None:
+    """Its process has no torch in its memory, so that tests start it quickly."""
+    assert mapped(exact_triton, "libtorch") == []
+    assert mapped(exact_triton, "onnxruntime") != []
 
 
 def test_the_load_is_told_by_part(exact_triton: TritonServer) -> None:

@@ -22,7 +22,7 @@ from streamer.testing.exact_speech import UNITS
 from streamer.wire.model_events import ModelEvent, parse
 from tests.bridge.session.driven_session import told
 
-pytest.importorskip("torch", reason="it runs the recogniser too: pip install 'streamer-asr[engine]'")
+pytest.importorskip("numba", reason="it runs the recogniser too: pip install 'streamer-asr[engine]'")
 
 SLOTS = 16
 UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
