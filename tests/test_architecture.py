@@ -130,6 +130,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/session/test_generated_losses.py",
     "tests/bridge/session/test_generated_sessions.py",
     "tests/bridge/session/test_leaving.py",
+    "tests/bridge/session/test_recorded_sessions.py",
     "tests/bridge/test_audio_kinds.py",
     "tests/bridge/test_clients.py",
     "tests/bridge/test_flow.py",
