@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
+from streamer.base.events import as_json
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.session.stream import Request
@@ -28,12 +29,11 @@ from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import as_json
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.punctuation_model import PunctuationModel
 from streamer.testing.exact_model import exact_recogniser
 from streamer.testing.exact_speech import say, silence
-from streamer.wire.model_events import parse
+from streamer.wire.events import parse
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "tests" / "wire" / "recorded_sessions"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from streamer.base.events import Ready
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead
 from streamer.bridge.model_requests import Holdings, ModelRequests
@@ -29,7 +30,6 @@ from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission
 from streamer.wire.errors import CloseCode
-from streamer.wire.events import Ready
 from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")

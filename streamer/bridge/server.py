@@ -10,6 +10,7 @@ from typing import Any
 
 from streamer import __version__
 from streamer.base.address import PATH
+from streamer.base.events import Error
 from streamer.base.machine import give_back_freed_memory
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
@@ -28,7 +29,7 @@ from streamer.bridge.upstreams.admission import Admission, Models
 from streamer.wire import native_upload
 from streamer.wire.dialects import deepgram
 from streamer.wire.dialects.deepgram import DeepgramRecorded
-from streamer.wire.events import Error, render
+from streamer.wire.events import render
 
 log = Log("streamer.bridge")
 

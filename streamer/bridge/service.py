@@ -19,7 +19,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
 from streamer.bridge.telemetry.traces import Tracing
 from streamer.bridge.triton import MODEL
-from streamer.bridge.triton.link import PLAIN, Dialer
+from streamer.bridge.triton.link import PLAIN, Dialer, unknown_parts
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.instance_count import InstanceCount
@@ -113,6 +113,7 @@ class Service:
         await self.models.open()
         self.metrics.held = lambda: {name: pool.held for name, pool in self.models.pools.items()}
         self.metrics.model_states = self.models.states
+        self.metrics.unknown = lambda: unknown_parts
         self.metrics.recognisers.set_function(lambda: self.models.tritons)
         self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
         # This callback ends sessions before their links. The one above is for a start that fails half-way.

@@ -1,7 +1,9 @@
-"""The events of a session as types. `event["type"]` says which type an event has, also to a type checker.
+"""The events of a session as types. `event["type"]` says which type one has, to a type checker too.
 
 docs/reference/protocol.md explains them all except `restarted`, which comes from the client itself. A newer service may
 send other events; the client passes them on.
+
+`python scripts/docs/event_types.py` makes this file from `streamer/base/events.py`. Do not change it by hand.
 """
 
 from __future__ import annotations
@@ -9,7 +11,11 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 
-class PartialWord(TypedDict):
+class _PartialWordOptions(TypedDict, total=False):
+    spoken: str  # with `written`: the word as it was spoken
+
+
+class PartialWord(_PartialWordOptions):
     """A word that may still change."""
 
     word: str
@@ -17,11 +23,7 @@ class PartialWord(TypedDict):
     end_ms: int
 
 
-class _WordOptions(TypedDict, total=False):
-    spoken: str  # with `written`: the word as it was spoken
-
-
-class Word(PartialWord, _WordOptions):
+class Word(PartialWord):
     """A word of a final."""
 
     confidence: float
@@ -31,11 +33,11 @@ class Alternative(TypedDict):
     """Another possible text of a final."""
 
     text: str
-    confidence: float
+    confidence: float  # its probability among the alternatives
 
 
 class Ready(TypedDict):
-    """The session is open."""
+    """The session is open, or it goes on after a lost connection."""
 
     type: Literal["ready"]
     n: int
@@ -48,8 +50,8 @@ class Ready(TypedDict):
 
 
 class _PartialOptions(TypedDict, total=False):
-    channel: int  # with `multichannel`
     words: list[PartialWord]  # with `partial_words`
+    channel: int  # with `multichannel`
 
 
 class Partial(_PartialOptions):
@@ -65,10 +67,10 @@ class Partial(_PartialOptions):
 
 
 class _FinalOptions(TypedDict, total=False):
-    channel: int  # with `multichannel`
     words: list[Word]  # unless `words` is off
-    spoken: str  # with `written`
+    spoken: str  # with `written`: the text as it was spoken
     alternatives: list[Alternative]  # with `alternatives`
+    channel: int  # with `multichannel`
     turn: float  # the probability that the turn was over, if the end of a turn ended the segment
 
 
@@ -82,8 +84,8 @@ class Final(_FinalOptions):
     start_ms: int
     end_ms: int
     audio_ms: int
-    cut_ms: int  # audio from here on belongs to later segments
     confidence: float
+    cut_ms: int  # audio from here on belongs to later segments
 
 
 class _SpeechOptions(TypedDict, total=False):
@@ -114,11 +116,11 @@ class Turn(_TurnOptions):
     audio_ms: int
 
 
-class _HeadOptions(TypedDict, total=False):
+class _HeadEventOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
 
 
-class HeadEvent(_HeadOptions):
+class HeadEvent(_HeadEventOptions):
     """A result of a head that the operator has added to the model, such as a keyword."""
 
     type: Literal["head"]
@@ -126,6 +128,14 @@ class HeadEvent(_HeadOptions):
     name: str  # the name of the head
     at_ms: int
     content: dict[str, Any]
+
+
+class Flushed(TypedDict):
+    """The answer to a flush: everything up to here is final."""
+
+    type: Literal["flushed"]
+    n: int
+    audio_ms: int
 
 
 class Heard(TypedDict):
@@ -136,36 +146,12 @@ class Heard(TypedDict):
     audio_ms: int
 
 
-class Flushed(TypedDict):
-    """The answer to a flush."""
-
-    type: Literal["flushed"]
-    n: int
-    audio_ms: int
-
-
 class Recovered(TypedDict):
     """The session goes on after the recogniser failed."""
 
     type: Literal["recovered"]
     n: int
     gap_ms: int
-
-
-class _RestartedOptions(TypedDict, total=False):
-    channel: int  # with `multichannel`
-
-
-class Restarted(_RestartedOptions):
-    """The client itself sends this: the service has lost the session, and another one goes on from `from_ms`.
-
-    Partials of this segment and of later ones come again.
-    """
-
-    type: Literal["restarted"]
-    n: int
-    from_ms: int
-    segment: int
 
 
 class Error(TypedDict):
@@ -186,4 +172,20 @@ class Done(TypedDict):
     audio_ms: int
 
 
-Event = Ready | Partial | Final | Speech | Turn | HeadEvent | Heard | Flushed | Recovered | Restarted | Error | Done
+class _RestartedOptions(TypedDict, total=False):
+    channel: int  # with `multichannel`
+
+
+class Restarted(_RestartedOptions):
+    """The client itself sends this: the service has lost the session, and another one goes on from `from_ms`.
+
+    Partials of this segment and of later ones come again.
+    """
+
+    type: Literal["restarted"]
+    n: int
+    from_ms: int
+    segment: int
+
+
+Event = Ready | Partial | Final | Speech | Turn | HeadEvent | Flushed | Heard | Recovered | Error | Done | Restarted

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from streamer.base.events import TurnState
 from streamer.base.limits import AFTER_TEXT_MS, EAGERNESS, LONGEST_PAUSE_MS, LONGEST_SEGMENT_MS, WITHOUT_TEXT_MS
 from streamer.engine.search.search import Hypothesis, HypothesisWord
 
@@ -212,14 +212,6 @@ def frames_to_end(pause_ms: float, paused_ms: float, frame_ms: float, step_frame
     """
     frames = math.ceil((pause_ms - paused_ms) / frame_ms)
     return frames if 0 < frames < step_frames else 0
-
-
-class TurnState(str, Enum):
-    """The state of a turn in events."""
-
-    EAGER = "eager"  # it is probably over, but the pause is not long enough yet
-    RESUMED = "resumed"  # it was reported as probably over, but goes on
-    END = "end"
 
 
 class TurnWatch:

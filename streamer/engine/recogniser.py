@@ -19,7 +19,7 @@ from streamer.engine.search.search import NO_WORDS, Hypothesis, LikelyWords, Sea
 from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import OpenStreams, SlotLease
 from streamer.engine.stream import StepHandling, Stream
-from streamer.engine.stream_events import StreamError, StreamEvent
+from streamer.engine.stream_events import StreamAnswer, StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
@@ -57,8 +57,8 @@ class Chunk:
         return Chunk(self.stream, np.zeros(0, dtype=np.int16), end=self.end, rest=True)
 
 
-Answer = tuple[int, list[StreamEvent] | StreamError]
-AnswerOrRest = tuple[int, list[StreamEvent] | StreamError | Chunk]
+Answer = tuple[int, StreamAnswer]
+AnswerOrRest = tuple[int, StreamAnswer | Chunk]
 
 
 class Recogniser:

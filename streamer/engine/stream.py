@@ -7,13 +7,14 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from streamer.base.events import Again, Cut, Flushed, Heard, Speech, SpeechState, StreamEvent, Turn, TurnState
 from streamer.base.limits import WHOLE_MS
 from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
-from streamer.engine.endpointing import SegmentEnd, TurnState, TurnWatch, frames_to_end, paused
+from streamer.engine.endpointing import SegmentEnd, TurnWatch, frames_to_end, paused
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
-from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamError, StreamEvent, Turn
+from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Window
@@ -327,7 +328,7 @@ class Stream:
     def _report_turn(self, state: TurnState | None, position: SegmentPosition | None = None) -> None:
         if self.watch and state and self.options.turns:
             probability = round(self.watch.over, 3)
-            self.events.append(Turn(state.value, self._segment, probability, (position or self._position).audio_ms))
+            self.events.append(Turn(state, self._segment, probability, (position or self._position).audio_ms))
 
     @property
     def _watches(self) -> tuple[SpeechWatch, ...]:
@@ -343,7 +344,7 @@ class Stream:
             return
         for change in changes:
             at_ms = self.time_scale.ms(min(change.sample, self.supply.received))
-            self.events.append(Speech("start" if change.speaking else "end", at_ms))
+            self.events.append(Speech(SpeechState.START if change.speaking else SpeechState.END, at_ms))
 
 
 def _before(words: Sequence[HypothesisWord], frame: int | None) -> tuple[HypothesisWord, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.events import StreamEvent
 from streamer.base.torch_import import import_torch
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
@@ -22,7 +23,6 @@ from streamer.engine.adapters.event_model import EventModel
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.slots import OpenStreams
-from streamer.engine.stream_events import StreamEvent
 from streamer.heads.activity_head import ActivityHead, Energies
 from streamer.heads.passage import Followed
 from streamer.heads.speech_encoder import SpeechEncoder

@@ -1,191 +1,57 @@
-"""The messages from the service to a client: each kind is a class, and `render` turns one into text.
+"""Events as text: `parse` reads what a model sends to the bridge, and `render` writes what a client gets.
 
-`docs/reference/protocol.md` explains them. The model sends Partial, Final, Speech, Turn, HeadEvent and Flushed in the
-same form (`model_events.py`), but with the times of its sequence.
+`streamer/base/events.py` describes both. How to read an event follows from the types of its fields there. `CHECKS` has
+what types cannot say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from streamer.base.events import (
+    Alternative,
+    Cut,
+    HeadEvent,
+    ModelEvent,
+    Opened,
+    Other,
+    Passage,
+    ServerMessage,
+    Word,
+    content,
+    marks_of,
+    plain_type,
+)
+from streamer.base.limits import LONGEST_LANGUAGE, MOST_CONTEXT_WORDS, STEPS_MS
+from streamer.base.text_context import ContextWord
+from streamer.wire.errors import kind_of
 from streamer.wire.native import encode
-from streamer.wire.options import TextContext
+
+# An operator's head may send any content, but not of any length: the service keeps the content for a while.
+LONGEST_HEAD_NAME: Final = 64
+LONGEST_HEAD_CONTENT: Final = 4096
+# With shorter pieces, so many requests a second would cost more than they gain.
+SHORTEST_PIECE_MS: Final = 20
+MOST_LANGUAGES: Final = 1000
+
+KINDS: Final[Sequence[type[Any]]] = [kind for kind in get_args(ModelEvent) if kind is not Other]
+_KIND_OF: Final[Mapping[str, type[Any]]] = {kind.type: kind for kind in KINDS}
+# The fields that no model sends.
+ADDED: Final = {Passage.ADDED, Passage.ALWAYS_ADDED, Passage.WITHHELD}
+T = TypeVar("T")
+_UNCOUNTED: Final[Counter[Unknown]] = Counter()
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word with its times. If the word is the written form, `spoken` is the spoken form."""
+class Unknown(str, Enum):
+    """What a later model sends and this version ignores."""
 
-    word: str
-    start_ms: int
-    end_ms: int
-    confidence: float | None = None  # a partial's words have none
-    spoken: str | None = None
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """Another possible text of a final."""
-
-    text: str
-    confidence: float
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The session is open, or it goes on after a lost connection.
-
-    In the second case `flushes` is the number of flushes that the service has received.
-    """
-
-    type: ClassVar[str] = "ready"
-    session: str
-    token: str
-    model: str
-    triton_model: str
-    sample_rate: int
-    from_sample: int
-    flushes: int | None = None
-
-
-@dataclass(frozen=True)
-class Starting:
-    """The model of the session is being loaded. This message may come before `ready`, and then has the number 0."""
-
-    type: ClassVar[str] = "starting"
-    model: str
-
-
-@dataclass(frozen=True)
-class Partial:
-    """The text of the running segment so far; its first `stable` characters will not change."""
-
-    type: ClassVar[str] = "partial"
-    segment: int
-    text: str
-    stable: int
-    start_ms: int
-    audio_ms: int
-    words: tuple[Word, ...] | None = None
-    channel: int | None = None
-
-
-@dataclass(frozen=True)
-class Final:
-    """The text of a finished segment, which never changes."""
-
-    type: ClassVar[str] = "final"
-    segment: int
-    text: str
-    start_ms: int
-    end_ms: int
-    audio_ms: int
-    confidence: float
-    words: tuple[Word, ...] | None = None
-    spoken: str | None = None
-    alternatives: tuple[Alternative, ...] | None = None
-    cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends it in its event `cut`
-    channel: int | None = None
-    context: TextContext | None = None  # for a session that goes on from here; a model sends it in its event `cut`
-    turn: float | None = None  # the probability that the turn was over, if the end of a turn ended the segment
-
-
-class SpeechState(str, Enum):
-    """The states of `Speech`."""
-
-    START = "start"
-    END = "end"
-
-
-@dataclass(frozen=True)
-class Speech:
-    """Speech began or ended."""
-
-    type: ClassVar[str] = "speech"
-    state: SpeechState
-    at_ms: int
-    channel: int | None = None
-
-
-class TurnState(str, Enum):
-    """The states of `Turn`."""
-
-    EAGER = "eager"  # the turn is probably over
-    RESUMED = "resumed"  # the turn goes on after all, although EAGER was sent
-    END = "end"
-
-
-@dataclass(frozen=True)
-class Turn:
-    """The turn of the running segment is probably over, goes on after all, or is over."""
-
-    type: ClassVar[str] = "turn"
-    state: TurnState
-    segment: int
-    probability: float
-    audio_ms: int
-    channel: int | None = None
-
-
-@dataclass(frozen=True)
-class HeadEvent:
-    """A result of a head that the operator has added to the model, such as a keyword. `name` is the head's name."""
-
-    type: ClassVar[str] = "head"
-    name: str
-    at_ms: int
-    content: Mapping[str, Any]
-    channel: int | None = None
-
-
-@dataclass(frozen=True)
-class Heard:
-    """The length of the audio that has been recognised so far."""
-
-    type: ClassVar[str] = "heard"
-    audio_ms: int
-
-
-@dataclass(frozen=True)
-class Flushed:
-    """The answer to a flush."""
-
-    type: ClassVar[str] = "flushed"
-    audio_ms: int
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """The session goes on after the recogniser failed."""
-
-    type: ClassVar[str] = "recovered"
-    gap_ms: int
-
-
-@dataclass(frozen=True)
-class Error:
-    """An error. If it is `fatal`, the session ends."""
-
-    type: ClassVar[str] = "error"
-    code: str
-    message: str
-    fatal: bool
-    unrecognised_ms: int | None = None
-
-
-@dataclass(frozen=True)
-class Done:
-    """The session is complete: all of its audio has been recognised."""
-
-    type: ClassVar[str] = "done"
-    audio_ms: int
-
-
-Result = Partial | Final | Speech | Turn | HeadEvent | Flushed
-ServerMessage = Starting | Ready | Result | Heard | Recovered | Error | Done
+    EVENT = "event"
+    FIELD = "field"
 
 
 def render(number: int, message: ServerMessage) -> str:
@@ -193,12 +59,144 @@ def render(number: int, message: ServerMessage) -> str:
     return encode({"type": message.type, "n": number, **content(message)})
 
 
-def content(message: object) -> dict[str, Any]:
-    """Return the fields of a message, or of a part of one, as values for JSON. Fields that are None are left out."""
-    values = {name: value for name, value in vars(message).items() if value is not None}
-    for name, value in values.items():
-        if isinstance(value, tuple):
-            values[name] = [content(part) for part in value]
-        elif is_dataclass(value):
-            values[name] = content(value)
-    return values
+def parse(text: str | bytes, unknown: Counter[Unknown] | None = None) -> ModelEvent:
+    """Read one event of a model. Raise ValueError, which says what is wrong, if it is not valid.
+
+    `unknown`: counts the events and fields that are ignored.
+    """
+    event = json.loads(text)
+    if not isinstance(event, dict):
+        raise ValueError(f"an event must be an object, not {kind_of(event)}")
+    name = event.get("type")
+    if not isinstance(name, str):
+        raise ValueError("an event must have a 'type', which is a string")
+    unknown = _UNCOUNTED if unknown is None else unknown
+    kind = _KIND_OF.get(name)
+    if kind is None:
+        unknown[Unknown.EVENT] += 1
+        return Other(name, {name: value for name, value in event.items() if name != "type"})
+    found: ModelEvent = _read(kind, event, unknown, 1)
+    check = CHECKS.get(kind)
+    if check is not None:
+        check(found)
+    return found
+
+
+def _check_opened(event: Opened) -> None:
+    piece_ms, languages = event.piece_ms, event.languages or ()
+    if piece_ms is not None and not SHORTEST_PIECE_MS <= piece_ms <= max(STEPS_MS):
+        raise ValueError(f"'piece_ms' of 'opened' must be from {SHORTEST_PIECE_MS} to {max(STEPS_MS)}, not {piece_ms}")
+    if not all(len(name) <= LONGEST_LANGUAGE for name in languages):
+        raise ValueError(f"'languages' of 'opened' must be strings of at most {LONGEST_LANGUAGE} characters")
+    if len(languages) > MOST_LANGUAGES:
+        raise ValueError(f"'languages' of 'opened' has {len(languages)} names; at most {MOST_LANGUAGES} are allowed")
+
+
+def _check_head(event: HeadEvent) -> None:
+    if not 0 < len(event.name) <= LONGEST_HEAD_NAME or len(json.dumps(event.content)) > LONGEST_HEAD_CONTENT:
+        limits = f"1 to {LONGEST_HEAD_NAME} characters, and its 'content' at most {LONGEST_HEAD_CONTENT}"
+        raise ValueError(f"the 'name' of 'head' must have {limits}")
+
+
+def _check_cut(event: Cut) -> None:
+    if event.context is not None and len(event.context) > MOST_CONTEXT_WORDS:
+        raise ValueError(f"'context' of 'cut' has {len(event.context)} words; at most {MOST_CONTEXT_WORDS} are allowed")
+
+
+CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
+    Opened: _check_opened,
+    HeadEvent: _check_head,
+    Cut: _check_cut,
+}
+
+
+# How to read a class.
+
+
+class _Field(NamedTuple):
+    """A field in JSON. `kind` is the type of its value there, or of the members of a list.
+
+    A value of the type `plain` needs no conversion. It is None for lists.
+    """
+
+    name: str
+    kind: type[Any]
+    plain: type[Any] | None
+    required: bool
+
+
+class _Plan(NamedTuple):
+    """How to read an event, or a part of one: its fields, and the values of those that are missing."""
+
+    fields: tuple[_Field, ...]
+    blank: dict[str, None]
+
+
+def _plan(kind: type[Any]) -> _Plan:
+    hints = get_type_hints(kind, include_extras=True)
+    blank = {each.name: None for each in fields(kind)}
+    read = [each for each in fields(kind) if not ADDED & set(marks_of(hints[each.name]))]
+    return _Plan(tuple(_field(each.name, hints[each.name], each.default is MISSING) for each in read), blank)
+
+
+def _field(name: str, hint: Any, required: bool) -> _Field:
+    plain = plain_type(hint)
+    if get_origin(plain) is tuple:
+        return _Field(name, get_args(plain)[0], None, required)
+    kind = plain if get_origin(plain) is None else dict  # an object with any content
+    return _Field(name, kind, kind, required)
+
+
+_PLANS: Final[Mapping[type[Any], _Plan]] = {kind: _plan(kind) for kind in (*KINDS, Word, Alternative, ContextWord)}
+
+
+def _read(kind: type[T], event: Mapping[str, Any], unknown: Counter[Unknown], known: int = 0) -> T:
+    """Read an object of this class. `known`: how many fields it has that are not fields of the class."""
+    plan = _PLANS[kind]
+    values: dict[str, Any] = plan.blank.copy()
+    for field in plan.fields:
+        name, _, plain, required = field
+        value = event.get(name)
+        if type(value) is plain:  # not isinstance(): a boolean must not pass as a number
+            values[name] = value
+            known += 1
+        elif value is not None:
+            values[name] = _converted(field, event, value, unknown)
+            known += 1
+        elif required:
+            raise _wrong(event, name, value)
+        elif name in event:
+            known += 1
+    if known < len(event):
+        unknown[Unknown.FIELD] += len(event) - known
+    # Without __init__, which sets the fields of a frozen class one by one: that would take longer than all the rest.
+    found = object.__new__(kind)
+    found.__dict__.update(values)
+    return found
+
+
+def _converted(field: _Field, event: Mapping[str, Any], value: Any, unknown: Counter[Unknown]) -> Any:
+    """Convert a value whose type is not that of the class."""
+    name, kind, plain, _ = field
+    if plain is None and is_dataclass(kind):
+        if type(value) is not list or not all(type(part) is dict for part in value):
+            raise ValueError(f"'{name}' of '{event['type']}' must be a list of objects")
+        return tuple([_read(kind, part, unknown) for part in value])
+    if plain is None:
+        if type(value) is not list:
+            raise _wrong(event, name, value)
+        if not all(type(part) is kind for part in value):
+            raise ValueError(f"'{name}' of '{event['type']}' must be strings of at most {LONGEST_LANGUAGE} characters")
+        return tuple(value)
+    if kind is float and type(value) is int:
+        return value
+    if type(value) is str and issubclass(kind, Enum):
+        return kind(value)
+    raise _wrong(event, name, value)
+
+
+def _wrong(event: Mapping[str, Any], name: str, value: object) -> ValueError:
+    owner = event.get("type", "part of an event")
+    if name not in event:
+        return ValueError(f"'{owner}' lacks '{name}'")
+    return ValueError(f"'{name}' of '{owner}' cannot be {kind_of(value)}")

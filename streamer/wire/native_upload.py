@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, ServerMessage, Speech, content
+from streamer.base.events import Error as ErrorMessage
+from streamer.base.events import Final as FinalMessage
 from streamer.base.transcript import event_line
 from streamer.wire.errors import bad, quote
-from streamer.wire.events import Done, HeadEvent, Heard, Ready, ServerMessage, Speech, content
-from streamer.wire.events import Error as ErrorMessage
-from streamer.wire.events import Final as FinalMessage
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
 
 PATH: Final = "/v1/transcribe"
@@ -63,7 +63,7 @@ class NativeUpload(UploadFormat):
 
     def event(self, message: ServerMessage) -> bytes:
         """Write a message as an event with its type and its JSON."""
-        if isinstance(message, Heard):
+        if isinstance(message, Acknowledgement):
             return b": heard\n\n"  # keeps the connection alive
         if isinstance(message, (ErrorMessage, Done)):
             return b""

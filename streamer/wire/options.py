@@ -32,25 +32,10 @@ from streamer.base.options import (
     RecogniserOptions,
     ServiceOptions,
 )
+from streamer.base.text_context import ContextWord, TextContext
 from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, quote
 
 # The words before a cut, which decide the marks and capitals after it. A client sends them to a new session. Pure.
-
-
-@dataclass(frozen=True)
-class ContextWord:
-    """A word as it was spoken, and the silence after it."""
-
-    word: str
-    pause_ms: int
-
-
-@dataclass(frozen=True)
-class TextContext:
-    """The last words before a cut. `begins`: the first word after the cut begins a sentence."""
-
-    begins: bool
-    words: tuple[ContextWord, ...]
 
 
 def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:

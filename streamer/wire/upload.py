@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final
 
+from streamer.base.events import ServerMessage, content
 from streamer.base.options import OPTIONS
 from streamer.base.transcript import Transcript
 from streamer.wire.errors import WireError, bad, quote
-from streamer.wire.events import ServerMessage, content
 from streamer.wire.native import encode
 from streamer.wire.options import Start, read, with_second_pass
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from streamer.base.events import ModelEvent, Other, content
 from streamer.bridge.triton.link import Link
-from streamer.wire.events import content
-from streamer.wire.model_events import ModelEvent, Other
 
 STEP = 10_240  # bytes of 320 ms
 Events = list[dict[str, Any]]

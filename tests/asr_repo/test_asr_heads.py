@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from streamer.base.events import Again, HeadEvent, Heard, ModelEvent
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.triton import link as link_module
 from streamer.bridge.triton.link import Link, LinkError, Sequence
 from streamer.bridge.triton.server import TritonServer
-from streamer.wire.events import HeadEvent
-from streamer.wire.model_events import Again, Heard, ModelEvent
 from tests.asr_repo.faulty_heads import HEAD, SPOTTER, Fault, failed, faulty_repository, let_fail
 from tests.asr_repo.model_client import STEP, plain, recognise, text
 from tests.bridge.service_client import Event, disturbed, eventually, lasting

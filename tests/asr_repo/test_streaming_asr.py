@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from rapidfuzz.distance import Levenshtein
 
+from streamer.base.events import Heard
 from streamer.bridge.triton.link import Link, LinkError
 from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_service import exact_repository
-from streamer.wire.model_events import Heard
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.bridge.service_client import SPOKEN
 from tests.project import DOCS

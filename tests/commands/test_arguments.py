@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from streamer.audio.audio_file import AudioFile
+from streamer.base.events import Final
 from streamer.base.text import joined, words_of
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository
@@ -18,7 +19,6 @@ from streamer.commands.arguments import ModelChoice, Parser, count, model_choice
 from streamer.commands.cli import parser_of, run
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk
-from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
 from streamer.models.library import ModelLibrary
 from tests.command_run import PHRASE, streamer, streamer_here

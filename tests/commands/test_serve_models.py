@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import connect
 
+from streamer.base.events import Final
 from streamer.commands.cli import run
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk
-from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
 from streamer.models.library import ModelLibrary
 from streamer.testing.exact_service import add_exact_model

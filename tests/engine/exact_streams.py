@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.events import Final, Heard, StreamEvent
 from streamer.engine.acoustics.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Final, Heard, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence

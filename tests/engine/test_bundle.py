@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamer.base.events import Final, as_json
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
@@ -17,7 +18,6 @@ from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.networks.neural_network import NeuralNetwork
 from streamer.engine.recogniser import Chunk, StreamError
-from streamer.engine.stream_events import Final, as_json
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.punctuation_model import PUNCTUATION_FILE
 from tests.project import BUNDLE

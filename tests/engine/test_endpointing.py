@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.events import Cut, Final, Heard, StreamEvent, Turn
 from streamer.base.limits import EAGERNESSES
 from streamer.engine.acoustics.streaming_model import ModelState
 from streamer.engine.endpointing import FLUENT_MS, LOOK_MS, EndpointRule, SegmentEnd, TurnRule, frames_to_end
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hypothesis, HypothesisWord
-from streamer.engine.stream_events import Cut, Final, Heard, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from streamer.base.events import Cut, Final, Heard, Partial, StreamEvent
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Cut, Final, Heard, Partial, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.marks import HeardWord, MarkedWord
 from streamer.engine.text.punctuation_model import PunctuationModel
@@ -83,7 +83,8 @@ def test_a_stream_goes_on_from_a_cut_with_the_same_marks(seed: int) -> None:
         if isinstance(cut, Cut):
             assert cut.context is not None
             assert len(cut.context) <= random_marks().behind
-            goes_on = written(seed, speaking=cut.speaking, begins=cut.begins, context=cut.context)
+            context = tuple(HeardWord(word.word, word.pause_ms) for word in cut.context)
+            goes_on = written(seed, speaking=cut.speaking, begins=cut.begins, context=context)
             places.append(place)
             resumed.append((np.array_split(audio[cut.sample :], 8), goes_on))
     assert resumed

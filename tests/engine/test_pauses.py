@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.events import Cut, Final, StreamEvent
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Cut, Final, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say

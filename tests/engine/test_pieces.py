@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.events import Cut, Final, Heard, Partial, Speech, StreamEvent
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Cut, Final, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import MUSIC, NOTHING, HearingModel, LoudDetector, hear, one, pieces, talk, text
@@ -122,7 +122,7 @@ def test_a_stream_that_goes_on_knows_what_was_told() -> None:
     events = hear(recogniser, np.array_split(audio, 3))
     cut = next(event for event in events if isinstance(event, Cut))
     assert cut.told
-    options = StreamOptions(speaking=cut.speaking, told=cut.told, begins=cut.begins)
+    options = StreamOptions(speaking=bool(cut.speaking), told=cut.told, begins=bool(cut.begins))
     assert [state for state, _ in speech(hear(recogniser, np.array_split(audio[cut.sample :], 3), options))] == ["end"]
 
 

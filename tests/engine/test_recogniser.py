@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from streamer.base.events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hotword, Hypothesis, Search
 from streamer.engine.segment_audio import SegmentAudio
-from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.waiting import SLICE_S, WaitingWork
 from streamer.testing.exact_model import ExactModel

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.events import Final, Heard, Partial, StreamEvent
 from streamer.base.limits import WHOLE_MS
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.endpointing import EndpointRule
@@ -16,7 +17,7 @@ from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Search
 from streamer.engine.segment_audio import SegmentAudio, TimeScale
-from streamer.engine.stream_events import Final, Heard, Partial, StreamError, StreamEvent
+from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
 from streamer.engine.waiting import Wait

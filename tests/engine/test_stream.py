@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.events import Cut, Final, Partial, Speech, StreamEvent
 from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Cut, Final, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import MUSIC, NOTHING, HearingModel, hear, one, pieces, talk, text

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.events import Again, Flushed, StreamEvent
 from streamer.engine.recogniser import Chunk, StreamError
-from streamer.engine.stream_events import Again, Flushed, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.heads.activity_head import Energies
 from streamer.heads.loading import load_activity_head, load_speech_encoder, load_transcript_head

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streamer.base.events import Cut, Final, Speech, StreamEvent
+from streamer.base.events import Heard as HeardAudio
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Cut, Final, Speech, StreamEvent
-from streamer.engine.stream_events import Heard as HeardAudio
 from streamer.engine.stream_options import StreamOptions
 from streamer.heads.speech_encoder import Sound
 from tests.heads.parts import BUNDLE, Parts

@@ -11,10 +11,11 @@ import pytest
 from streamer.audio.decoder import ENCODINGS as DECODED
 from streamer.base import limits
 from streamer.base.options import ENCODINGS, RECOGNISER_OPTIONS, Endpoint
+from streamer.base.text_context import ContextWord, TextContext
 from streamer.engine import stream_options as engine
 from streamer.wire.errors import WireError
 from streamer.wire.native import encode, parse
-from streamer.wire.options import ContextWord, Hotword, Start, TextContext
+from streamer.wire.options import Hotword, Start
 
 WORDS = [{"word": "a", "pause_ms": 0}]
 CONTEXT: dict[str, Any] = {"begins": True, "words": WORDS}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from streamer.audio.audio_file import read_audio
+from streamer.base.events import Speech
 from streamer.engine.acoustics.activity import ActivityRule, ActivityTracker
 from streamer.engine.acoustics.features import CONTEXT
 from streamer.engine.acoustics.streaming_model import ACTIVITY, Emissions, ModelState
@@ -26,7 +27,6 @@ from streamer.engine.networks.log_mel import LogMelNetwork
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
 from streamer.engine.segment_audio import piece_samples
-from streamer.engine.stream_events import Speech
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.waiting import Work
 from workshop.activity.examples import AlignedSpeech

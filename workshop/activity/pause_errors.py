@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamer.base.events import Cut, Final
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Cut, Final
 from streamer.engine.stream_options import StreamOptions
 from workshop.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance
 

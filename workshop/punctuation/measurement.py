@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from streamer.base.events import Final, Partial, StreamEvent, Word
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Final, Partial, SpokenWord, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.marks import Case, HeardWord, Mark, MarkedWord
 from streamer.engine.text.punctuation_model import PunctuationModel
@@ -187,7 +187,7 @@ STEP_MS = 320
 class HeardSegment:
     """A segment: its words, where it ended, and how many of its words were stable after how much audio (ms)."""
 
-    words: tuple[SpokenWord, ...]
+    words: tuple[Word, ...]
     ended_ms: int
     stable: tuple[tuple[int, int], ...]
 

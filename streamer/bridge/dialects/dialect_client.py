@@ -11,13 +11,13 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from streamer.base.events import Starting
 from streamer.bridge.access.quotas import UploadLimits
 from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, NotTaken, Opened, Samples
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Hangup, Reply, Step
 from streamer.wire.errors import CloseCode
-from streamer.wire.events import Starting
 from streamer.wire.upload import Problem
 
 

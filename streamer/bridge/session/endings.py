@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamer.audio.decoder import AudioDecoder
+from streamer.base.events import Error
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.wire.errors import CloseCode, WireError, quote
-from streamer.wire.events import Error
 from streamer.wire.options import Start
 
 # After this time a refused client may try again.

@@ -9,23 +9,22 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from streamer.bridge.session.stream import StreamGroup
-from streamer.wire.events import (
+from streamer.base.events import (
+    Acknowledgement,
     Error,
     Final,
     Flushed,
-    HeadEvent,
-    Heard,
     Partial,
     Ready,
     Recovered,
     Result,
     ServerMessage,
-    Speech,
     Starting,
+    StreamResult,
     Turn,
-    render,
 )
+from streamer.bridge.session.stream import StreamGroup
+from streamer.wire.events import render
 from streamer.wire.options import Start
 
 HEARD_EVERY_S = 0.5
@@ -113,11 +112,11 @@ class Messages:
         due = self.due_at
         if due is not None and now >= due:
             heard_ms = self._streams.heard_ms
-            self.say(Heard(heard_ms))
+            self.say(Acknowledgement(heard_ms))
             self._note_acknowledged(heard_ms)
             self._acknowledged_at = now
 
-    def _pass_on(self, number: int, result: Partial | Final | Speech | Turn | HeadEvent) -> None:
+    def _pass_on(self, number: int, result: StreamResult) -> None:
         if isinstance(result, (Partial, Final, Turn)):
             self._views[number].note(result.audio_ms)
         self.say(replace(result, channel=number) if self._start.multichannel else result)

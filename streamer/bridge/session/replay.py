@@ -8,18 +8,40 @@ speech, and the events of other heads can.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 from streamer.audio.decoder import SAMPLE_RATE
+from streamer.base.events import (
+    Cut,
+    Final,
+    Flushed,
+    HeadEvent,
+    Heard,
+    ModelEvent,
+    Partial,
+    Result,
+    Speech,
+    SpeechState,
+    StreamResult,
+    Turn,
+    Unit,
+    Word,
+    content,
+    units_of,
+)
+from streamer.base.text_context import TextContext
 from streamer.bridge.states import States
-from streamer.wire.events import Final, Flushed, HeadEvent, Partial, Result, Speech, SpeechState, Turn, Word, content
-from streamer.wire.model_events import Cut, Heard, ModelEvent
-from streamer.wire.options import TextContext
 
-MOST_HEADS = 64  # whose repeated events are dropped; the bound keeps many names from filling the memory
+R = TypeVar("R", bound=StreamResult)
+
+_UNITS: Mapping[type[object], tuple[tuple[str, Unit], ...]] = {
+    kind: units_of(kind) for kind in (*get_args(StreamResult), Word)
+}
+
+MOST_KINDS = 64  # whose repeated events are dropped; the bound keeps many names of heads from filling the memory
 
 
 class Hearing(Enum):
@@ -44,7 +66,7 @@ class Replay:
         self._segment = _RunningSegment(stream)
         self._speech = _SpeechView()
         self._last_turn = (-1, -1)  # the segment and the time of the last event about a turn
-        self._heads = _HeadsView()
+        self._others = _OthersView()
 
     @property
     def speaking(self) -> bool:
@@ -56,7 +78,7 @@ class Replay:
         self.clock.restart(self._segment.finals)
         self._segment.restart()
         self._speech.restart()
-        self._heads.restart()
+        self._others.restart()
 
     def take(self, events: Iterable[ModelEvent], *, leaving: bool = False) -> list[Result]:
         """Return the results for the client in the events of one answer, with the session's times.
@@ -79,16 +101,17 @@ class Replay:
                 self.options = self.options if "context" in self.options else {}
                 results.append(Flushed(self.clock.replayed_ms))
             elif isinstance(event, Final):
-                results.append(self._segment.final(self.clock.final(event)))
-            elif isinstance(event, Partial) and index < end:
-                results += self._segment.partial(self.clock.partial(event))
-            elif isinstance(event, Speech) and index < end:
-                results += self._speech.change(self.clock.speech(event))
-            elif isinstance(event, Turn) and index < end:
-                results += self._turn(self.clock.turn(event))
-            elif isinstance(event, HeadEvent) and index < end:
-                results += self._heads.report(self.clock.head(event))
-            # Other events, also those that later models add, are not for clients.
+                results.append(self._segment.final(self.clock.convert(event)))
+            elif index >= end or not isinstance(event, StreamResult):
+                continue  # the event is for the bridge, or this version does not know it
+            elif isinstance(event, Partial):
+                results += self._segment.partial(self.clock.convert(event))
+            elif isinstance(event, Speech):
+                results += self._speech.change(self.clock.convert(event))
+            elif isinstance(event, Turn):
+                results += self._turn(self.clock.convert(event))
+            else:
+                results += self._others.report(self.clock.convert(event))
         return results
 
     def _turn(self, turn: Turn) -> list[Turn]:
@@ -108,9 +131,7 @@ class Replay:
                     # If the service restarts, a client opens a new session and sends its audio from here on.
                     results[index] = replace(final, cut_ms=self.clock.cut_ms, context=_context(cut))
                 break
-        words = None if cut.context is None else [content(word) for word in cut.context]
-        options = {"speaking": cut.speaking, "told": cut.told, "begins": cut.begins, "context": words}
-        self.options = {name: value for name, value in options.items() if value is not None}
+        self.options = {name: value for name, value in content(cut).items() if name != "sample"}
         self._segment.end()
         self._speech.end_segment()
 
@@ -163,12 +184,12 @@ class _RunningSegment:
             self._hearing.become(Hearing.FIRST)
 
 
-class _HeadsView:
-    """The events of other heads that the client knows."""
+class _OthersView:
+    """The events that the client knows of those kinds that need no more care, such as those of heads."""
 
     def __init__(self) -> None:
-        self._last_ms: dict[str, int] = {}  # the time of the last event by the name of its head
-        self._repeated_until_ms: dict[str, int] = {}  # events up to this time come again
+        self._last_ms: dict[tuple[str, str], int] = {}  # the time of the last event of each kind, and of each head
+        self._repeated_until_ms: dict[tuple[str, str], int] = {}  # events up to this time come again
 
     def restart(self) -> None:
         """Expect the events again that the sequence before has reported."""
@@ -176,10 +197,11 @@ class _HeadsView:
 
     def report(self, event: HeadEvent) -> list[HeadEvent]:
         """Return the event if it is new."""
-        if event.at_ms <= self._repeated_until_ms.get(event.name, -1):
+        kind = event.type, getattr(event, "name", "")
+        if event.at_ms <= self._repeated_until_ms.get(kind, -1):
             return []
-        if len(self._last_ms) < MOST_HEADS or event.name in self._last_ms:
-            self._last_ms[event.name] = max(event.at_ms, self._last_ms.get(event.name, -1))
+        if len(self._last_ms) < MOST_KINDS or kind in self._last_ms:
+            self._last_ms[kind] = max(event.at_ms, self._last_ms.get(kind, -1))
         return [event]
 
 
@@ -234,6 +256,13 @@ class SequenceClock:
         self._offset = 0  # the sample where the present sequence began
         self._first = 0  # the number of its first segment
         self._ended_ms = 0  # the end of the last final
+        self._by_unit: Mapping[Unit, Callable[[int], int]] = {
+            Unit.TIME: self._at,
+            Unit.WORD_TIME: self._word_at,
+            Unit.HEAD_TIME: lambda milliseconds: milliseconds + _ms(self._offset),
+            Unit.SEGMENT: lambda segment: segment + self._first,
+            Unit.SAMPLE: lambda sample: sample + self._offset,
+        }
 
     @property
     def cut_ms(self) -> int:
@@ -259,53 +288,26 @@ class SequenceClock:
         """Note a cut of the present sequence."""
         self.cut = self._offset + sample
 
-    def speech(self, speech: Speech) -> Speech:
-        """Convert to the session's time."""
-        if not self._offset:
-            return speech
-        return replace(speech, at_ms=self._at(speech.at_ms))
+    def convert(self, event: R) -> R:
+        """Convert an event to the session's times and segments. No later word will begin before the end of a final."""
+        if self._offset or not self._has_session_times(event):
+            values = self._converted(event)
+            if isinstance(event, (Partial, Final)) and event.words is not None:
+                values["words"] = tuple(replace(word, **self._converted(word)) for word in event.words)
+            event = replace(event, **values)
+        if isinstance(event, Final):
+            self._ended_ms = max(self._ended_ms, event.end_ms)
+        return event
 
-    def turn(self, turn: Turn) -> Turn:
-        """Convert to the session's times."""
-        if not self._offset:
-            return turn
-        return replace(turn, segment=self._first + turn.segment, audio_ms=self._at(turn.audio_ms))
+    def _converted(self, part: object) -> dict[str, Any]:
+        """Return the converted values of those fields that have a unit."""
+        return {name: self._by_unit[unit](getattr(part, name)) for name, unit in _UNITS[type(part)]}
 
-    def head(self, event: HeadEvent) -> HeadEvent:
-        """Convert to the session's time."""
-        return replace(event, at_ms=_ms(self._offset) + event.at_ms) if self._offset else event
-
-    def partial(self, partial: Partial) -> Partial:
-        """Convert to the session's times."""
-        if self._has_session_times(partial):
-            return partial
-        return replace(
-            partial,
-            segment=self._first + partial.segment,
-            start_ms=self._word_at(partial.start_ms),
-            audio_ms=self._at(partial.audio_ms),
-            words=self._words(partial.words),
-        )
-
-    def final(self, final: Final) -> Final:
-        """Convert to the session's times. No later word will begin before the end of this final."""
-        if not self._has_session_times(final):
-            final = replace(
-                final,
-                segment=self._first + final.segment,
-                start_ms=self._word_at(final.start_ms),
-                end_ms=self._word_at(final.end_ms),
-                audio_ms=self._at(final.audio_ms),
-                words=self._words(final.words),
-            )
-        self._ended_ms = max(self._ended_ms, final.end_ms)
-        return final
-
-    def _has_session_times(self, result: Partial | Final) -> bool:
-        """Return whether the times of a result already are those of the session."""
-        if self._offset or result.start_ms < self._ended_ms:
-            return False
-        return all(word.start_ms >= self._ended_ms for word in result.words or ())
+    def _has_session_times(self, result: Result) -> bool:
+        """Return whether the times of a result already are those of the session, if the sequence began with it."""
+        if not isinstance(result, (Partial, Final)):
+            return True
+        return result.start_ms >= self._ended_ms and all(word.start_ms >= self._ended_ms for word in result.words or ())
 
     def _at(self, milliseconds: int) -> int:
         """Convert a time to the session's clock, exactly as if a single sequence had heard everything."""
@@ -318,13 +320,6 @@ class SequenceClock:
     def _word_at(self, milliseconds: int) -> int:
         # A sequence knows only its own finals. So make sure here that no time is before the end of the last final.
         return max(self._at(milliseconds), self._ended_ms)
-
-    def _words(self, words: tuple[Word, ...] | None) -> tuple[Word, ...] | None:
-        if words is None:
-            return None
-        return tuple(
-            replace(word, start_ms=self._word_at(word.start_ms), end_ms=self._word_at(word.end_ms)) for word in words
-        )
 
 
 def _ms(samples: int) -> int:

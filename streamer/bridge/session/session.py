@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
 from streamer.audio.decoder import AudioDecoder
+from streamer.base.events import Done, Error, ModelEvent
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Deadlines, Limits
@@ -21,8 +22,6 @@ from streamer.bridge.session.messages import Messages, Numbered, Outbox
 from streamer.bridge.session.stream import Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
 from streamer.wire.errors import FailureCode, WireError
-from streamer.wire.events import Done, Error
-from streamer.wire.model_events import ModelEvent
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
 

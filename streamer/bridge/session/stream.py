@@ -17,12 +17,11 @@ from enum import Enum
 from typing import Any
 
 from streamer.audio.decoder import SAMPLE_RATE
+from streamer.base.events import Heard, ModelEvent, Opened, Result
+from streamer.base.text_context import TextContext
 from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog, Grid, Place
 from streamer.bridge.session.replay import Replay
 from streamer.bridge.states import StateError, States
-from streamer.wire.events import Result
-from streamer.wire.model_events import Heard, ModelEvent, Opened
-from streamer.wire.options import TextContext
 
 # More than the longest segment that a client may choose, plus the audio that is sent until its cut arrives. If a model
 # cuts later, the audio cannot be replayed.

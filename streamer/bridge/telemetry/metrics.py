@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from collections import Counter as Counts
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamer.base.events import ServerMessage
 from streamer.bridge.session.session import ClientState, State
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures
 from streamer.wire.errors import FailureCode
+from streamer.wire.events import Unknown
 
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
@@ -77,17 +80,7 @@ UPLOAD_REASONS: Final = tuple(
 )
 # Why a request to the model failed: the link's code words and the model's.
 FAILURES: Final = tuple(sorted(code.value for code in FailureCode))
-MESSAGES: Final = (
-    "ready",
-    "partial",
-    "final",
-    "speech",
-    "heard",
-    "flushed",
-    "recovered",
-    "done",
-    "error",
-)
+MESSAGES: Final[Sequence[str]] = [kind.type for kind in get_args(ServerMessage)]
 
 # Why the port cut off a connection: too many were opening, its TLS failed, or it sent or read too slowly.
 DROPS: Final = ("not_read", "proxy_header", "tls", "too_many", "too_slow")
@@ -190,6 +183,9 @@ class Metrics:
         # How many connections there are in each state.
         self.connections: Callable[[], Mapping[str, int]] = dict
         registry.register(_Connections(self))
+        # How many events and fields of later models the service has ignored.
+        self.unknown: Callable[[], Counts[Unknown]] = Counts
+        registry.register(_Unknown(self))
         registry.register(_LogLines())
         registry.register(_Descriptors())
 
@@ -329,6 +325,22 @@ class _Connections(Collector):
         numbers = GaugeMetricFamily("streamer_connections", "Connections at the port, by state.", labels=["state"])
         for state, number in self._metrics.connections().items():
             numbers.add_metric([state], number)
+        yield numbers
+
+
+class _Unknown(Collector):
+    """What later models send, and this version ignores."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Get the present numbers."""
+        text = "Events of models, and fields of events, that this version does not know and has ignored."
+        numbers = CounterMetricFamily("streamer_unknown_event_parts", text, labels=["part"])
+        unknown = self._metrics.unknown()
+        for part in Unknown:
+            numbers.add_metric([part.value], unknown[part])
         yield numbers
 
 

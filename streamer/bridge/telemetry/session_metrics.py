@@ -11,11 +11,11 @@ from typing import Final
 
 from prometheus_client import Histogram
 
+from streamer.base import events
+from streamer.base.events import ServerMessage
 from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
-from streamer.wire import events
-from streamer.wire.events import ServerMessage
 
 # Arrivals of audio are noted in groups of this length, so that a client with tiny chunks costs no more than others.
 GROUP_MS: Final = 40

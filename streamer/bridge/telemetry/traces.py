@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from streamer.base import events
+from streamer.base.events import ServerMessage
 from streamer.base.package import install_command
-from streamer.wire import events
-from streamer.wire.events import ServerMessage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor

@@ -21,6 +21,7 @@ import json
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -31,9 +32,12 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.base.events import Again, Flushed, Heard, ModelEvent
 from streamer.bridge.triton import MODEL, TritonError
-from streamer.wire.events import Flushed
-from streamer.wire.model_events import Again, Heard, ModelEvent, parse
+from streamer.wire.events import Unknown, parse
+
+# The parts of events that this process has ignored, because a later model sends them.
+unknown_parts: Counter[Unknown] = Counter()
 
 # Opens connections to a Triton: unencrypted, or with TLS, which also allows metadata such as a key.
 
@@ -457,5 +461,5 @@ def _events(answer: Any) -> list[ModelEvent]:
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "little")
-        events.append(parse(data[start:position]))
+        events.append(parse(data[start:position], unknown_parts))
     return events

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from streamer.audio.decoder import SAMPLE_RATE
+from streamer.base.events import Done, Error, ServerMessage, Starting
 from streamer.bridge.access.quotas import Admittance, UploadLimits
 from streamer.bridge.http.request import HttpError, Request, Response
 from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead
@@ -23,7 +24,6 @@ from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.logs import Failures, Log
 from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, End, NotTaken, Opened, Samples
 from streamer.wire.errors import CloseCode, WireError
-from streamer.wire.events import Done, Error, ServerMessage, Starting
 from streamer.wire.native import encode
 from streamer.wire.upload import EVENTS, Field, FormReader, Problem, UploadFormat, is_form, problem_of
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.base.events import ModelEvent, Opened
 from streamer.bridge.triton.link import Dialer, Link, LinkError, Overdue, Sequence
-from streamer.wire.model_events import ModelEvent, Opened
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
@@ -30,7 +30,7 @@ _endings: set[asyncio.Task[None]] = set()  # tasks that end the sequences that w
 
 def languages_of(events: Iterable[ModelEvent]) -> tuple[str, ...]:
     """Return the languages from which a sequence of this model may choose, as the answer to its first request says."""
-    return next((event.languages for event in events if isinstance(event, Opened)), ())
+    return next((event.languages or () for event in events if isinstance(event, Opened)), ())
 
 
 def instance_of(events: Iterable[ModelEvent]) -> str:

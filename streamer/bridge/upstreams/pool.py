@@ -18,6 +18,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from streamer.base.events import ModelEvent
 from streamer.base.limits import RETIRE_LIMIT_S
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.states import States
@@ -29,7 +30,6 @@ from streamer.bridge.upstreams.probe import PREPARING_S
 from streamer.bridge.upstreams.supervision import Supervisor, Tritons
 from streamer.bridge.upstreams.upstream import Upstream
 from streamer.wire.errors import FailureCode
-from streamer.wire.model_events import ModelEvent
 
 log = Log("streamer.bridge")
 CANCEL_AGAIN_S: Final = 1.0

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from streamer.base.events import Heard, ModelEvent
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.triton.link import Limit, Link, LinkError
 from streamer.bridge.upstreams.instances import Instances, begin_at_living, instance_of, languages_of
-from streamer.wire.model_events import Heard, ModelEvent
 
 log = Log("streamer.bridge")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.audio.recordings import AudioError
+from streamer.base.events import as_json
 from streamer.base.torch_import import best_device
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.accuracy.manifest import Utterance
@@ -27,7 +28,6 @@ from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, StreamError
-from streamer.engine.stream_events import as_json
 from streamer.engine.stream_options import StreamOptions
 from streamer.models.model_folder import ModelFolderError, holds_graphs
 

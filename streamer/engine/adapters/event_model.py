@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
 from streamer.engine.adapters.held_requests import HeldRequests, Precedence
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
@@ -21,7 +21,7 @@ from streamer.engine.loading_times import LOADING, loading_line
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.public.sessions import on_gpu
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Final, Heard, StreamEvent, as_json
+from streamer.engine.stream_events import StreamAnswer
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.waiting import Wait
 
@@ -213,7 +213,7 @@ class EventModel(ABC):
             raise StreamError("bad_options", f"{', '.join(fields)} can only be set with the START of a stream")
         return Chunk(stream, self.content(request), flush=flush, end=bool(flags & END))
 
-    def _reply(self, request: Any, answer: list[StreamEvent] | StreamError) -> None:
+    def _reply(self, request: Any, answer: StreamAnswer) -> None:
         if isinstance(answer, StreamError):
             self._fail(request, answer)
             return
@@ -231,21 +231,16 @@ class EventModel(ABC):
             texts.insert(0, self._opened(request.correlation_id()))
         texts += self.other_events(request)
         if flags & END:
-            texts.append(self._mark("closed"))
+            texts.append(as_json(Closed(self._recogniser.model.name, self._instance.name)))
         texts += [self.text(event) for event in events[end:]]
         tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
         extra = {"parameters": _parameters(events)} if self._has_parameters else {}
         return pb_utils.InferenceResponse([tensor], **extra)
 
     def _opened(self, stream: int) -> str:
-        piece_ms, languages = self._recogniser.piece_ms(stream), self._recogniser.languages
-        extra: dict[str, object] = {} if piece_ms is None else {"piece_ms": piece_ms}
-        return self._mark("opened", **extra, **({"languages": languages} if languages else {}))
-
-    def _mark(self, type_: str, **extra: object) -> str:
-        # The event names the instance that computes the stream, which helps to diagnose a deployment.
-        names = {"type": type_, "model": self._recogniser.model.name, "instance": self._instance.name}
-        return json.dumps({**names, **extra})
+        recogniser = self._recogniser
+        languages = tuple(recogniser.languages) or None
+        return as_json(Opened(recogniser.model.name, self._instance.name, recogniser.piece_ms(stream), languages))
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 
-from streamer.engine.stream_events import SpokenWord
+from streamer.base.events import Word
 
 _LIST = Path(__file__).with_name("swear_words.txt")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -24,7 +24,7 @@ class Profanity(Enum):
     REMOVE = "remove"
 
 
-def clean_words(words: Sequence[SpokenWord], how: Profanity) -> list[SpokenWord]:
+def clean_words(words: Sequence[Word], how: Profanity) -> list[Word]:
     """Return the words without what the option excludes. The times and confidences of the others stay.
 
     The first words of a text have the same form whatever follows, except that a mark may be added to the last one. So
@@ -45,9 +45,9 @@ def swear_words() -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-def _decent(words: Sequence[SpokenWord]) -> list[SpokenWord]:
+def _decent(words: Sequence[Word]) -> list[Word]:
     """Return the other words. A capital and the end of a sentence go from a swear word to the word beside it."""
-    result: list[SpokenWord] = []
+    result: list[Word] = []
     begins = False  # the next word begins a sentence, because the word that did is left out
     for word in words:
         text = _without(word.word)

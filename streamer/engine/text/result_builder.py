@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from streamer.base.events import Alternative, Final, Partial, Word
 from streamer.base.text import joined
+from streamer.base.text_context import ContextWord
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.stream_events import Alternative, Final, Partial, SpokenWord
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.hotword_spelling import spellings_of
 from streamer.engine.text.marks import HeardWord, Mark, MarkedWord
 from streamer.engine.text.profanity import Profanity, clean_words
-from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMarks, Window
+from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMarks
 from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, settled_tokens, written_tokens
 
 
@@ -136,7 +137,7 @@ class ResultBuilder:
         fit = self.calibration.fit(position.step_ms, self.options.search)
         confidences = [fit.confidence(word) for word in own_words]
         words = [
-            SpokenWord(word.word, word.start_ms, word.end_ms, round(confidence, 3))
+            Word(word.word, word.start_ms, word.end_ms, round(confidence, 3))
             for word, confidence in zip(timed_words, confidences, strict=True)
         ]
         texts = [word.word for word in words]
@@ -165,9 +166,11 @@ class ResultBuilder:
         self._begin_segment((), position, ending)
 
     @property
-    def context(self) -> Window | None:
+    def context(self) -> tuple[ContextWord, ...] | None:
         """The last words before the running segment, which decide its first marks; None without `marks`."""
-        return None if self.marks is None else self.marks.context
+        if self.marks is None:
+            return None
+        return tuple(ContextWord(word.word, word.pause_ms or 0) for word in self.marks.context)
 
     @property
     def _rewrites(self) -> bool:
@@ -205,27 +208,25 @@ class ResultBuilder:
         read = read_tokens(texts, self._form)
         return sum(token.spoken_end - token.first for token in read[: settled_tokens(read, len(texts))])
 
-    def _timed(self, words: Sequence[HypothesisWord], position: SegmentPosition) -> list[SpokenWord]:
+    def _timed(self, words: Sequence[HypothesisWord], position: SegmentPosition) -> list[Word]:
         """Return the words with times in the stream, in ascending order."""
         spans = self.calibration.spans(words, position.frame_ms, position.step_ms, self.options.search)
 
         def within(time: float) -> int:
             return min(max(position.start_ms + round(time), self._last_end_ms), position.audio_ms)
 
-        return [
-            SpokenWord(word.text, within(start), within(end)) for word, (start, end) in zip(words, spans, strict=True)
-        ]
+        return [Word(word.text, within(start), within(end)) for word, (start, end) in zip(words, spans, strict=True)]
 
     def _clean(self, texts: Sequence[str]) -> str:
         """Return the text of these words without what the option `profanity` excludes."""
-        return _text(clean_words([SpokenWord(text, 0, 0) for text in texts], self._profanity))
+        return _text(clean_words([Word(text, 0, 0) for text in texts], self._profanity))
 
     def _tokens(self, texts: Sequence[str], marks: Sequence[MarkedWord] | None) -> list[WrittenToken]:
         read = read_tokens(texts, self._form)
         return written_tokens(read, begins=self.begins, capitals=self._form.rules, marks=marks)
 
-    def _written(self, spoken_words: Sequence[SpokenWord], tokens: Sequence[WrittenToken]) -> list[SpokenWord]:
-        result: list[SpokenWord] = []
+    def _written(self, spoken_words: Sequence[Word], tokens: Sequence[WrittenToken]) -> list[Word]:
+        result: list[Word] = []
         for token in tokens:
             part = spoken_words[token.first : token.end]
             spoken = joined([word.word for word in part])
@@ -234,7 +235,7 @@ class ResultBuilder:
                 continue
             confidences = [word.confidence for word in part if word.confidence is not None]
             confidence = min(confidences) if confidences else None  # a number is right only if all its words are right
-            result.append(SpokenWord(token.text, part[0].start_ms, part[-1].end_ms, confidence, spoken))
+            result.append(Word(token.text, part[0].start_ms, part[-1].end_ms, confidence, spoken))
         return result
 
     def _alternatives(
@@ -269,5 +270,5 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return min(len(one), len(other))
 
 
-def _text(words: Sequence[SpokenWord]) -> str:
+def _text(words: Sequence[Word]) -> str:
     return joined([word.word for word in words])

@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamer import __version__
+from streamer.base.events import (
+    Acknowledgement,
+    Done,
+    Error,
+    Flushed,
+    Partial,
+    ServerMessage,
+    Speech,
+    SpeechState,
+    Word,
+)
+from streamer.base.events import Final as FinalMessage
 from streamer.base.limits import LONGEST_SEGMENT_MS
 from streamer.base.text import joined
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
@@ -25,8 +37,6 @@ from streamer.wire.dialects.dialect import (
     start,
 )
 from streamer.wire.errors import CloseCode, bad
-from streamer.wire.events import Done, Error, Flushed, Heard, Partial, ServerMessage, Speech, SpeechState, Word
-from streamer.wire.events import Final as FinalMessage
 from streamer.wire.native import LONGEST_TEXT, encode
 from streamer.wire.upload import JSON, Problem, UploadFormat
 
@@ -131,7 +141,7 @@ class DeepgramLive(Dialect):
         self._audio_ms = max(self._audio_ms, getattr(message, "audio_ms", 0))
         if isinstance(message, (Partial, FinalMessage, Speech)):
             yield from self._write_result(self._channels[message.channel or 0], message)
-        elif isinstance(message, Heard):
+        elif isinstance(message, Acknowledgement):
             for channel in self._channels:
                 yield from channel.heard(message.audio_ms)
                 yield from channel.utterance_end(message.audio_ms)

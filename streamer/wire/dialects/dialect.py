@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from streamer.base.events import ServerMessage
 from streamer.base.limits import LANGUAGE
 from streamer.base.names import same_language
 from streamer.wire.errors import bad, quote
-from streamer.wire.events import ServerMessage
 from streamer.wire.native import encode, parse
 from streamer.wire.options import Start, read
 from streamer.wire.upload import Problem

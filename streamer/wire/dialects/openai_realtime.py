@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamer.base.events import Error, ServerMessage
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply, Step, start
 from streamer.wire.dialects.openai_settings import Mistake, Settings, is_unicode, update_settings
 from streamer.wire.dialects.openai_turns import ServerEvents, Turns
 from streamer.wire.dialects.openai_upload import error_of
 from streamer.wire.errors import CloseCode, kind_of, quote
-from streamer.wire.events import Error, ServerMessage
 from streamer.wire.native import encode
 from streamer.wire.upload import Problem
 

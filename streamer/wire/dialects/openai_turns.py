@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from streamer.base.events import Acknowledgement, Done, Flushed, Partial, ServerMessage, Speech, SpeechState
+from streamer.base.events import Final as FinalMessage
 from streamer.base.limits import LONGEST_SEGMENT_MS, STEP_MS, WITHOUT_TEXT_MS
 from streamer.base.text import separator
 from streamer.wire.dialects.openai_settings import COMMIT_EMPTY, Mistake, TurnDetection
-from streamer.wire.events import Done, Flushed, Heard, Partial, ServerMessage, Speech, SpeechState
-from streamer.wire.events import Final as FinalMessage
 from streamer.wire.native import encode
 
 SHORTEST_COMMIT_MS: Final = 100
@@ -95,7 +95,7 @@ class Turns:
         elif isinstance(message, FinalMessage):
             self._add(message.text, message.start_ms, message.audio_ms)
             self._settle(message)
-        elif isinstance(message, (Heard, Flushed, Done)):
+        elif isinstance(message, (Acknowledgement, Flushed, Done)):
             self._note_audio(message.audio_ms)
         if isinstance(message, Flushed) and self._flushes:
             self._flushes.popleft().on_answer()

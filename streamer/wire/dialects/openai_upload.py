@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from streamer.base.events import Final as FinalMessage
+from streamer.base.events import Partial, ServerMessage
 from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
 from streamer.base.text import is_spaceless, separator
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
-from streamer.wire.events import Final as FinalMessage
-from streamer.wire.events import Partial, ServerMessage
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
 
 PATH: Final = "/v1/audio/transcriptions"

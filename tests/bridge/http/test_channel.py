@@ -14,13 +14,13 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Opcode
 
+from streamer.base.events import Acknowledgement
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.http import channel, connection, websocket
 from streamer.bridge.http.channel import ANSWERING, IDLE, OPENING, UNSENT_HIGH, Channel, ConnectionCounts
 from streamer.bridge.http.websocket import FRAMES_HIGH, NotRead, WebSocket
 from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
-from streamer.wire.events import Heard
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.http.reader import HANDSHAKE, Peer, Port, port
 from tests.bridge.http.request_handlers import Handlers
@@ -186,7 +186,7 @@ async def test_who_does_not_read_what_is_sent(sockets: Port, handler: Handler, m
 
     async def act(websocket: WebSocket) -> None:
         with pytest.raises(NotRead):
-            await websocket.send([Numbered(1, Heard(0), "a" * 10_000)] * 10_000, told.append)
+            await websocket.send([Numbered(1, Acknowledgement(0), "a" * 10_000)] * 10_000, told.append)
         assert unwritten(websocket) < UNSENT_HIGH + 11_000
         await websocket.close(CloseCode.IDLE, "results were not read")
 

@@ -12,12 +12,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Opcode
 
+from streamer.base.events import Acknowledgement
 from streamer.bridge.http import websocket
 from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
 from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
-from streamer.wire.events import Heard
 from tests.bridge.http.reader import HANDSHAKE, Port
 from tests.bridge.http.websocket_handler import LARGEST_MESSAGE, Handler, masked, raw, stop_reading
 from tests.bridge.service_client import eventually
@@ -232,7 +232,7 @@ async def test_interrupted(sockets: Port, handler: Handler) -> None:
 
     async def act(websocket: WebSocket) -> None:
         asyncio.get_running_loop().call_later(0.2, websocket.interrupt)
-        while await websocket.send([Numbered(1, Heard(0), "a" * 10_000)] * 10, told.append):
+        while await websocket.send([Numbered(1, Acknowledgement(0), "a" * 10_000)] * 10, told.append):
             pass
         assert await websocket.send([], told.append)
         websocket.abort()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from streamer.base.events import ModelEvent
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.session.stream import Request
-from streamer.wire.model_events import ModelEvent, parse
+from streamer.wire.events import parse
 
 STEP = 320 * BYTES_PER_S // 1000
 START = '{"type":"start"}'

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from streamer.base.events import ModelEvent, as_json
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.session.stream import Request
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import as_json
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS
-from streamer.wire.model_events import ModelEvent, parse
+from streamer.wire.events import parse
 from tests.bridge.session.driven_session import told
 
 pytest.importorskip("numba", reason="it runs the recogniser too: pip install 'streamer-asr[engine]'")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from streamer.base.events import ModelEvent, Opened
 from streamer.bridge.session.stream import Request
 from streamer.engine.recogniser import Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.exact_speech import UNITS
-from streamer.wire.model_events import ModelEvent, Opened
 from tests.bridge.session.driven_session import STEP, Driven, heard, parsed
 from tests.bridge.session.generated_speech import letters, talk
 from tests.bridge.session.simulation import SLOTS, Speaker, World

@@ -18,6 +18,7 @@ from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, PARTS, REASONS, UPLOAD_REASONS, Metrics
 from streamer.bridge.triton.server import TritonServer
 from streamer.testing.faulty_proxy import FaultyProxy
+from streamer.wire.events import Unknown
 from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import SPOKEN, eventually, receive, recognise, rest, serving, session
 from tests.bridge.telemetry.exposed_figures import figures, until_over
@@ -197,3 +198,12 @@ def test_every_reason_has_its_own_count() -> None:
     assert "unknown_stream" in failures
     assert failures <= set(FAILURES)
     assert {"partial", "final", "error"} <= set(MESSAGES)
+
+
+def test_what_later_models_send_is_counted() -> None:
+    """Both counters stand there from the start, and grow with what the service ignores."""
+    metrics = Metrics()
+    event, field = (f'streamer_unknown_event_parts_total{{part="{part}"}}' for part in ("event", "field"))
+    assert (figures(metrics)[event], figures(metrics)[field]) == (0, 0)
+    metrics.unknown = lambda: Counter({Unknown.FIELD: 3})
+    assert (figures(metrics)[event], figures(metrics)[field]) == (0, 3)

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from streamer.base.events import Done, Final, Partial, Recovered
 from streamer.bridge.session.messages import MOST_KEPT
 from streamer.bridge.telemetry import session_metrics as watch
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from streamer.wire.events import Done, Final, Partial, Recovered
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, START, STOP, Driven, partial
 from tests.bridge.telemetry.exposed_figures import figures
 

@@ -29,6 +29,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from streamer.base.events import Recovered
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
@@ -37,7 +38,6 @@ from streamer.bridge.triton.link import Link, origin
 from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say
-from streamer.wire.events import Recovered
 from tests.bridge.service_client import SPOKEN, receive, recognise, rest, serving, session, text
 from tests.bridge.session.driven_session import Driven
 from tests.bridge.telemetry.exposed_figures import until_over

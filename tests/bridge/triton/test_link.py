@@ -17,6 +17,7 @@ import psutil
 import pytest
 import trustme
 
+from streamer.base.events import Heard, ModelEvent
 from streamer.bridge.service import Service
 from streamer.bridge.triton import TritonError, server
 from streamer.bridge.triton import link as link_module
@@ -24,7 +25,6 @@ from streamer.bridge.triton.link import ConnectionLost, Link, LinkError, Overdue
 from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say
-from streamer.wire.model_events import Heard, ModelEvent
 from tests.bridge.service_client import recognise, text
 
 MODELS = Path(__file__).parent / "models"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from streamer.wire.model_events import Opened
 
+from streamer.base.events import Final, Partial
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import LinkError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.supervision import RemoteTriton, Supervisor, Tritons
 from streamer.testing import say
-from streamer.wire.events import Final, Partial
-from streamer.wire.model_events import Opened
 
 
 class TwoNames(Tritons):

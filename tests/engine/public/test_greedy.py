@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from streamer.base.events import Final, Partial, StreamEvent
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Final, Partial, StreamEvent
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.models.model_folder import ModelFolderError
 from workshop.graphs.comparison import random_sound

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import quantize_dynamic
 
+from streamer.base.events import Final, Heard, Partial, StreamEvent
 from streamer.base.text import is_spaceless
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword
-from streamer.engine.stream_events import Final, Heard, Partial, StreamEvent
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from tests.engine.public.byte_characters import STANDS_FOR
 from workshop.graphs.comparison import random_sound

@@ -8,10 +8,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from streamer.base.events import Final, Partial, StreamEvent, Word
 from streamer.base.transcript import Transcript
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_events import Final, Partial, SpokenWord, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.profanity import Profanity, clean_words, swear_words
 from streamer.testing.exact_model import ExactModel
@@ -24,7 +24,7 @@ SAID = "this is shit and the bastard's fucking boat sank"
 
 def cleaned(text: str, how: str) -> str:
     """The text of these words, which are a second long."""
-    words = [SpokenWord(word, 1000 * number, 1000 * number + 900) for number, word in enumerate(text.split())]
+    words = [Word(word, 1000 * number, 1000 * number + 900) for number, word in enumerate(text.split())]
     return " ".join(word.word for word in clean_words(words, Profanity(how)))
 
 

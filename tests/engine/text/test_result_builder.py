@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from streamer.base.events import Final, Partial
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord
-from streamer.engine.stream_events import Final, Partial
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition

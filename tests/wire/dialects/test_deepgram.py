@@ -10,11 +10,22 @@ from typing import Any
 import pytest
 
 from streamer import __version__
+from streamer.base.events import (
+    Acknowledgement,
+    Done,
+    Error,
+    Final,
+    Flushed,
+    Partial,
+    ServerMessage,
+    Speech,
+    SpeechState,
+    Word,
+)
 from streamer.base.options import Endpoint
 from streamer.wire.dialects.deepgram import DeepgramLive, DeepgramRecorded, model_info, uuid_of
 from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Opening, Reply, Step
 from streamer.wire.errors import CloseCode, WireError
-from streamer.wire.events import Done, Error, Final, Flushed, Heard, Partial, ServerMessage, Speech, SpeechState, Word
 from streamer.wire.native import parse
 from streamer.wire.options import Start
 from streamer.wire.upload import BareSamples, Problem
@@ -121,7 +132,7 @@ def test_interim_results() -> None:
     """Interim results begin where the last final ended; in silence they are empty."""
     speaking = dialect(("interim_results", "true"))
     partial = Partial(1, "go", 0, 1500, 1600, (Word("go", 1500, 1600),))
-    found = told(speaking, FINAL, Heard(1400), partial, Heard(1700))
+    found = told(speaking, FINAL, Acknowledgement(1400), partial, Acknowledgement(1700))
     assert [(each["start"], each["duration"], each["is_final"]) for each in found] == [
         (0.0, 0.92, True),
         (0.92, 0.48, False),
@@ -172,7 +183,7 @@ def test_the_end_of_an_utterance_comes_once_for_a_gap() -> None:
         "Results",
     ]
     silent = dialect(*query)
-    found = told(silent, FINAL, Heard(1500), Heard(1700), Heard(5000))
+    found = told(silent, FINAL, Acknowledgement(1500), Acknowledgement(1700), Acknowledgement(5000))
     assert kinds(found) == ["Results", "Results", "Results", "UtteranceEnd", "Results"]
     assert found[3] == {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.6}
 

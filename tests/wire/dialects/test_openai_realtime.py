@@ -8,6 +8,18 @@ from typing import Any
 
 import pytest
 
+from streamer.base.events import (
+    Acknowledgement,
+    Done,
+    Error,
+    Final,
+    Flushed,
+    Partial,
+    Ready,
+    Recovered,
+    Speech,
+    SpeechState,
+)
 from streamer.wire.dialects.dialect import FLUSH, STOP, Opening, Reply, Step
 from streamer.wire.dialects.openai_realtime import (
     LARGEST_APPEND,
@@ -21,7 +33,6 @@ from streamer.wire.dialects.openai_realtime import (
     read,
 )
 from streamer.wire.dialects.openai_settings import Mistake
-from streamer.wire.events import Done, Error, Final, Flushed, Heard, Partial, Ready, Recovered, Speech, SpeechState
 
 SECOND = bytes(48_000)
 START = (
@@ -90,7 +101,7 @@ def test_a_turn_with_detection() -> None:
     messages = (
         Ready("n", "t", "default", "m", 24000, 0),
         Speech(SpeechState.START, 400),
-        Heard(500),
+        Acknowledgement(500),
         Partial(0, "Hello", 5, 400, 900),
         Recovered(10),
         Final(0, "Hello world.", 400, 1000, 1700, 0.9, cut_ms=1500),

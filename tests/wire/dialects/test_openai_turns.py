@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from streamer.base.events import Acknowledgement, Done, Final, Flushed, Partial, ServerMessage, Speech, SpeechState
 from streamer.wire.dialects.openai_settings import ServerVad, TurnDetection
 from streamer.wire.dialects.openai_turns import ServerEvents, Turns
-from streamer.wire.events import Done, Final, Flushed, Heard, Partial, ServerMessage, Speech, SpeechState
 
 SHORT = {
     "input_audio_buffer.speech_started": "started",
@@ -105,10 +105,10 @@ def test_words_without_a_start_of_speech_begin_a_turn() -> None:
 def test_speech_without_words_is_an_empty_item() -> None:
     """Speech without words is an empty item, which ends after the pause and some steps."""
     talk = Talk(VAD)
-    assert talk.take(begins(500), ends(800), Heard(1900)) == [("started", 1, 200)]
+    assert talk.take(begins(500), ends(800), Acknowledgement(1900)) == [("started", 1, 200)]
     stopped = [("stopped", 1, 2000), ("committed", 1, None), ("completed", 1, "")]
-    assert talk.take(Heard(2000)) == stopped
-    assert talk.take(Heard(9000)) == []
+    assert talk.take(Acknowledgement(2000)) == stopped
+    assert talk.take(Acknowledgement(9000)) == []
 
 
 def test_a_segment_that_was_cut_for_its_length_does_not_end_a_turn() -> None:
@@ -141,16 +141,20 @@ def test_noise_after_a_long_segment_ends_a_turn() -> None:
     """A turn ends if the speech after a long segment has no words for some time."""
     talk = Talk(VAD)
     talk.take(begins(0), final("Long", 0, 15_000, 15_500))
-    assert talk.take(Heard(20_000)) == []
-    assert talk.take(Heard(20_700)) == [("stopped", 1, 20_700), ("committed", 1, None), ("completed", 1, "Long")]
+    assert talk.take(Acknowledgement(20_000)) == []
+    assert talk.take(Acknowledgement(20_700)) == [
+        ("stopped", 1, 20_700),
+        ("committed", 1, None),
+        ("completed", 1, "Long"),
+    ]
 
 
 def test_text_that_comes_to_nothing_ends_with_what_was_told() -> None:
     """An item keeps the text of its deltas, because a delta cannot be taken back."""
     talk = Talk(VAD)
     talk.take(begins(0), partial("Hm", audio_ms=600), ends(500))
-    assert talk.take(Heard(8000)) == []
-    assert talk.take(Heard(8500)) == [("stopped", 1, 8500), ("committed", 1, None), ("completed", 1, "Hm")]
+    assert talk.take(Acknowledgement(8000)) == []
+    assert talk.take(Acknowledgement(8500)) == [("stopped", 1, 8500), ("committed", 1, None), ("completed", 1, "Hm")]
 
 
 def test_commits_make_items_without_detection() -> None:
@@ -168,7 +172,7 @@ def test_commits_make_items_without_detection() -> None:
 def test_segments_of_an_item_are_joined() -> None:
     """Pauses do not end an item that only a commit can end."""
     talk = Talk()
-    assert talk.take(final("One.", 0, 900, 1500), Heard(9000), final("Two.", 9000, 9900, 10_000)) == [
+    assert talk.take(final("One.", 0, 900, 1500), Acknowledgement(9000), final("Two.", 9000, 9900, 10_000)) == [
         ("delta", 1, "One."),
         ("delta", 1, " Two."),
     ]
@@ -194,7 +198,7 @@ def test_a_commit_ends_a_turn() -> None:
         ("delta", 2, "Bye"),
     ]
     assert talk.take(Flushed(3985)) == [("stopped", 2, 4000), ("committed", 2, PREVIOUS), ("completed", 2, "Bye")]
-    assert talk.take(Heard(9000), begins(9000)) == [("started", 3, 8700)]
+    assert talk.take(Acknowledgement(9000), begins(9000)) == [("started", 3, 8700)]
 
 
 def test_a_commit_of_silence_is_an_empty_item() -> None:
@@ -351,7 +355,7 @@ def test_any_conversation(detection: TurnDetection, seed: int) -> None:
         elif act < 0.6:
             finish(max(began_ms, heard_ms - 300))
         elif act < 0.7:
-            told.extend(talk.take(Heard(heard_ms)))
+            told.extend(talk.take(Acknowledgement(heard_ms)))
         elif act < 0.9:
             texts, flush = (talk.turns.commit if act < 0.8 else _clear(talk))(sent_ms, None, running=True)
             told.extend(brief(texts))

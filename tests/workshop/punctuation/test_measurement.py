@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from streamer.engine.stream_events import SpokenWord
+from streamer.base.events import Word
 from streamer.engine.text.marks import Case, HeardWord, Mark, MarkedWord
 from workshop.data.corpus import Utterance
 from workshop.punctuation.labelled_text import labelled_sentences
@@ -39,7 +39,7 @@ def clip(text: str) -> ReadClip:
 
 def segment(words: str, starts: Sequence[int], ended_ms: int, stable: Sequence[tuple[int, int]] = ()) -> HeardSegment:
     """Words of 100 ms each."""
-    timed = tuple(SpokenWord(word, start, start + 100) for word, start in zip(words.split(), starts, strict=True))
+    timed = tuple(Word(word, start, start + 100) for word, start in zip(words.split(), starts, strict=True))
     return HeardSegment(timed, ended_ms, tuple(stable))
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
+from streamer.base.events import as_json
 from streamer.bridge.session.replay import Replay
 from streamer.engine.recogniser import Chunk, StreamError
-from streamer.engine.stream_events import as_json
 from streamer.testing.exact_model import exact_recogniser
-from streamer.wire.events import render
-from streamer.wire.model_events import parse
+from streamer.wire.events import parse, render
 from workshop.soak.scripted_client import SessionRecord
 from workshop.soak.session_check import Verdict, check
 from workshop.soak.session_plan import STOP, Audio, SessionPlan, Speech, Text, draw_speech, word

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+from streamer.base.events import Final
 from streamer.engine.recogniser import Chunk, StreamError
-from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import exact_recogniser
 from workshop.soak.session_plan import (

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
-from streamer.engine import stream_events as engine
-from streamer.engine.text.marks import HeardWord
-from streamer.wire.events import (
+from streamer.base.events import (
+    Again,
     Alternative,
+    Closed,
+    Cut,
     Final,
     Flushed,
     HeadEvent,
+    Heard,
+    ModelEvent,
+    Opened,
+    Other,
     Partial,
     Speech,
     SpeechState,
     Turn,
     TurnState,
     Word,
+    as_json,
 )
-from streamer.wire.model_events import Again, Cut, Heard, ModelEvent, Opened, Other, parse
-from streamer.wire.options import ContextWord
+from streamer.base.text_context import ContextWord, TextContext
+from streamer.wire.events import Unknown, parse
 
 WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
 
@@ -38,7 +45,7 @@ WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
         ('{"type":"heard","sample":160,"due":480}', Heard(160, due=480)),
         ('{"type":"again","sample":9,"run":1,"speaking":true}', Again(9, 1, True)),
         ('{"type":"head","name":"k","at_ms":40,"content":{"a":1}}', HeadEvent("k", 40, {"a": 1})),
-        ('{"type":"closed","model":"m"}', Other("closed", {"model": "m"})),
+        ('{"type":"closed","model":"m"}', Closed("m")),
         ('{"type":"mood","value":[1]}', Other("mood", {"value": [1]})),
         (
             '{"type":"final","segment":0,"text":"a","start_ms":0,"end_ms":40,"audio_ms":90,"confidence":1,"later":2}',
@@ -52,44 +59,48 @@ def test_an_event(text: str, event: ModelEvent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "event"),
+    "event",
     [
-        (
-            engine.Partial(2, "a b", 1, 40, 960, (engine.SpokenWord("a", 40, 80),)),
-            Partial(2, "a b", 1, 40, 960, (Word("a", 40, 80),)),
-        ),
-        (
-            engine.Final(
-                0,
-                "2",
-                0,
-                40,
-                90,
-                0.5,
-                words=(engine.SpokenWord("2", 0, 40, 0.5, "two"),),
-                spoken="two",
-                alternatives=(engine.Alternative("2", 0.5),),
-            ),
-            Final(0, "2", 0, 40, 90, 0.5, (Word("2", 0, 40, 0.5, "two"),), "two", (Alternative("2", 0.5),)),
-        ),
-        (engine.Final(0, "a", 0, 40, 90, 0.5, turn=0.75), Final(0, "a", 0, 40, 90, 0.5, turn=0.75)),
-        (engine.Speech("start", 40), Speech(SpeechState.START, 40)),
-        (engine.Turn("eager", 2, 0.75, 960), Turn(TurnState.EAGER, 2, 0.75, 960)),
-        (engine.Cut(1600, speaking=True, begins=False), Cut(1600, speaking=True, begins=False)),
-        (
-            engine.Cut(1600, speaking=False, begins=True, context=(HeardWord("so", 40),)),
-            Cut(1600, speaking=False, begins=True, context=(ContextWord("so", 40),)),
-        ),
-        (engine.Cut(1600, told=True), Cut(1600, speaking=False, begins=True, told=True)),
-        (engine.Cut(1600, context=()), Cut(1600, speaking=False, begins=True, context=())),
-        (engine.Flushed(320), Flushed(320)),
-        (engine.Heard(160, 10), Heard(160, 10)),
-        (engine.Heard(160, 10, 480), Heard(160, 10, 480)),
+        Opened("m", "m_0_0", 80, ("auto", "de")),
+        Closed("m", "m_0_0"),
+        Partial(2, "a b", 1, 40, 960, (Word("a", 40, 80),)),
+        Final(0, "2", 0, 40, 90, 0.5, (Word("2", 0, 40, 0.5, "two"),), "two", (Alternative("2", 0.5),)),
+        Final(0, "a", 0, 40, 90, 0.5, turn=0.75),
+        Speech(SpeechState.START, 40),
+        Turn(TurnState.EAGER, 2, 0.75, 960),
+        Cut(1600, speaking=True, begins=False),
+        Cut(1600, speaking=False, begins=True, context=(ContextWord("so", 40),)),
+        Cut(1600, told=True),
+        Cut(1600, context=()),
+        Flushed(320),
+        Heard(160, 10, 480),
+        Again(9, 1, True),
+        HeadEvent("k", 40, {"a": [1]}),
     ],
 )
-def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -> None:
-    """Every event of the recogniser arrives with all of its fields."""
-    assert parse(engine.as_json(said)) == event
+def test_what_a_model_says(event: ModelEvent) -> None:
+    """Every event of a model arrives with all of its fields."""
+    assert parse(as_json(event)) == event
+
+
+def test_a_model_cannot_send_what_the_bridge_adds() -> None:
+    """The channel, the time of the cut and the context of a final are those of the session, whatever a model says."""
+    final = Final(0, "a", 0, 40, 90, 0.5, cut_ms=1, channel=3, context=TextContext(True, ()))
+    unknown: Counter[Unknown] = Counter()
+    assert parse(as_json(final), unknown) == Final(0, "a", 0, 40, 90, 0.5)
+    assert unknown == {Unknown.FIELD: 3}
+
+
+def test_what_a_later_model_adds_is_counted() -> None:
+    """Unknown events and unknown fields, also of words, are counted apart."""
+    unknown: Counter[Unknown] = Counter()
+    parse('{"type":"mood","value":[1],"at_ms":3}', unknown)
+    assert unknown == {Unknown.EVENT: 1}
+    parse('{"type":"heard","sample":160,"due":null,"age":1}', unknown)
+    assert unknown == {Unknown.EVENT: 1, Unknown.FIELD: 1}
+    word = '{"word":"a","start_ms":0,"end_ms":9,"speaker":"b","pitch":9}'
+    parse(f'{{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":9,"words":[{word}]}}', unknown)
+    assert unknown == {Unknown.EVENT: 1, Unknown.FIELD: 3}
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from streamer.engine.stream_events import Alternative, Final, Heard, Partial, SpokenWord, as_json
+from streamer.base.events import Alternative, Final, Heard, Partial, Word, as_json
 
 
 def test_an_event_is_one_json_object_with_its_type() -> None:
     """The type comes with the fields, words as objects, text as it is written."""
-    final = Final(2, "naïve", 10, 20, 30, 0.5, (SpokenWord("naïve", 10, 20, 0.5),))
+    final = Final(2, "naïve", 10, 20, 30, 0.5, (Word("naïve", 10, 20, 0.5),))
     assert json.loads(as_json(final)) == {
         "type": "final",
         "segment": 2,
@@ -36,5 +36,5 @@ def test_what_is_inside_is_written_without_its_gaps() -> None:
     assert content["spoken"] == "twenty one"
     assert content["alternatives"] == [{"text": "21", "confidence": 0.5}, {"text": "20", "confidence": 0.25}]
     assert "words" not in content
-    partial = json.loads(as_json(Partial(0, "a", 1, 0, 9, (SpokenWord("a", 0, 9),))))
+    partial = json.loads(as_json(Partial(0, "a", 1, 0, 9, (Word("a", 0, 9),))))
     assert partial["words"] == [{"word": "a", "start_ms": 0, "end_ms": 9}]

@@ -1,0 +1,24 @@
+"""The words before a cut, which decide the marks and capitals after it. A client sends them to a new session. Pure.
+
+They have a module of their own because every client loads it, and needs no other part of the events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ContextWord:
+    """A word as it was spoken, and the silence after it."""
+
+    word: str
+    pause_ms: int
+
+
+@dataclass(frozen=True)
+class TextContext:
+    """The last words before a cut, which decide the marks and capitals of the next words."""
+
+    begins: bool  # the first word after the cut begins a sentence
+    words: tuple[ContextWord, ...]
