@@ -18,10 +18,10 @@ from streamer.client import Session, SessionError, connect
 
 SECOND = 32_000  # bytes
 Message = dict[str, Any]
-Life = Callable[["Heard"], Awaitable[None]]
+Life = Callable[["ServedConnection"], Awaitable[None]]
 
 
-class Heard:
+class ServedConnection:
     """One connection of a service: what has arrived, and methods to answer."""
 
     def __init__(self, websocket: ServerConnection, start: Message) -> None:
@@ -72,15 +72,15 @@ class Heard:
 
 
 @asynccontextmanager
-async def living(*lives: Life) -> AsyncIterator[tuple[str, list[Heard]]]:
+async def living(*lives: Life) -> AsyncIterator[tuple[str, list[ServedConnection]]]:
     """Run a service in which each connection gets the next of these lives; the last life is used for all others.
 
     Yields its address, and what came over each connection.
     """
-    met: list[Heard] = []
+    met: list[ServedConnection] = []
 
     async def meet(websocket: ServerConnection) -> None:
-        heard = Heard(websocket, json.loads(await websocket.recv()))
+        heard = ServedConnection(websocket, json.loads(await websocket.recv()))
         met.append(heard)
         try:
             await lives[min(len(met), len(lives)) - 1](heard)
@@ -92,7 +92,7 @@ async def living(*lives: Life) -> AsyncIterator[tuple[str, list[Heard]]]:
         yield f"127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", met
 
 
-async def forgotten(heard: Heard) -> None:
+async def forgotten(heard: ServedConnection) -> None:
     """A service that was restarted and does not know the session."""
     await heard.error("unknown_token", 4000)
 
@@ -113,7 +113,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamer.client.connection, "CLOSE_S", 0.1)
 
 
-async def first(heard: Heard) -> None:
+async def first(heard: ServedConnection) -> None:
     """Five seconds with a final that ends at three; then the connection is lost."""
     await heard.ready()
     await heard.hear(seconds=5)
@@ -125,7 +125,7 @@ async def first(heard: Heard) -> None:
 async def test_another_session_goes_on_at_the_cut() -> None:
     """Another session goes on at the cut with the same options, and all events look like those of one session."""
 
-    async def second(heard: Heard) -> None:
+    async def second(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear()
         await heard.final(0, 2000)
@@ -155,14 +155,14 @@ async def test_another_session_goes_on_at_the_cut() -> None:
 async def test_the_second_session_is_resumed_too() -> None:
     """The second session can be resumed too. Its samples and numbers count from its own beginning."""
 
-    async def second(heard: Heard) -> None:
+    async def second(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=2)
         await heard.say("heard", audio_ms=2000)
         await asyncio.sleep(0.05)
         await heard.vanish()
 
-    async def third(heard: Heard) -> None:
+    async def third(heard: ServedConnection) -> None:
         await heard.websocket.send('{"type":"ready","n":2,"token":"secret","from_sample":16000,"flushes":0}')
         heard.said = 2
         await heard.hear()
@@ -204,13 +204,13 @@ async def test_it_may_be_told_not_to(settings: dict[str, Any], met: int, said: s
 async def test_it_goes_on_although_nobody_reads() -> None:
     """A session goes on even if nobody reads its events; those that were not read come again."""
 
-    async def begin(heard: Heard) -> None:
+    async def begin(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=1)
         await heard.final(0, 500)
         await heard.error("shutting_down", 1013)
 
-    async def second(heard: Heard) -> None:
+    async def second(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear()
         await heard.done()
@@ -227,7 +227,7 @@ async def test_it_goes_on_although_nobody_reads() -> None:
 async def test_audio_on_which_the_recogniser_fails() -> None:
     """Audio on which the recogniser fails again and again is not sent for ever."""
 
-    async def fail(heard: Heard) -> None:
+    async def fail(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=1)
         await heard.error("failed", 1011)
@@ -246,10 +246,10 @@ async def test_a_service_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch
     """After a limit the client gives up, and the error says what happened first and last."""
     monkeypatch.setattr(streamer.client.recovery, "REOPEN_S", 0.3)
 
-    async def full(heard: Heard) -> None:
+    async def full(heard: ServedConnection) -> None:
         await heard.error("full", 1013)
 
-    async def ends(heard: Heard) -> None:
+    async def ends(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.error("shutting_down", 1013)
 
@@ -263,7 +263,7 @@ async def test_a_service_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch
 async def test_a_refusal_that_does_not_pass() -> None:
     """The user gets the error of a refusal that will not pass."""
 
-    async def refuse(heard: Heard) -> None:
+    async def refuse(heard: ServedConnection) -> None:
         await heard.error("unauthorized", 1008)
 
     async with living(first, forgotten, refuse) as (address, met), connect(address) as session:
@@ -277,7 +277,7 @@ async def test_a_refusal_that_does_not_pass() -> None:
 async def test_a_session_that_is_closed_meanwhile() -> None:
     """If the session is closed meanwhile, nobody waits for another one."""
 
-    async def full(heard: Heard) -> None:
+    async def full(heard: ServedConnection) -> None:
         await heard.error("full", 1013)
 
     async with living(first, full) as (address, _):
@@ -295,12 +295,12 @@ async def test_a_live_session_is_not_too_fast() -> None:
     """A live session sends the missed audio slowly enough not to be closed for it."""
     ahead = 0.0
 
-    async def begin(heard: Heard) -> None:
+    async def begin(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=40)
         await heard.vanish()
 
-    async def second(heard: Heard) -> None:
+    async def second(heard: ServedConnection) -> None:
         nonlocal ahead
         await heard.ready()
         told_s = 0.0
@@ -326,7 +326,7 @@ async def test_long_silence_is_not_kept() -> None:
     """After minutes of silence no more is kept than the longest segment and what the service may be behind."""
     most = 0.0
 
-    async def listen(heard: Heard) -> None:
+    async def listen(heard: ServedConnection) -> None:
         await heard.ready()
         while len(heard.audio) < 200 * SECOND:
             await heard.hear(seconds=len(heard.audio) / SECOND + 1)
@@ -347,7 +347,7 @@ async def test_long_silence_is_not_kept() -> None:
 async def test_who_is_silent_is_not_given_up() -> None:
     """A service that owes no answer may be silent; one that owes an answer may not."""
 
-    async def quiet(heard: Heard) -> None:
+    async def quiet(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear()
 
@@ -367,7 +367,7 @@ async def test_another_session_is_given_the_words_before_its_audio() -> None:
     """Another session gets the context of the last final; the events of finals do not contain it."""
     context = {"begins": False, "words": [{"word": "so", "pause_ms": 80}]}
 
-    async def first(heard: Heard) -> None:
+    async def first(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=3)
         times = {"start_ms": 100, "end_ms": 500, "audio_ms": 1500, "cut_ms": 1000}
@@ -375,7 +375,7 @@ async def test_another_session_is_given_the_words_before_its_audio() -> None:
         await heard.say("partial", segment=1, text="b", stable=0, start_ms=1000, audio_ms=2600)
         await heard.vanish()
 
-    async def second(heard: Heard) -> None:
+    async def second(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear()
         await heard.done()

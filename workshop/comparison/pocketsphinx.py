@@ -36,7 +36,7 @@ from workshop.processes import Workers
 
 
 @dataclass(frozen=True)
-class Heard:
+class Recognition:
     """The result of PocketSphinx for one recording."""
 
     text: str
@@ -73,7 +73,7 @@ def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance])
     return interval(samples, _relative)
 
 
-def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Heard]:
+def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Recognition]:
     """Recognise all recordings with PocketSphinx, in their order."""
     with Workers(processes, _open) as workers:
         yield from workers.map(_hear, utterances, [cache] * len(utterances))
@@ -87,12 +87,12 @@ def _open() -> None:
     _decoder = pocketsphinx.Decoder(loglevel="FATAL")
 
 
-def _hear(utterance: Utterance, cache: Path | None) -> Heard:
+def _hear(utterance: Utterance, cache: Path | None) -> Recognition:
     audio = utterance.samples().astype("<i2").tobytes()
     key = hashlib.sha256(f"pocketsphinx {version('pocketsphinx')}\n".encode() + audio).hexdigest()
     file = cache / f"{key}.json" if cache else None
     if file and file.is_file():
-        return Heard(**json.loads(file.read_text(encoding="utf-8")))
+        return Recognition(**json.loads(file.read_text(encoding="utf-8")))
     began = time.process_time()
     _decoder.start_utt()
     # PocketSphinx gets the whole recording at once. So it knows the mean of all features, which is best for it.
@@ -100,7 +100,7 @@ def _hear(utterance: Utterance, cache: Path | None) -> Heard:
     _decoder.end_utt()
     cpu_s = time.process_time() - began
     hypothesis = _decoder.hyp()
-    result = Heard(hypothesis.hypstr if hypothesis else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
+    result = Recognition(hypothesis.hypstr if hypothesis else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
     if file:
         with replacing(file, "w") as stream:
             json.dump(asdict(result), stream)

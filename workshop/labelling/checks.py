@@ -74,7 +74,7 @@ SURE_SHARES = (0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
-class Heard:
+class SureUtterance:
     """An utterance with known text: how sure its recognised words are, and how many of them are wrong."""
 
     sureness: float
@@ -103,11 +103,11 @@ def check_sureness(bundle: Path, work: Path, name: str, beam: int) -> list[Suren
         if words:
             texts = [word.text for word in words]
             (own,) = scores.score(one.emissions, [" ".join(texts)])
-            utterances.append(Heard(sureness(words, own), errors(one.words, texts), len(one.words)))
+            utterances.append(SureUtterance(sureness(words, own), errors(one.words, texts), len(one.words)))
     return list(sureness_rows(utterances))
 
 
-def sureness_rows(heard: Sequence[Heard]) -> Iterator[SurenessRow]:
+def sureness_rows(heard: Sequence[SureUtterance]) -> Iterator[SurenessRow]:
     """Return how many words are wrong among the surest utterances, for several shares of them."""
     surest = sorted(heard, key=lambda one: one.sureness, reverse=True)
     for share in SURE_SHARES if heard else ():

@@ -11,7 +11,7 @@ from streamer.bridge.triton.repository import asr_repository
 from tests.project import SAMPLES
 from tests.samples import reference
 from workshop.data.corpus import Utterance, decode, write_corpus
-from workshop.labelling.checks import FindingRow, Heard, Outcome, check_finding, check_sureness, sureness_rows
+from workshop.labelling.checks import FindingRow, Outcome, SureUtterance, check_finding, check_sureness, sureness_rows
 
 
 def test_a_recording_is_looked_up_with_its_sentence_and_without_it(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_row_says_how_often_each_outcome_was() -> None:
 
 def test_the_surest_utterances_come_first() -> None:
     """Each row has the errors of the surest utterances only, and the least sureness among them."""
-    heard = [Heard(0.1 * number, 9 - number, 10) for number in range(10)]
+    heard = [SureUtterance(0.1 * number, 9 - number, 10) for number in range(10)]
     rows = {row.share: (round(row.least, 1), row.words_wrong) for row in sureness_rows(heard)}
     assert rows[0.2] == (0.8, pytest.approx(1 / 20))
     assert rows[0.5] == (0.5, pytest.approx(10 / 50))
