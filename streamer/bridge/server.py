@@ -6,7 +6,6 @@ import asyncio
 import errno
 import gc
 import socket
-from typing import Any
 
 from streamer import __version__
 from streamer.base.address import PATH
@@ -18,7 +17,7 @@ from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new
 from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.listener import Listener
-from streamer.bridge.http.routes import Endpoint, Probes, Route, Routes, StaticFiles, protection
+from streamer.bridge.http.routes import Endpoint, Probes, Route, Routes, ServiceState, StaticFiles, protection
 from streamer.bridge.http.websocket import CLOSE_LIMIT_S, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.sessions import Sessions
@@ -186,7 +185,7 @@ class BridgeServer:
             self._turned_away -= 1
             websocket.abort()
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> ServiceState:
         admission = self.admission
         return {
             "service": "streamer",

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamer.base.package import install_command
 from streamer.base.text import counted, part_of
@@ -168,7 +168,7 @@ def _report(options: argparse.Namespace, evaluations: Sequence[tuple[Setting, Ev
     [*_, (setting, evaluation)] = evaluations
     if setting:
         sys.stdout.write(f"{comparison_text(evaluations)}\n")
-        report: dict[str, Any] = {"settings": [report_json(each, options.worst) for _, each in evaluations]}
+        report: dict[str, object] = {"settings": [report_json(each, options.worst) for _, each in evaluations]}
     else:
         sys.stdout.write(report_text(evaluation, options.worst))
         report = report_json(evaluation, options.worst)

@@ -7,7 +7,7 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from streamer.base.address import DEFAULT_PORT
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
     path = options.control or default_path(options.port)
     try:
-        request: dict[str, Any] = {"roll": check_name(options.model), "name": options.name}
+        request: dict[str, object] = {"roll": check_name(options.model), "name": options.name}
         if options.limit is not None:
             request["limit_s"] = options.limit
     except ValueError as error:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamer.base.limits import DEFAULT_MODEL, InstanceBounds
 from streamer.base.package import install_command
@@ -438,7 +438,7 @@ def add_setting_arguments(parser: argparse.ArgumentParser) -> None:
         _add(groups[setting.group].add_argument, setting)
 
 
-def flag_values(options: argparse.Namespace) -> dict[str, Any]:
+def flag_values(options: argparse.Namespace) -> dict[str, object]:
     """Return the flags that were given, by the names of their settings."""
     return {name: value for name in SETTINGS if (value := getattr(options, name)) is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, ServerMessage, Speech, content
 from streamer.base.events import Error as ErrorMessage
@@ -111,6 +111,6 @@ class NativeUpload(UploadFormat):
             raise bad("bad_option", "Events are always JSON: leave out 'format', or 'stream'.")
 
 
-def _event(kind: str, values: dict[str, Any]) -> bytes:
+def _event(kind: str, values: dict[str, object]) -> bytes:
     text = json.dumps({"type": kind, **values}, ensure_ascii=False, separators=(",", ":"))
     return f"event: {kind}\ndata: {text}\n\n".encode("utf-8", "replace")

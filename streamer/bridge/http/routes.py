@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from streamer.base.package import PACKAGE
 from streamer.bridge.access.quotas import Denied
@@ -128,10 +128,22 @@ def refusal(error: HttpError, request: Request | None, route: Route | None) -> R
 # Answers questions about the service: whether it is alive and ready, its metrics, and whether a key is valid.
 
 
+class ServiceState(TypedDict):
+    """What /readyz reports."""
+
+    service: str
+    version: str
+    ready: bool
+    models: Mapping[str, object]
+    sessions: int
+    sequences: int
+    sessions_limit: int
+
+
 class Probes:
     """The paths for probes. `state` returns the content of /readyz, including `ready`."""
 
-    def __init__(self, metrics: Metrics, state: Callable[[], dict[str, Any]], access: AccessRules) -> None:
+    def __init__(self, metrics: Metrics, state: Callable[[], ServiceState], access: AccessRules) -> None:
         self._metrics = metrics
         self._state = state
         self._access = access

@@ -285,7 +285,7 @@ class Models:
         """Return how many models are in each state of loading."""
         return {state.value: sum(pool.state is state for pool in self._pools.values()) for state in LoadState}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return what /readyz reports for each model."""
         return {
             name: {"model": pool.model, "state": pool.state.value, "ready": pool.ready, "sequences": pool.held}

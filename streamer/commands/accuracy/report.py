@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from streamer.base.text import counted, joined, part_of
 from streamer.commands.accuracy.mark_errors import MarkCounts, mark_errors
@@ -44,7 +44,7 @@ class Evaluation:
 
     manifest: str
     through: str
-    options: dict[str, Any]
+    options: dict[str, object]
     run: EvaluationRun
     scored: Sequence[ScoredUtterance]
     alignments: ReferenceAlignments | None
@@ -102,7 +102,7 @@ def report_heading(evaluation: Evaluation) -> str:
     return f"{utterances} of {evaluation.manifest} through {evaluation.through} ({options})"
 
 
-def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
+def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, object]:
     """Return the report for programs."""
     lines = {line.name: rates_as_dict(line) for line in corpus_rates(evaluation.scored)}
     run = evaluation.run
@@ -129,10 +129,10 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
     }
 
 
-def hypothesis_line(result: ScoredUtterance, timed_words: Sequence[TimedWord] = ()) -> dict[str, Any]:
+def hypothesis_line(result: ScoredUtterance, timed_words: Sequence[TimedWord] = ()) -> dict[str, object]:
     """Return one utterance as JSON values."""
     utterance, errors = result.utterance, result.errors
-    content: dict[str, Any] = {
+    content: dict[str, object] = {
         "name": utterance.name,
         "corpus": utterance.corpus,
         "speaker": utterance.speaker,
@@ -254,7 +254,7 @@ def ends_text(delays: Mapping[str, EndDelays]) -> str:
     return table(["wait for the last final, ms", "number", "median", "95th %", "longest"], rows)
 
 
-def ends_json(delays: Mapping[str, EndDelays]) -> dict[str, Any] | None:
+def ends_json(delays: Mapping[str, EndDelays]) -> dict[str, object] | None:
     """Return the delays as JSON values."""
     if not delays:
         return None
@@ -289,7 +289,7 @@ def marks_text(figures: Figures) -> str:
     return f"{table(header, rows)}\n{textwrap.fill(note, LINE)}"
 
 
-def marks_json(figures: Figures) -> dict[str, Any] | None:
+def marks_json(figures: Figures) -> dict[str, object] | None:
     """Return the figures as JSON values."""
     if not figures:
         return None

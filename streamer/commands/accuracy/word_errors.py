@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -149,7 +149,7 @@ def worst(results: Sequence[ScoredUtterance], number: int) -> list[ScoredUtteran
     return sorted(with_errors, key=lambda result: (-result.errors.word_errors, result.errors.words))[:number]
 
 
-def rates_as_dict(line: CorpusRates) -> dict[str, Any]:
+def rates_as_dict(line: CorpusRates) -> dict[str, object]:
     """Return the rates as JSON values."""
     return {
         "utterances": line.utterances,

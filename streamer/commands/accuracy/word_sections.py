@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from streamer.commands.accuracy.results import PartialCounts
 from streamer.commands.accuracy.word_figures import DelaySummary, ErrorSpread, Reliability, TimeErrors, WordFigures
@@ -81,9 +81,9 @@ def changed_share(counts: PartialCounts) -> float:
     return counts.changed / counts.shown if counts.shown else 0.0
 
 
-def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, Any]:
+def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, object]:
     """Return the figures as JSON values. Delays and times are None without an alignment."""
-    content: dict[str, Any] = {
+    content: dict[str, object] = {
         "partials": {
             name: {**asdict(group.partials), "changed_share": round(changed_share(group.partials), 4)}
             for name, group in figures.items()
@@ -114,15 +114,15 @@ def _delays_row(name: str, delays: DelaySummary) -> list[str]:
     return [name, str(delays.words), *map(_whole, values), str(delays.at_end)]
 
 
-def _delays_content(delays: DelaySummary) -> dict[str, Any]:
-    content: dict[str, Any] = {"words": delays.words, "at_end": delays.at_end}
+def _delays_content(delays: DelaySummary) -> dict[str, object]:
+    content: dict[str, object] = {"words": delays.words, "at_end": delays.at_end}
     for name in ("shown", "stable", "final"):
         middle, high = getattr(delays, name)
         content |= {f"{name}_median_ms": round(middle, 1), f"{name}_p90_ms": round(high, 1)}
     return content
 
 
-def _times_content(errors: TimeErrors) -> dict[str, Any]:
+def _times_content(errors: TimeErrors) -> dict[str, object]:
     def spread(values: ErrorSpread) -> dict[str, float]:
         return {f"{name}_ms": round(value, 1) for name, value in vars(values).items()}
 
@@ -142,7 +142,7 @@ def _reliability_cells(reliability: Reliability | None) -> list[str]:
     ]
 
 
-def _reliability_content(reliability: Reliability | None) -> dict[str, Any] | None:
+def _reliability_content(reliability: Reliability | None) -> dict[str, object] | None:
     if reliability is None:
         return None
     return {

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from textwrap import fill
-from typing import Any, Final
+from typing import Final
 
 from streamer.base.text import counted
 from streamer.commands.capacity.session_limit import SLOTS, slots_for
@@ -214,7 +214,7 @@ def configs(plan: Plan, subject: Subject) -> dict[str, str]:
     }
 
 
-def content(plan: Plan, subject: Subject) -> dict[str, Any]:
+def content(plan: Plan, subject: Subject) -> dict[str, object]:
     """Return the plan as JSON values. Sizes are in bytes."""
     return {
         "model": subject.model,

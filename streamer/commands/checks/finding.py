@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from streamer.base.machine import home_folder
 
@@ -38,7 +38,7 @@ class Finding:
         remedy = f" {arrow} {self.remedy}" if self.remedy else ""
         return f"{sign} {self.subject:{SUBJECT_COLUMNS}} {without_secrets(self.said + remedy)}"
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """The object for programs."""
         return {
             "subject": self.subject,

@@ -47,7 +47,7 @@ class EventModel(ABC):
         """Return the number of samples of audio that a request brings."""
         return len(array(request, "AUDIO"))
 
-    def options(self, request: Any) -> dict[str, Any]:
+    def options(self, request: Any) -> dict[str, object]:
         """Return the options of a request."""
         return options_of(request)
 
@@ -260,10 +260,10 @@ class _PendingRequest(NamedTuple):
     chunk: Chunk | None = None
 
 
-def _parameters(events: list[StreamEvent]) -> dict[str, Any]:
+def _parameters(events: list[StreamEvent]) -> dict[str, object]:
     finals = [event for event in events if isinstance(event, Final)]
     audio_ms = [event.audio_ms for event in events if isinstance(event, Heard)]
-    parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": audio_ms[-1] if audio_ms else 0}
+    parameters: dict[str, object] = {"final": bool(finals), "audio_ms": audio_ms[-1] if audio_ms else 0}
     if finals:
         parameters["segment"] = finals[-1].segment
     return parameters

@@ -141,7 +141,7 @@ class GpuMemory:
         return torch.cuda.memory_reserved(self._device)
 
     @property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """The description of the device for a report."""
         return {"kind": "cpu"} if self.total is None else {"kind": "gpu", "name": self.name, "memory": self.total}
 

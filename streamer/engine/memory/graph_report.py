@@ -14,7 +14,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ def main() -> int:
     return 0
 
 
-def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, Any]:
+def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, object]:
     """Measure the model in this folder. ModelFolderError if it has none."""
     process = _resident()
     weights = sum(graph.size for graph in read_model_folder(folder).graphs)

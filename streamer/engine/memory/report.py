@@ -13,7 +13,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +58,7 @@ def main() -> int:
     return 0
 
 
-def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
+def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, object]:
     """Measure the recogniser of this folder on this device. BundleError if the folder has none."""
     one_thread()
     process, gpu = resident(), GpuMemory(device)
@@ -140,7 +139,7 @@ def _tables(part: object) -> list[TrieTables]:
     return [item for item in reachable(part) if isinstance(item, TrieTables)]
 
 
-def hotwords_of(recogniser: Recogniser) -> dict[str, Any]:
+def hotwords_of(recogniser: Recogniser) -> dict[str, object]:
     """Return the most memory for the hotwords of one stream, and for how many streams there is room."""
     size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
     return {"stream": sizes(size), "streams": MOST_NODES // MOST_NODES_A_STREAM}

@@ -76,8 +76,9 @@ def test_real_delays_only_when_paced() -> None:
 
 def test_json() -> None:
     """The JSON has the same figures, and only values that JSON supports."""
-    found = report_json(evaluation("Lost.", paced=True), 1)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    report = report_json(evaluation("Lost.", paced=True), 1)
+    found = json.loads(json.dumps(report, allow_nan=False))
+    assert found == report
     assert found["all"]["wer"]["value"] == found["corpora"]["pets"]["wer"]["value"] == 60.0
     assert found["speed"] == {
         "audio_s": 3.0,
