@@ -26,6 +26,7 @@ KINDS: Final[Sequence[type[Any]]] = [
 NAMES: Final[Mapping[type[Any], str]] = {events.Acknowledgement: "Heard"}
 PYTHON_ERROR: Final = "An error after which the session goes on. An error that ends it is a SessionError."
 PLAIN: Final[Mapping[str, str]] = {"int": "number", "float": "number", "str": "string", "bool": "boolean"}
+LONGEST_LINE: Final = 120
 COMMAND: Final = "python scripts/docs/event_types.py"
 
 PYTHON: Final = f'''"""The events of a session as types. `event["type"]` says which type one has, to a type checker too.
@@ -89,7 +90,10 @@ def main() -> int:
 def python() -> str:
     """Return the types for Python."""
     types = [text for each in _types(KINDS, {"Error": PYTHON_ERROR}) for text in _typed_dicts(each)]
-    union = f"Event = {' | '.join(_name(kind) for kind in KINDS)}\n"
+    names = [_name(kind) for kind in KINDS]
+    union = f"Event = {' | '.join(names)}\n"
+    if len(union) > LONGEST_LINE:
+        union = "Event = (\n    " + "\n    | ".join(names) + "\n)\n"
     return "\n\n".join([PYTHON, *types, union])
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any, TypeVar, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 from streamer.audio.decoder import SAMPLE_RATE
 from streamer.base.events import (
     Cut,
     Final,
     Flushed,
-    HeadEvent,
     Heard,
     ModelEvent,
     Partial,
@@ -184,6 +183,18 @@ class _RunningSegment:
             self._hearing.become(Hearing.FIRST)
 
 
+class _Momentary(Protocol):
+    """An event that happens at one time."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def at_ms(self) -> int: ...
+
+
+M = TypeVar("M", bound=_Momentary)
+
+
 class _OthersView:
     """The events that the client knows of those kinds that need no more care, such as those of heads."""
 
@@ -195,7 +206,7 @@ class _OthersView:
         """Expect the events again that the sequence before has reported."""
         self._repeated_until_ms = dict(self._last_ms)
 
-    def report(self, event: HeadEvent) -> list[HeadEvent]:
+    def report(self, event: M) -> list[M]:
         """Return the event if it is new."""
         kind = event.type, getattr(event, "name", "")
         if event.at_ms <= self._repeated_until_ms.get(kind, -1):
