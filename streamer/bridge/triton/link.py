@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,14 @@ class Link:
             self._open.clear()
 
 
+class Stage(Enum):
+    """How far a sequence has got."""
+
+    NEW = "new"  # its next request is a START
+    OPEN = "open"
+    OVER = "over"  # nothing can be sent any more
+
+
 class Sequence:
     """One audio stream of a link. The caller must always send END, also after an error, because it frees the slot."""
 
@@ -304,7 +313,8 @@ class Sequence:
         # 63 random bits, so that two processes do not pick the same id. Ids are sent as int64, and Triton refuses 0.
         self.id = secrets.randbelow(2**63 - 1) + 1
         self._link, self._model, self._options = link, model, dict(options or {})
-        self._started = self._over = self._busy = False
+        self._stage = Stage.NEW
+        self._busy = False  # a request is on its way
 
     async def send(
         self, pcm: bytes = b"", *, end: bool = False, flush: bool = False, timeout: Limit = 30.0
@@ -314,8 +324,9 @@ class Sequence:
         Only one request of a sequence may wait for an answer. A second one is refused as `busy`, so that no hidden
         queue grows. After a cancelled or overdue request, the next one may follow at once; Triton keeps the order.
         """
-        if self._over or self._busy:
-            code, reason = ("over", "was ended") if self._over else ("busy", "has a request on its way")
+        if self._stage is Stage.OVER or self._busy:
+            over = self._stage is Stage.OVER
+            code, reason = ("over", "was ended") if over else ("busy", "has a request on its way")
             raise LinkError(code, f"sequence {self.id} {reason}")
         self._busy = True
         try:
@@ -384,13 +395,13 @@ class Sequence:
 
     async def begin_anew(self, options: Mapping[str, object], *, timeout: float = 30.0) -> list[ModelEvent]:
         """Start the sequence again in the same slot, with other options. The model forgets the earlier audio."""
-        self._options, self._started = dict(options), False
+        self._options, self._stage = dict(options), Stage.NEW
         return await self.send(timeout=timeout)
 
     def discard(self) -> None:
         """End the sequence without waiting for the answer. Do nothing if the sequence is not open."""
-        if self._started and not self._over:
-            self._over = True
+        if self._stage is Stage.OPEN:
+            self._stage = Stage.OVER
             request = self._request(b"", {}, end=True)
             with suppress(LinkError):  # Triton frees the slot after its idle limit
                 self._post(request, end=True)
@@ -400,19 +411,19 @@ class Sequence:
 
     def abandon(self) -> None:
         """Send nothing more, not even END. Triton will forget the sequence after its idle limit."""
-        self._over = True
+        self._stage = Stage.OVER
         self._link._open.discard(self)
 
     def _post(self, request: Any, *, end: bool) -> asyncio.Future[Any]:
-        answer = self._link._put(request, start=not self._started)
-        self._started, self._over = True, end
+        answer = self._link._put(request, start=self._stage is Stage.NEW)
+        self._stage = Stage.OVER if end else Stage.OPEN
         (self._link._open.discard if end else self._link._open.add)(self)
         return answer
 
     def _request(self, pcm: bytes, more: Mapping[str, object], *, end: bool, timeout: float = 0.0) -> Any:
         if len(pcm) % 2:
             raise ValueError(f"{len(pcm)} bytes are not a whole number of int16 samples")
-        options = more if self._started else {**self._options, **more}
+        options = {**self._options, **more} if self._stage is Stage.NEW else more
         # Every request has this input, because Triton does not batch requests with it and without it.
         text = json.dumps(options).encode()
         request = service_pb2.ModelInferRequest(model_name=self._model)
@@ -421,7 +432,7 @@ class Sequence:
         request.raw_input_contents.extend((pcm, len(text).to_bytes(4, "little") + text))
         request.parameters["sequence_id"].int64_param = self.id
         request.parameters[SENT_AT].int64_param = time.time_ns() // 1000
-        if not self._started:
+        if self._stage is Stage.NEW:
             request.parameters["sequence_start"].bool_param = True
             # Without this limit, Triton's backlog of sequences without a slot could grow without a bound.
             request.parameters["timeout"].int64_param = max(1, int(timeout * START_SHARE * 1e6))
