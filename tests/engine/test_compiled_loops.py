@@ -16,7 +16,7 @@ from tests.project import ROOT
 def test_modules_with_loops_are_named_so() -> None:
     """Loops are only in modules whose names end with `_loops`, because only these count for the name of the folder."""
     uses = {path.name for path in (ROOT / "streamer").rglob("*.py") if "import compiled_loop" in path.read_text()}
-    assert len(uses) > 3
+    assert len(uses) > 1
     assert all(name.endswith("_loops.py") for name in uses)
 
 
