@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from streamer.wire.model_events import Opened
 
-from streamer.base.events import Final, Partial
+from streamer.base.events import Final, Opened, Partial
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import LinkError
 from streamer.bridge.triton.server import TritonServer
