@@ -91,6 +91,10 @@ def load_acoustic_model(
     if device == CPU and precision is None:
         _LOG.warning("Torch computes %s on the CPU, which takes more memory: onnxruntime is not installed", folder)
     import_torch()
+    import torch
+
+    if device == CPU:
+        torch.set_num_threads(1)  # instances share the cores, so more threads would only wait for other instances
     from streamer.engine.networks.acoustic_network import AcousticNetwork
     from streamer.engine.networks.precision import PRECISIONS, quick_precision
 
