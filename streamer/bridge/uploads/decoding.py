@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import re
@@ -200,20 +201,36 @@ Look = dict[int, tuple[int, ...]]
 
 
 def look_at_session(leader: int) -> Look | None:
-    """Return what all processes of this leader's session have done; None if one of their threads does not wait."""
+    """Return what all processes of this leader's session have done; None if one of their threads does not wait.
+
+    None as well if nothing can be seen, because this process has no descriptor left.
+    """
     look: Look = {}
-    for process in processes():
-        if process.session != leader:
-            continue
-        try:
-            for thread in Path(f"/proc/{process.pid}/task").iterdir():
-                status = (thread / "status").read_text()
-                if (state := _STATE.search(status)) is None or state[1] != _WAITS:
-                    return None
-                look[int(thread.name)] = tuple(map(int, _SWITCHES.findall(status)))
-        except OSError:  # the process or thread has ended
-            continue
-    return look
+    try:
+        for process in processes():
+            if process.session == leader:
+                look_at_process(process.pid, look)
+    except (_BusyError, OSError):
+        return None
+    return look or None
+
+
+def look_at_process(pid: int, look: Look) -> None:
+    """Note what each thread of a process has done. Raise _BusyError if one of them does not wait."""
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            status = (thread / "status").read_text()
+            if (state := _STATE.search(status)) is None or state[1] != _WAITS:
+                raise _BusyError
+            look[int(thread.name)] = tuple(map(int, _SWITCHES.findall(status)))
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        # Else the process or thread has ended.
+
+
+class _BusyError(Exception):
+    """A thread does not wait."""
 
 
 def unread(descriptor: int) -> int:

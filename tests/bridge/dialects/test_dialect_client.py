@@ -265,6 +265,7 @@ async def soon_connected(service: ExactService) -> ClientConnection:
 )
 async def test_a_container_may_be_cut_anywhere(exact: ExactService, data: bytes, size: int, query: str) -> None:
     """The header of a container names the format, so the query need not."""
+    await eventually(lambda: sequences(exact) == 0 and decoders() == 0)
     messages, code, _ = await listen(exact.url, query, [KEEPALIVE, *cut(data, size)])
     assert (code, text(messages), messages[-1]["type"]) == (1000, TEXT, "Metadata")
     assert covered(messages) == len(TALK) / 16_000
