@@ -21,7 +21,7 @@ SHARED_MEMORY: Final = Path("/dev/shm")
 LEAST_SHARED_MEMORY: Final = 8 << 20
 GOOD_SHARED_MEMORY: Final = 48 << 20
 GOOD_DESCRIPTORS: Final = 1024  # each session takes one, and Triton about a hundred
-GOOD_MEMORY: Final = 3 << 30  # a process of the model takes 0.7 GB, the bridge and Triton together 0.3 GB
+GOOD_MEMORY: Final = 2 << 30  # a process of the model takes 0.4 GB, the bridge and Triton together 0.1 GB
 
 SHOWN_VARIABLES: Final = (
     "LANG",
