@@ -40,17 +40,20 @@ class TritonPythonModel(ActivityModel):
         return self._step(*arguments)
 
     def execute(self, requests):
-        if self._fault("raises"):
+        if self._fault("raises", {{request.correlation_id() for request in requests}}):
             raise RuntimeError("an error in the adapter")
         if self._fault("is slow"):
             time.sleep({slow})
         return super().execute(requests)
 
-    def _fault(self, kind):
-        found = FAULT.exists() and FAULT.read_text() == kind
-        if found:
+    def _fault(self, kind, streams=frozenset()):
+        if not FAULT.exists():
+            return False
+        requested, _, only = FAULT.read_text().partition(" of ")
+        due = requested == kind and (not only or streams == {{int(only)}})
+        if due:
             FAULT.unlink()
-        return found
+        return due
 """
 
 
@@ -79,7 +82,16 @@ def restless_network(width: int) -> KeywordNetwork:
 
 
 def let_fail(repository: Path, fault: Fault) -> None:
-    """Let the next batch of the activity head fail."""
+    """Let the next batch of the activity head fail, also if it is a probe's."""
+    _request(repository, fault)
+
+
+def let_raise(repository: Path, stream: int) -> None:
+    """Let the head raise at the next batch that has a request of this stream, and of no other."""
+    _request(repository, f"raises of {stream}")
+
+
+def _request(repository: Path, fault: str) -> None:
     partial = repository / f"{FAULT_FILE}.partial"
     partial.write_text(fault)
     partial.replace(repository / FAULT_FILE)

@@ -15,7 +15,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.triton import link as link_module
 from streamer.bridge.triton.link import Link, LinkError, Sequence
 from streamer.bridge.triton.server import TritonServer
-from tests.asr_repo.faulty_heads import HEAD, SPOTTER, Fault, failed, faulty_repository, let_fail
+from tests.asr_repo.faulty_heads import HEAD, SPOTTER, Fault, failed, faulty_repository, let_fail, let_raise
 from tests.asr_repo.model_client import STEP, plain, recognise, text
 from tests.bridge.service_client import Event, disturbed, eventually, lasting
 from tests.bridge.service_client import recognise as session_events
@@ -145,8 +145,8 @@ async def test_a_head_that_fails_harms_no_other_stream(service: Service, heads: 
         events = plain(await other.send(AUDIO[:STEP]))
         await unlucky.send(AUDIO[:STEP])
         error: LinkError | None = None
-        while error is None:  # a probe of the service may take the fault
-            let_fail(repository, "raises")
+        while error is None:  # its request may be in a batch with a probe's, which must not fail
+            let_raise(repository, unlucky.id)
             error = await refusal(unlucky, AUDIO[STEP : 2 * STEP])
         assert error.code == "refused"
         error = await refusal(unlucky, AUDIO[2 * STEP : 3 * STEP])
