@@ -214,7 +214,7 @@ def test_others_are_computed_while_a_segment_is_read_again(seed: int) -> None:
         StreamOptions(),
         StreamOptions(second_pass=True, endpoint=EndpointRule(silence=False, longest_ms=6000)),
     ]
-    feeds = [(pieces(talk(10 * seed + number, words=12)[1], dice), options) for number, options in enumerate(wishes)]
+    feeds = [(pieces(talk(10 * seed + number, words=24)[1], dice), options) for number, options in enumerate(wishes)]
     alone = [hear(make(HastyModel()), *feed) for feed in feeds]
     together, beside = served(make(HastyModel()), feeds, dice)
     assert together == alone
