@@ -14,12 +14,12 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
+from streamer.base.memory_report import StepReport
 from streamer.base.torch_import import CPU, best_device
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.memory.footprint import GpuMemory, one_thread, resident, sizes
@@ -61,7 +61,7 @@ def main() -> int:
     return 0
 
 
-def measure(folder: Path, name: str, encoded_path: Path, batch: int, device: str, speech: Speech) -> dict[str, Any]:
+def measure(folder: Path, name: str, encoded_path: Path, batch: int, device: str, speech: Speech) -> StepReport:
     """Measure one part of the recogniser in this folder on this device. BundleError if the folder has none."""
     one_thread()
     process, gpu, load = resident(), GpuMemory(device), LOADERS[name]

@@ -30,7 +30,9 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
     weights = (BUNDLE / "weights.safetensors").stat().st_size
     assert found["encoder"]["instance"]["model"]["main"] > 1.9 * weights
     assert found["transcript"]["shared"]["tables"] > 1_000_000
-    assert found["transcript"]["hotwords"]["stream"]["main"] > 0
+    hotwords = found["transcript"]["hotwords"]
+    assert hotwords is not None
+    assert hotwords["stream"]["main"] > 0
     assert found["transcript"]["stream"]["main"] > 0
     assert [told["audio"]["main"] for told in found.values()] == [60 * 32_000, 0, 0]  # of the longest segment
 

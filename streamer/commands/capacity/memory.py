@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from streamer.audio.audio_file import read_audio
+from streamer.base.json_types import JsonObject
+from streamer.base.memory_report import Device, ModelReport, Sizes, StepReport
 from streamer.base.package import PACKAGE, install_command, shipped
 from streamer.bridge.session.backlog import HIGH_MARK
 from streamer.bridge.session.messages import MOST_KEPT as MOST_MESSAGES
@@ -58,20 +60,21 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
 
     MeasuringError if the folder is not a bundle, or a part of Streamer is not installed.
     """
-    result = report([_GRAPH_REPORT if is_public(folder) else _REPORT, str(folder)], batch, kind)
+    program = [_GRAPH_REPORT if is_public(folder) else _REPORT, str(folder)]
+    result = cast(ModelReport, report(program, batch, kind))
     return ModelMemory(
         result["name"], result["device"].get("name"), result["device"].get("memory"), batch, _parts(result, batch)
     )
 
 
-def report(program: Sequence[str], batch: int, kind: str) -> dict[str, Any]:
+def report(program: Sequence[str], batch: int, kind: str) -> JsonObject:
     """Return the measurements of a program of `streamer.engine.memory`. MeasuringError if it fails."""
     where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
     if importlib.util.find_spec("onnxruntime") is None:
         raise MeasuringError(f"the memory of a model cannot be measured here: {install_command('embedded')}")
     speech = read_audio(shipped(SPEECH)).tobytes()
     output = measure(["-m", *program, "--batch", str(batch), "--kind", where], speech)
-    result: dict[str, Any] = json.loads(output or "{}")
+    result: JsonObject = json.loads(output or "{}")
     if "error" in result:
         raise MeasuringError(f"the memory of this model cannot be measured: {result['error']}")
     return result
@@ -106,7 +109,7 @@ def version_folder(model: Path) -> Path:
     return max(versions, key=lambda path: int(path.name))
 
 
-def _parts(result: dict[str, Any], batch: int) -> list[Part]:
+def _parts(result: ModelReport, batch: int) -> list[Part]:
     shared, instance, slot, stream = result["shared"], result["instance"], result["slot"], result["stream"]
     hotwords, most = result["hotwords"]["stream"], result["hotwords"]["streams"]
     return [
@@ -124,7 +127,7 @@ def _parts(result: dict[str, Any], batch: int) -> list[Part]:
     ]
 
 
-def sizes(entry: dict[str, int]) -> dict[str, int]:
+def sizes(entry: Sizes) -> dict[str, int]:
     """Return the sizes of a measurement, as arguments of Part."""
     return {"main": entry["main"], "gpu": entry["gpu"]}
 
@@ -217,7 +220,7 @@ def steps_of(config: ModelConfig, repository: Path) -> list[Step]:
 
 def steps_memory(steps: Sequence[Step]) -> ModelMemory:
     """Measure all steps. MeasuringError if one of them cannot be measured."""
-    results: dict[Role, dict[str, Any]] = {}
+    results: dict[Role, StepReport] = {}
     by_role = {step.role: step for step in steps if step.role is not Role.OTHER}
     if absent := [role.value for role in Role if role is not Role.OTHER and role not in by_role]:
         raise MeasuringError(f"this ensemble has no step that is the {absent[0]}: its memory is not known")
@@ -225,9 +228,9 @@ def steps_memory(steps: Sequence[Step]) -> ModelMemory:
         passed_on = Path(folder) / "heard.npz"
         for role, step in sorted(by_role.items(), key=lambda each: list(Role).index(each[0])):  # the encoder first
             program = [_STEP_REPORT, str(step.bundle), "--part", role.value, "--heard", str(passed_on)]
-            results[role] = report(program, batch(steps), step.kind)
+            results[role] = cast(StepReport, report(program, batch(steps), step.kind))
     devices = [result["device"] for result in results.values()]
-    device: dict[str, Any] = next((each for each in devices if each["kind"] == "gpu"), {})
+    device = next((each for each in devices if each["kind"] == "gpu"), Device(kind="cpu"))
     shared = [result["shared"] for result in results.values()]
     libraries, tables = max(each["libraries"] for each in shared), sum(each["tables"] for each in shared)
     parts = [
@@ -246,7 +249,7 @@ def batch(steps: Sequence[Step]) -> int:
     return max([1, *(int(step.config.max_batch_size) for step in steps)])
 
 
-def _parts_of_step_memory(step: Step, result: dict[str, Any]) -> Iterator[Part]:
+def _parts_of_step_memory(step: Step, result: StepReport) -> Iterator[Part]:
     instance, name = result["instance"], step.name
     yield Part(f"{name}: Python and the libraries of the engine", Scope.INSTANCE, **sizes(instance["process"]))
     yield Part(f"{name}: weights and tables of its own", Scope.INSTANCE, **sizes(instance["model"]))
@@ -254,10 +257,10 @@ def _parts_of_step_memory(step: Step, result: dict[str, Any]) -> Iterator[Part]:
     yield Part(name, Scope.SLOT, **sizes(result["slot"]))
     if step.role is Role.ENCODER:
         yield Part(f"{name}: audio of the longest segment", Scope.STREAM, **sizes(result["audio"]))
-    if step.role is Role.TRANSCRIPT:
+    if step.role is Role.TRANSCRIPT and (hotwords := result["hotwords"]) is not None:
         yield Part(f"{name}: words and their marks", Scope.STREAM, **sizes(result["stream"]))
-        hotwords, most = result["hotwords"]["stream"], result["hotwords"]["streams"]
-        yield Part(f"{name}: hotwords, if clients send many", Scope.STREAM, **sizes(hotwords), most=most)
+        most = hotwords["streams"]
+        yield Part(f"{name}: hotwords, if clients send many", Scope.STREAM, **sizes(hotwords["stream"]), most=most)
 
 
 def _unmeasured_part(step: Step) -> Part:

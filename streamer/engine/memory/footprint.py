@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.memory_report import Device, Sizes
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -141,7 +143,7 @@ class GpuMemory:
         return torch.cuda.memory_reserved(self._device)
 
     @property
-    def described(self) -> dict[str, object]:
+    def described(self) -> Device:
         """The description of the device for a report."""
         return {"kind": "cpu"} if self.total is None else {"kind": "gpu", "name": self.name, "memory": self.total}
 
@@ -160,6 +162,6 @@ def resident() -> dict[str, int]:
     return {name: 1024 * int(size) for name, size in re.findall(r"^(Rss\w+):\s*(\d+) kB$", status, re.MULTILINE)}
 
 
-def sizes(main: int, gpu: int = 0) -> dict[str, int]:
+def sizes(main: int, gpu: int = 0) -> Sizes:
     """Return sizes in main memory and on the GPU for a report."""
     return {"main": main, "gpu": gpu}

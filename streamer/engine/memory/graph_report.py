@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
+from streamer.base.memory_report import ModelReport, Sizes
 from streamer.engine.memory.footprint import footprint
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser
@@ -46,7 +47,7 @@ def main() -> int:
     return 0
 
 
-def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, object]:
+def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> ModelReport:
     """Measure the model in this folder. ModelFolderError if it has none."""
     process = _resident()
     weights = sum(graph.size for graph in read_model_folder(folder).graphs)
@@ -98,7 +99,7 @@ def _resident() -> dict[str, int]:
     return {name: 1024 * int(size) for name, size in re.findall(r"^(Rss\w+):\s*(\d+) kB$", status, re.MULTILINE)}
 
 
-def _bytes(main: int) -> dict[str, int]:
+def _bytes(main: int) -> Sizes:
     return {"main": main, "gpu": 0}
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS
+from streamer.base.memory_report import HotwordSizes, ModelReport, Sizes
 from streamer.base.torch_import import CPU, best_device
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.acoustics.speech_detector import SpeechDetector
@@ -58,7 +59,7 @@ def main() -> int:
     return 0
 
 
-def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, object]:
+def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> ModelReport:
     """Measure the recogniser of this folder on this device. BundleError if the folder has none."""
     one_thread()
     process, gpu = resident(), GpuMemory(device)
@@ -91,10 +92,18 @@ def measure(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) ->
                 max(0, gpu_after - busy.device),
             ),
         },
-        "slot": {name: sizes(part.own, part.device) for name, part in {**state, "search": search}.items()},
-        "stream": {"words": sizes(words.own, words.device), "audio": sizes(audio)},
+        "slot": {
+            "encoder": _sizes(state["encoder"]),
+            "activity": _sizes(state[ACTIVITY]),
+            "search": _sizes(search),
+        },
+        "stream": {"words": _sizes(words), "audio": sizes(audio)},
         "hotwords": hotwords,
     }
+
+
+def _sizes(part: Footprint) -> Sizes:
+    return sizes(part.own, part.device)
 
 
 def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
@@ -139,7 +148,7 @@ def _tables(part: object) -> list[TrieTables]:
     return [item for item in reachable(part) if isinstance(item, TrieTables)]
 
 
-def hotwords_of(recogniser: Recogniser) -> dict[str, object]:
+def hotwords_of(recogniser: Recogniser) -> HotwordSizes:
     """Return the most memory for the hotwords of one stream, and for how many streams there is room."""
     size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
     return {"stream": sizes(size), "streams": MOST_NODES // MOST_NODES_A_STREAM}
