@@ -12,8 +12,10 @@ from dataclasses import field, fields
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from streamer.base.json_types import JsonObject
+
 OPTION: Final = "option"  # the key of the declaration in the metadata of a field
-TEXT_SCHEMA: Final = {"type": "string"}
+TEXT_SCHEMA: Final[JsonObject] = {"type": "string"}
 
 
 class Kind:
@@ -27,7 +29,7 @@ class Kind:
         """Return whether a value of this type is valid."""
         return True
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return the JSON Schema of the values."""
         return dict(TEXT_SCHEMA)
 
@@ -38,7 +40,7 @@ class Flag(Kind):
     type = bool
     right = "true or false"
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return the JSON Schema of the values."""
         return {"type": "boolean"}
 
@@ -56,7 +58,7 @@ class Choice(Kind):
         """Return whether this is one of the values."""
         return value in self.values
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return the JSON Schema of the values."""
         return {"enum": list(self.values)}
 
@@ -76,7 +78,7 @@ class Whole(Kind):
         """Return whether this number is within the bounds, or one of the others."""
         return self.least <= value <= self.most or value in self.also
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return the JSON Schema of the values."""
         bounds = {"type": "integer", "minimum": self.least, "maximum": self.most}
         return {"anyOf": [{"enum": list(self.also)}, bounds]} if self.also else bounds

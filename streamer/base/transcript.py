@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypedDict, cast
 
 from streamer.base.cues import Cue, SessionEvent, channel_label, make_cues
 from streamer.base.text import joined
@@ -20,31 +20,61 @@ _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
 _OPTIONAL_KEYS: Final = ("channel", "spoken", "alternatives")
 
 
+class _SpokenWord(TypedDict, total=False):
+    spoken: str  # with the written form: the word as it was spoken
+
+
+class TranscriptWord(_SpokenWord):
+    """A word of a transcript."""
+
+    word: str
+    start_ms: int
+    end_ms: int
+    confidence: float
+
+
+class _SegmentOptions(TypedDict, total=False):
+    channel: int  # with channels that are recognised separately
+    spoken: str  # with the written form: the text as it was spoken
+    alternatives: list[dict[str, object]]  # if the session asked for some
+
+
+class TranscriptSegment(_SegmentOptions):
+    """A final in a transcript."""
+
+    start_ms: int
+    end_ms: int
+    text: str
+    confidence: float
+    words: list[TranscriptWord] | None  # None if the session has the option `words` off
+
+
 class Transcript:
     """The transcript of one recording, built from its events."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.duration_ms = 0
-        self._segments: list[dict[str, Any]] = []
+        self._segments: list[TranscriptSegment] = []
         self.complete = False
 
     def add(self, event: SessionEvent) -> None:
         """Add an event of the session. Text comes from finals only."""
         if event["type"] == "final":
             optional = {key: event[key] for key in _OPTIONAL_KEYS if key in event}
-            self._segments.append({key: event.get(key) for key in _SEGMENT_KEYS} | optional)
+            segment = {key: event.get(key) for key in _SEGMENT_KEYS} | optional
+            self._segments.append(cast(TranscriptSegment, segment))
         # Channels are not recognised at the same pace, so the one that is furthest counts.
         self.duration_ms = max(self.duration_ms, event.get("audio_ms", 0))
         self.complete = self.complete or event["type"] == "done"
 
     @property
-    def segments(self) -> list[dict[str, Any]]:
+    def segments(self) -> list[TranscriptSegment]:
         """The finals in the order in which they were spoken. Those of several channels may arrive in another order."""
         return sorted(self._segments, key=lambda segment: (segment["start_ms"], segment.get("channel", 0)))
 
     @property
-    def words(self) -> list[dict[str, Any]]:
+    def words(self) -> list[TranscriptWord]:
         """All words with their times and confidences. Empty if the session has the option `words` off."""
         return [word for segment in self.segments for word in segment["words"] or ()]
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any
 
 from streamer.base.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
 from streamer.bridge.access.rules import PortPolicy
@@ -137,9 +136,9 @@ class Service:
         for count in counts:
             self._exit.push_async_callback(_cancel, asyncio.create_task(count.follow()))
 
-    def _report(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        message = str(context.get("message", "something failed"))
-        error = context.get("exception") or RuntimeError(message)
+    def _report(self, _: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+        message, cause = str(context.get("message", "something failed")), context.get("exception")
+        error = cause if isinstance(cause, BaseException) else RuntimeError(message)
         self.metrics.failures(EVENT_LOOP).report("the event loop was told of a failure", error, detail=message)
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from streamer.audio.audio_file import AudioFile
 from streamer.audio.recordings import AudioError as AudioError
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
+from streamer.base.json_types import JsonObject
 from streamer.base.transcript import Transcript as Transcript
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
 from streamer.client.connection import Connection, OnStarting, dial
@@ -209,7 +210,7 @@ def _address(url: str | None) -> str:
 async def _events(
     source: Source,
     url: str,
-    options: dict[str, Any],
+    options: JsonObject,
     paced: bool,
     separate: bool,
     key: str | None,

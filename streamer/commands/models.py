@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TextIO
+from typing import Final, TextIO, TypedDict, cast
 
 from streamer.base.address import is_address
 from streamer.base.text import as_sentence, did_you_mean_one_of
@@ -210,7 +210,7 @@ def _sha256(value: str) -> str:
     return digits
 
 
-def _complete(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Iterable[str]:
+def _complete(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Iterable[str]:
     """Return the words that the Tab key offers after the action."""
     if parsed_args.action == "import":
         from argcomplete.completers import FilesCompleter
@@ -234,11 +234,50 @@ _ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace, ModelLibrary], int]]]
 # Makes the output of `streamer models list`: the models that are here and those of the catalogue, as data or text.
 
 
-def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> dict[str, Any]:
+class _Errors(TypedDict):
+    corpus: str
+    percent: float
+
+
+class _ModelFacts(TypedDict, total=False):
+    """What is known about a model: what the catalogue says, and what the files show if it is here."""
+
+    name: str
+    here: bool
+    address: str
+    languages: tuple[str, ...]
+    family: str
+    step_ms: int
+    archive_bytes: int
+    sha256: str
+    licence: str
+    licence_source: str
+    errors: tuple[_Errors, ...]
+    errors_source: str
+    not_yet: str  # why it cannot be used yet
+    part_bytes: int  # how much of the archive was fetched
+    path: str
+    size_bytes: int
+    state_bytes: int
+    wrong: str  # why the files cannot be used
+
+
+class Listing(TypedDict):
+    """The output of `streamer models list --json`."""
+
+    default: str
+    default_here: bool
+    folder: str
+    models: list[_ModelFacts]
+
+
+def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> Listing:
     """Return all facts about each model, for programs. `language`: only models for this code."""
     here = library.models()
-    models = [_of_catalogue(model) | _of_folder(library, model.name) for model in catalogue.values()]
-    models += [{"name": name} | _of_folder(library, name) for name in here if name not in catalogue]
+    models: list[_ModelFacts] = [
+        {**_of_catalogue(model), **_of_folder(library, model.name)} for model in catalogue.values()
+    ]
+    models += [{"name": name, **_of_folder(library, name)} for name in here if name not in catalogue]
     if language:
         models = [model for model in models if language in model.get("languages", ())]
     for name, size in library.begun().items():
@@ -257,7 +296,7 @@ def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language
     }
 
 
-def text(listing: Mapping[str, Any]) -> str:
+def text(listing: Listing) -> str:
     """Return the listing as text for people."""
     default, models = listing["default"], listing["models"]
     here = [model for model in models if model["here"]]
@@ -279,30 +318,32 @@ def text(listing: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _of_catalogue(model: KnownModel) -> dict[str, Any]:
+def _of_catalogue(model: KnownModel) -> _ModelFacts:
     """Return the facts of the catalogue, without those that nobody has published."""
-    return {key: value for key, value in asdict(model).items() if value not in (None, "", ())}
+    published = {key: value for key, value in asdict(model).items() if value not in (None, "", ())}
+    return cast(_ModelFacts, published)
 
 
-def _of_folder(library: ModelLibrary, name: str) -> dict[str, Any]:
+def _of_folder(library: ModelLibrary, name: str) -> _ModelFacts:
     """Return the facts of the files; empty if the model is not here."""
     folder = library.find(name)
     if folder is None:
         return {}
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    about: dict[str, Any] = {"path": str(folder), "size_bytes": size}
+    about: _ModelFacts = {"path": str(folder), "size_bytes": size}
     try:
         model = library.read(name)
     except LibraryError as error:
-        return about | {"wrong": str(error)}
-    return about | {
+        return {**about, "wrong": str(error)}
+    return {
+        **about,
         "family": model.family.title,
         "step_ms": model.layout.step * FRAME_MS,
         "state_bytes": model.layout.state_bytes,
     }
 
 
-def _here(model: Mapping[str, Any]) -> Iterator[str]:
+def _here(model: _ModelFacts) -> Iterator[str]:
     if "wrong" in model:
         yield model["wrong"]
         return
@@ -310,7 +351,7 @@ def _here(model: Mapping[str, Any]) -> Iterator[str]:
     yield from _published(model)
 
 
-def _away(model: Mapping[str, Any]) -> Iterator[str]:
+def _away(model: _ModelFacts) -> Iterator[str]:
     parts = [_kind(model)]
     if "archive_bytes" in model:
         parts.append(f"{model['archive_bytes'] / 1e6:.0f} MB to fetch")
@@ -321,7 +362,7 @@ def _away(model: Mapping[str, Any]) -> Iterator[str]:
     yield from _published(model)
 
 
-def _published(model: Mapping[str, Any]) -> Iterator[str]:
+def _published(model: _ModelFacts) -> Iterator[str]:
     if "licence" in model:
         yield f"licence: {model['licence']} ({model['licence_source']})"
     elif "address" in model:
@@ -332,7 +373,7 @@ def _published(model: Mapping[str, Any]) -> Iterator[str]:
         yield f"  ({model['errors_source']})"
 
 
-def _kind(model: Mapping[str, Any]) -> str:
+def _kind(model: _ModelFacts) -> str:
     steps = f"steps of {model['step_ms']} ms" if "step_ms" in model else ""
     return ", ".join(filter(None, [*model.get("languages", ()), model.get("family", ""), steps]))
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import (
     AFTER_TEXT_MS,
     EAGERNESSES,
@@ -40,8 +41,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         if each.name in _OWN_ARGUMENTS:
             _OWN_ARGUMENTS[each.name](parser.add_argument)
         else:
-            about = _value(each, each.argument)
-            parser.add_argument(*each.argument.flags, dest=each.name, help=_help(each, each.argument), **about)
+            _add(parser, each, each.argument)
 
 
 def _help(option: Option, argument: Argument) -> str:
@@ -49,15 +49,17 @@ def _help(option: Option, argument: Argument) -> str:
     return argument.help or f"{option.help} ({argument.default or usual})"
 
 
-def _value(declared: Option, argument: Argument) -> dict[str, Any]:
-    """Return how argparse reads the value of an option."""
-    kind = declared.kind
+def _add(parser: argparse._ActionsContainer, declared: Option, argument: Argument) -> None:
+    """Add the argument of an option whose value is a single one."""
+    kind, name, about = declared.kind, declared.name, _help(declared, argument)
     if isinstance(kind, Choice):
-        return {"type": kind.type, "choices": kind.values}
-    if isinstance(kind, Flag):
-        return {"type": _switch, "metavar": f"{ON}|{OFF}"}
-    metavar = argument.metavar or kind.unit.upper() or None
-    return {"type": option(declared.name, int if kind.type is int else str), "metavar": metavar}
+        parser.add_argument(*argument.flags, dest=name, help=about, type=kind.type, choices=kind.values)
+    elif isinstance(kind, Flag):
+        parser.add_argument(*argument.flags, dest=name, help=about, type=_switch, metavar=f"{ON}|{OFF}")
+    else:
+        metavar = argument.metavar or kind.unit.upper() or None
+        reader = option(name, int if kind.type is int else str)
+        parser.add_argument(*argument.flags, dest=name, help=about, type=reader, metavar=metavar)
 
 
 def _add_endpoint(add: Callable[..., Any]) -> None:
@@ -118,7 +120,7 @@ def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
     )
 
 
-def session_options(options: argparse.Namespace) -> dict[str, Any]:
+def session_options(options: argparse.Namespace) -> JsonObject:
     """Return the options of the session that the user gave. The service decides about the others."""
     values = ((name, getattr(options, name, None)) for name in _NAMES)
     model = model_choice(options).name
@@ -126,7 +128,7 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values if value is not None} | model_option
 
 
-def options_with_second_pass(options: argparse.Namespace) -> dict[str, Any]:
+def options_with_second_pass(options: argparse.Namespace) -> JsonObject:
     """Return the options with a second pass: a command has one user, who can afford it for better words."""
     return with_second_pass(session_options(options))
 
@@ -157,7 +159,7 @@ def _switch(text: str) -> bool:
     return text == ON
 
 
-def _endpoint(text: str) -> str | dict[str, Any]:
+def _endpoint(text: str) -> str | JsonObject:
     if text == OFF:
         return OFF
     parts = text.split(":")
@@ -166,15 +168,15 @@ def _endpoint(text: str) -> str | dict[str, Any]:
     if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
         forms = f"'{OFF}', '{_TURN}', or milliseconds such as 800 or 800:2000:15000"
         raise argparse.ArgumentTypeError(f"must be {forms}, not '{text}'")
-    endpoint = dict(zip(_ENDPOINT, map(int, parts), strict=False))
+    endpoint: JsonObject = dict(zip(_ENDPOINT, map(int, parts), strict=False))
     _check(lambda: read(Start, "start", {"endpoint": endpoint}))
     return endpoint
 
 
-def _turn_endpoint(text: str, parts: list[str]) -> dict[str, Any]:
+def _turn_endpoint(text: str, parts: list[str]) -> JsonObject:
     if len(parts) > 2 or (len(parts) == 2 and not parts[1].isdecimal()):
         raise argparse.ArgumentTypeError(f"must be '{_TURN}', '{_TURN}:high' or '{_TURN}:high:1500', not '{text}'")
-    endpoint: dict[str, Any] = {"turn": True}
+    endpoint: JsonObject = {"turn": True}
     if parts:
         endpoint["eagerness"] = parts[0]
     if len(parts) == 2:

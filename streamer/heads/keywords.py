@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
+from streamer.base.json_types import JsonObject
 from streamer.engine.slots import OpenStreams, SlotLease
 from streamer.heads.passage import Passage, Place
 
@@ -123,7 +123,7 @@ class KeywordSpotter:
 
 def as_event(name: str, keyword: Keyword) -> str:
     """Return the event of a head with this name for a keyword, as JSON."""
-    content: dict[str, Any] = {"word": keyword.word, "probability": keyword.probability}
+    content: JsonObject = {"word": keyword.word, "probability": keyword.probability}
     return json.dumps({"type": "head", "name": name, "at_ms": keyword.at_ms, "content": content})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
 
 from streamer.engine.adapters.event_model import EventModel
 from streamer.engine.adapters.instance import Instance
@@ -22,6 +23,9 @@ from streamer.heads.passage import Passage, activity_of
 from streamer.heads.speech_encoder import AGAIN, Sound
 from streamer.heads.transcript_head import EncodedChunk
 
+Outputs = Mapping[str, str | NDArray[Any]]
+"""What a step gives for one request, by name: texts and arrays."""
+
 
 class StepModel(ABC):
     """An instance of a step that keeps a state for each stream.
@@ -35,7 +39,7 @@ class StepModel(ABC):
         """Load the part, and return its streams."""
 
     @abstractmethod
-    def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
+    def compute(self, requests: Sequence[Any]) -> list[Outputs]:
         """Compute a batch. Return the outputs of each request by name: an array or a text."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
@@ -80,7 +84,7 @@ class EncoderModel(StepModel):
         )
         return self._encoder.streams
 
-    def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
+    def compute(self, requests: Sequence[Any]) -> list[Outputs]:
         """Encode a batch."""
         return [
             {"PASSAGE": encoded.passage.to_json(), "FRAMES": encoded.frames, "ENERGIES": encoded.energies}
@@ -115,7 +119,7 @@ class ActivityModel(StepModel):
         )
         return self._head.streams
 
-    def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
+    def compute(self, requests: Sequence[Any]) -> list[Outputs]:
         """Detect the activity in a batch."""
         return [
             {"PROBABILITY": activity.probabilities, "ACTIVITY": activity.to_json()}
@@ -157,7 +161,7 @@ class TranscriptModel(EventModel):
         passage = Passage.from_json(text(request, "PASSAGE"))
         return passage.frames * self._recogniser.model.frame_samples
 
-    def options(self, request: Any) -> dict[str, Any]:
+    def options(self, request: Any) -> dict[str, object]:
         """Return the options of a request without the option that only the encoder reads."""
         options = options_of(request)
         options.pop(AGAIN, None)
@@ -183,7 +187,7 @@ class KeywordModel(StepModel):
         self._spotter = KeywordSpotter(network, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
         return self._spotter.streams
 
-    def compute(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
+    def compute(self, requests: Sequence[Any]) -> list[Outputs]:
         """Find the keywords in a batch."""
         return [
             {"HEAD_EVENTS": np.array([as_event(NAME, keyword).encode() for keyword in keywords], dtype=np.object_)}

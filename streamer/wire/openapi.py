@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from streamer.base.json_types import JsonObject
 from streamer.base.option_kinds import Service
 from streamer.base.options import OPTIONS, foreign_options
 from streamer.wire import native_upload
@@ -14,20 +15,20 @@ from streamer.wire.dialects.deepgram_options import Treatment
 from streamer.wire.upload import EVENTS, JSON, SESSION_OPTIONS
 
 VERSION: Final = "3.1.0"
-_BINARY: Final = {"type": "string", "format": "binary"}
-_TEXT: Final = {"type": "string"}
-_WHOLE: Final = {"type": "integer"}
-_NUMBER: Final = {"type": "number"}
-_FLAG: Final = {"type": "boolean"}
+_BINARY: Final[JsonObject] = {"type": "string", "format": "binary"}
+_TEXT: Final[JsonObject] = {"type": "string"}
+_WHOLE: Final[JsonObject] = {"type": "integer"}
+_NUMBER: Final[JsonObject] = {"type": "number"}
+_FLAG: Final[JsonObject] = {"type": "boolean"}
 _MEDIA: Final = ("application/octet-stream", "audio/*", "video/*")
 
 
 # Options of the request itself. Those of the session follow; docs/reference/protocol.md explains them.
-_REQUEST_OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
+_REQUEST_OPTIONS: Final[Mapping[str, tuple[JsonObject, str]]] = {
     "format": ({"enum": list(native_upload.FORMATS), "default": "json"}, "The form of the answer."),
     "stream": (_FLAG, "Send server-sent events while the recording is recognised, even while it is being sent."),
 }
-_OPENAI_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
+_OPENAI_FIELDS: Final[Mapping[str, JsonObject]] = {
     "file": _BINARY,
     "response_format": {"enum": list(openai_upload.FORMATS), "default": "json"},
     "timestamp_granularities[]": {"type": "array", "items": {"enum": list(openai_upload.GRANULARITIES)}},
@@ -50,7 +51,7 @@ _PROBLEMS: Final = {
 }
 
 
-def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
+def document(version: str, largest: int, longest_s: float) -> JsonObject:
     """Return the description. `largest`: the most bytes of a recording. `longest_s`: its most seconds."""
     limits = f"A recording has at most {largest} bytes and {longest_s:g} seconds."
     return {
@@ -76,16 +77,16 @@ def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
     }
 
 
-def _options() -> dict[str, tuple[dict[str, Any], str]]:
+def _options() -> dict[str, tuple[JsonObject, str]]:
     """Return each option of a recording with its type and its meaning."""
-    session: dict[str, tuple[dict[str, Any], str]] = {}
+    session: dict[str, tuple[JsonObject, str]] = {}
     for name in SESSION_OPTIONS:
         option = OPTIONS[name]
         session[name] = option.kind.schema(), f"{option.help[0].upper()}{option.help[1:]}."
     return {**_REQUEST_OPTIONS, **session}
 
 
-def _transcribe() -> dict[str, Any]:
+def _transcribe() -> JsonObject:
     own = {kind: {"schema": _TEXT} for kind in native_upload.FORMATS.values() if kind != JSON}
     parameters = [
         {"name": name, "in": "query", "required": False, "schema": schema, "description": meaning}
@@ -113,7 +114,7 @@ def _transcribe() -> dict[str, Any]:
     }
 
 
-def _openai() -> dict[str, Any]:
+def _openai() -> JsonObject:
     form = {"type": "object", "required": ["file"], "properties": dict(_OPENAI_FIELDS)}
     content = {JSON: _of("OpenAITranscription"), EVENTS: {"schema": _TEXT}, "text/plain": {"schema": _TEXT}}
     problems = {status: why for status, why in _PROBLEMS.items() if status not in ("415", "422")}
@@ -126,7 +127,7 @@ def _openai() -> dict[str, Any]:
     }
 
 
-def _deepgram() -> dict[str, Any]:
+def _deepgram() -> JsonObject:
     used = [
         option for option in DEEPGRAM_OPTIONS if option.treatment is Treatment.USED and "live:" not in option.meaning
     ]
@@ -146,7 +147,7 @@ def _deepgram() -> dict[str, Any]:
     }
 
 
-def _refused() -> dict[str, Any]:
+def _refused() -> JsonObject:
     refusal = {"400": "There is no model for translations here."}
     return {
         "operationId": "openaiTranslation",
@@ -155,12 +156,12 @@ def _refused() -> dict[str, Any]:
     }
 
 
-def _get(summary: str, schema: str | None) -> dict[str, Any]:
+def _get(summary: str, schema: str | None) -> JsonObject:
     content = {JSON: _of(schema) if schema else {"schema": {"type": "object"}}}
     return {"summary": summary, "responses": {"200": _answer(summary, content)}}
 
 
-def _schemas() -> dict[str, Any]:
+def _schemas() -> JsonObject:
     word = _object(word=_TEXT, start_ms=_WHOLE, end_ms=_WHOLE, confidence=_NUMBER)
     segment = _object(
         start_ms=_WHOLE, end_ms=_WHOLE, text=_TEXT, confidence=_NUMBER, words={"type": "array", "items": word}
@@ -178,17 +179,17 @@ def _schemas() -> dict[str, Any]:
     }
 
 
-def _problems(schema: str, reasons: Mapping[str, str]) -> dict[str, Any]:
+def _problems(schema: str, reasons: Mapping[str, str]) -> JsonObject:
     return {status: _answer(why, {JSON: _of(schema)}) for status, why in reasons.items()}
 
 
-def _answer(description: str, content: dict[str, Any]) -> dict[str, Any]:
+def _answer(description: str, content: Mapping[str, object]) -> JsonObject:
     return {"description": description, "content": content}
 
 
-def _of(schema: str) -> dict[str, Any]:
+def _of(schema: str) -> JsonObject:
     return {"schema": {"$ref": f"#/components/schemas/{schema}"}}
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+def _object(**properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import (
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
@@ -185,12 +186,12 @@ class Resume:
     after: int = 0
 
 
-def wants_stable_words(options: Mapping[str, Any]) -> bool:
+def wants_stable_words(options: Mapping[str, object]) -> bool:
     """Return whether these options ask for words that become stable before their segment ends."""
     return bool(options.get("settle_ms")) or options.get("stability") == STABILITIES[-1]
 
 
-def with_second_pass(options: Mapping[str, Any]) -> dict[str, Any]:
+def with_second_pass(options: Mapping[str, object]) -> JsonObject:
     """Return these options with a second pass, unless they exclude it. Commands and uploads of recordings use this.
 
     Otherwise the service makes no second pass, because with one live words become stable only when their segment ends.
@@ -225,7 +226,7 @@ class Start(RecogniserOptions, ServiceOptions):
         """The number of bytes of one second of the client's audio."""
         return self.frame_bytes * self.sample_rate
 
-    def model_options(self) -> dict[str, Any]:
+    def model_options(self) -> JsonObject:
         """Return the options that the recogniser acts on, as values for JSON.
 
         Those with the default value are left out: an older model does not know all of them.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.base.json_types import JsonObject
 from streamer.base.machine import ROOT, machine_memory
 from streamer.base.text import counted
 from streamer.bridge.telemetry import logs
@@ -69,7 +70,7 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None,
 
 
 def _sizes(model: Path, repository: Path, batch: int, kind: str) -> Sizes:
-    conditions: Mapping[str, Any] = {**circumstances(model, None, None), "batch": batch, "kind": kind}
+    conditions: JsonObject = {**circumstances(model, None, None), "batch": batch, "kind": kind}
     capacities = Capacities()
     entry = capacities.recall(conditions)
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streamer import __version__
+from streamer.base.json_types import JsonObject
 from streamer.base.machine import ROOT, processor_time, user_folder
 from streamer.base.package import PACKAGE, shipped
 from streamer.base.text import counted
@@ -44,21 +45,20 @@ class Capacities:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or user_folder("XDG_CACHE_HOME", ".cache") / "streamer" / "capacity.json"
 
-    def get(self, circumstances: Mapping[str, Any]) -> int | None:
+    def get(self, circumstances: Mapping[str, object]) -> int | None:
         """Return the number of sessions under these circumstances, if it is known."""
         sessions = self.recall(circumstances).get("sessions")
         return sessions if isinstance(sessions, int) and sessions > 0 else None
 
-    def put(self, circumstances: Mapping[str, Any], sessions: int) -> bool:
+    def put(self, circumstances: Mapping[str, object], sessions: int) -> bool:
         """Remember the number. False if the file cannot be written."""
         return self.remember(circumstances, {"sessions": sessions})
 
-    def recall(self, circumstances: Mapping[str, Any]) -> Mapping[str, Any]:
+    def recall(self, circumstances: Mapping[str, object]) -> Mapping[str, Any]:
         """Return all that was measured under these circumstances; empty if it is not known."""
-        found: dict[str, Any] = self._read().get(_key(circumstances), {})
-        return found
+        return self._read().get(_key(circumstances), {})
 
-    def remember(self, circumstances: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    def remember(self, circumstances: Mapping[str, object], found: Mapping[str, object]) -> bool:
         """Remember what was measured. False if the file cannot be written."""
         known = self._read()
         known.pop(_key(circumstances), None)
@@ -76,7 +76,7 @@ class Capacities:
             return False
         return True
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, JsonObject]:
         try:
             known = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -88,7 +88,7 @@ class Capacities:
 class Finding:
     """Determines the number of sessions for a service, when its recognisers are ready and nobody uses them."""
 
-    def __init__(self, circumstances: Mapping[str, Any] | None, capacities: Capacities | None = None) -> None:
+    def __init__(self, circumstances: Mapping[str, object] | None, capacities: Capacities | None = None) -> None:
         """Without circumstances, as for Tritons on other machines, nothing is remembered."""
         self._circumstances = circumstances
         self._capacities = capacities or Capacities()
@@ -126,7 +126,7 @@ def slots_for(sessions: int, instances: int) -> int:
 
 def circumstances(
     folder: Path, instances: int | None, slots: int | None, parts: Sequence[Path] = (), root: Path = ROOT
-) -> dict[str, Any]:
+) -> JsonObject:
     """Everything on which the capacity of this machine for the model in this folder depends.
 
     `parts`: the folders of the steps of an ensemble, and those with their weights. `root`: where /proc and /sys are.
@@ -167,7 +167,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _key(circumstances: Mapping[str, Any]) -> str:
+def _key(circumstances: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(circumstances, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from streamer import __version__
 from streamer.base.package import PACKAGE, install_command
@@ -48,6 +48,15 @@ there = torch.cuda.is_available()
 name = torch.cuda.get_device_name(0) if there else None
 print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "count": torch.cuda.device_count()}))
 """
+
+
+class _TorchFacts(TypedDict):
+    """What that program prints."""
+
+    cuda: str | None  # the version that torch was built for
+    there: bool
+    name: str | None
+    count: int
 
 
 def installed_version(name: str) -> str | None:
@@ -119,11 +128,11 @@ def torch() -> Iterator[Finding]:
     try:
         command = [sys.executable, "-c", _TORCH]
         process = subprocess.run(command, capture_output=True, text=True, timeout=_IMPORT_PATIENCE_S, check=False)
-        info: dict[str, Any] = json.loads(process.stdout) if process.returncode == 0 else {}
+        info: _TorchFacts | None = json.loads(process.stdout) if process.returncode == 0 else None
         reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        info, reason = {}, str(error)
-    if not info:
+        info, reason = None, str(error)
+    if info is None:
         # A CPU needs no torch, so only a recogniser on a GPU fails.
         state = WRONG if gpu_is_there() else WARNING
         yield Finding("torch", state, f"torch {torch} cannot be imported: {reason}", remedy)
@@ -208,7 +217,7 @@ def _gpu_without_torch() -> Iterator[Finding]:
         yield Finding("GPU", FINE, f"none: {_ON_CPU}")
 
 
-def _gpu(info: dict[str, Any]) -> Iterator[Finding]:
+def _gpu(info: _TorchFacts) -> Iterator[Finding]:
     if info["there"]:
         others = f", and {info['count'] - 1} more" if info["count"] > 1 else ""
         yield Finding("GPU", FINE, f"{info['name']}{others}; driver: {_driver() or 'unknown'}")

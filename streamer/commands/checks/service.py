@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
+from streamer.base.json_types import JsonObject
 from streamer.base.package import PACKAGE
 from streamer.base.text import joined, noun, words_of
 from streamer.base.timing import Timing
@@ -33,7 +34,7 @@ def port() -> Iterator[Finding]:
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
         status = _probe(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
         most = status.get("sessions_limit", "?")
-        sessions = f"{status.get('sessions', '?')} of {most} {noun(most, 'session')}"
+        sessions = f"{status.get('sessions', '?')} of {most} {noun(most if isinstance(most, int) else 0, 'session')}"
         yield Finding(subject, FINE, f"a Streamer service listens there and is ready ({sessions}): commands use it")
         return
     try:
@@ -126,7 +127,7 @@ def _noise(samples: int) -> Any:
     return np.random.default_rng(0).normal(0, 100, samples).astype(np.int16)
 
 
-def _probe(url: str) -> dict[str, Any]:
+def _probe(url: str) -> JsonObject:
     """Return the answer of a service to a probe; empty if there is none."""
     try:
         # An answer with status 503 is read as well.

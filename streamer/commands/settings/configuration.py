@@ -120,7 +120,7 @@ class ConfigFile:
     """The content of a settings file: TOML, with all keys at the top level. It knows the line of each key."""
 
     path: Path
-    values: dict[str, Any]
+    values: Mapping[str, object]
     lines: dict[str, int]  # the line of each key, where it is known
 
     def location(self, key: str) -> str:

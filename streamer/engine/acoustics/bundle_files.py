@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from streamer.base.json_types import JsonObject
 from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, EncoderConfig
 from streamer.engine.acoustics.features import SAMPLE_RATE
 
@@ -54,7 +55,7 @@ class ModelDescription:
         if not self.step_ms or longest > self.encoder.largest_chunk * FRAME_SAMPLES:
             raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the description as JSON values."""
         return {
             "name": self.name,
@@ -65,7 +66,7 @@ class ModelDescription:
         }
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> ModelDescription:
+    def from_json(cls, values: Mapping[str, Any]) -> ModelDescription:
         """Read the description from JSON values."""
         if values["sample_rate"] != SAMPLE_RATE:
             raise ValueError(f"sample_rate must be {SAMPLE_RATE}, as the features need it, not {values['sample_rate']}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import WHOLE_MS
 from streamer.engine.acoustics.features import HOP, SAMPLE_RATE
 
@@ -61,12 +63,12 @@ class EncoderConfig:
         """Return the heads that read this layer."""
         return [output for output in self.outputs if output.layer == layer]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the configuration as plain JSON values."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> EncoderConfig:
+    def from_json(cls, values: Mapping[str, Any]) -> EncoderConfig:
         """Read the configuration from JSON values."""
         outputs = tuple(CtcHead(**output) for output in values["outputs"])
         return cls(**{**values, "outputs": outputs})

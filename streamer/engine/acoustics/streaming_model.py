@@ -20,7 +20,7 @@ Array = Any
 ModelState = dict[str, Array]
 """The state of all slots. One axis of every array counts the slots: the first one, unless the model uses another."""
 
-Emissions = dict[str, Any]
+Emissions = dict[str, Array]
 """The output of each head for every frame, mostly log-probabilities: [batch, frames, units]. Its search reads it."""
 
 ACTIVITY = "activity"

@@ -302,12 +302,8 @@ class TrieTables:
 
     def _extend(self, rows: int) -> None:
         """Make room for more nodes. The new rows are undefined until an area is written."""
-        longer: dict[str, Any] = {}
-        for name, array in self.arrays._asdict().items():
-            if name != "shared":
-                longer[name] = np.empty((len(array) + rows, *array.shape[1:]), dtype=array.dtype)
-                longer[name][: len(array)] = array
-        self.arrays = self.arrays._replace(**longer)
+        fields = self.arrays._asdict().items()
+        self.arrays = TrieArrays._make(field if name == "shared" else _longer(field, rows) for name, field in fields)
 
     def _columns(self, lexicon: Lexicon) -> Work[NDArray[np.int32]]:
         unit, parent = lexicon.units, lexicon.parent
@@ -319,6 +315,12 @@ class TrieTables:
         for number, column in enumerate((lexicon.base, parent, unit, doubled, first, count, depths)):
             columns[:, number] = column
         return columns
+
+
+def _longer(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    longer = np.empty((len(array) + rows, *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 def _depths(parent: NDArray[np.int32]) -> Work[NDArray[np.int32]]:

@@ -13,13 +13,14 @@ import onnxruntime
 import torch
 from numpy.typing import DTypeLike, NDArray
 
+from streamer.engine.acoustics.streaming_model import Array
 from streamer.engine.public.sessions import Placement
 from streamer.models.layout import StatePort
 
 _ON_CPU: Final = "cpu"
 
 
-class BoundStates(dict[str, Any]):
+class BoundStates(dict[str, Array]):
     """Tensors for all slots by name, on one device. Their axes have the order of the graph.
 
     As in `SlotStates`, the states of the last batch stay outside their slots until other slots are computed.

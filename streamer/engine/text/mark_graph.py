@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.json_types import JsonObject
 from streamer.engine.network_graphs import CompiledGraph, NetworkWriter
 from streamer.models.onnx_file import ElementType
 
@@ -40,14 +41,14 @@ class NetworkShape:
     )
 
     @classmethod
-    def parse(cls, values: dict[str, Any]) -> NetworkShape:
+    def parse(cls, values: Mapping[str, Any]) -> NetworkShape:
         """Read a shape from the values of `asdict` in JSON."""
         views = tuple(tuple(int(place) for place in view) for view in values["views"])
         if not views or not all(view and 0 in view for view in views):
             raise ValueError("every convolution must see its own place")
         return cls(int(values["embedding"]), int(values["width"]), views)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> JsonObject:
         """Return the shape for JSON."""
         return asdict(self)
 

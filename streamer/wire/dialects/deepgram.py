@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from streamer import __version__
 from streamer.base.events import (
@@ -21,6 +21,7 @@ from streamer.base.events import (
     Word,
 )
 from streamer.base.events import Final as FinalMessage
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS
 from streamer.base.text import joined
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
@@ -187,7 +188,7 @@ class DeepgramLive(Dialect):
 
     # Inside
 
-    def _begin(self, channels: int, audio: dict[str, Any]) -> str:
+    def _begin(self, channels: int, audio: JsonObject) -> str:
         options = self._options
         after_ms = options.after_text_ms
         text = start(
@@ -233,7 +234,7 @@ class DeepgramLive(Dialect):
             yield from self.opened(1)
         yield STOP
 
-    def _configure(self, command: dict[str, Any]) -> str:
+    def _configure(self, command: JsonObject) -> str:
         """Return the answer to a change of options: a success only if the running session has these options already."""
         keyterms = command.get("keyterms")
         same = keyterms is None or (isinstance(keyterms, list) and tuple(keyterms) == self._options.keyterms)
@@ -285,7 +286,7 @@ def seconds(milliseconds: int) -> float:
     return milliseconds / 1000
 
 
-def word(word: Word, *, punctuated: bool) -> dict[str, Any]:
+def word(word: Word, *, punctuated: bool) -> JsonObject:
     """Return a word as Deepgram writes it. `punctuated`: with its spoken and its written form."""
     fields = {
         "word": (word.spoken or word.word) if punctuated else word.word,
@@ -296,7 +297,7 @@ def word(word: Word, *, punctuated: bool) -> dict[str, Any]:
     return {**fields, "punctuated_word": word.word} if punctuated else fields
 
 
-def alternative(text: str, confidence: float, words: Sequence[Word], *, punctuated: bool) -> dict[str, Any]:
+def alternative(text: str, confidence: float, words: Sequence[Word], *, punctuated: bool) -> JsonObject:
     """Return a text and its words as Deepgram writes them."""
     return {
         "transcript": text,
@@ -314,7 +315,7 @@ class _WaitingFinal:
 
     end_ms: int
     speech_final: bool
-    text: dict[str, Any]
+    text: JsonObject
 
 
 class ChannelResults:
@@ -408,7 +409,7 @@ class ChannelResults:
     def _results(
         self,
         end_ms: int,
-        transcript: dict[str, Any],
+        transcript: JsonObject,
         *,
         final: _WaitingFinal | None = None,
         from_finalize: bool = False,
@@ -504,7 +505,7 @@ class DeepgramRecorded(UploadFormat):
     def document(self) -> tuple[str, str]:
         """Return the type and the text of the whole answer."""
         uuid, info = model_info(self._options.model)
-        results: dict[str, Any] = {
+        results: JsonObject = {
             "channels": [{"alternatives": [self._alternative(number)]} for number in range(self._channels)]
         }
         if self._options.utterances:
@@ -526,13 +527,13 @@ class DeepgramRecorded(UploadFormat):
         """Return the status and the JSON of an answer without a transcript."""
         return DeepgramLive.refusal(problem.code, problem.message, problem.status, self._request_id)
 
-    def _alternative(self, channel: int) -> dict[str, Any]:
+    def _alternative(self, channel: int) -> JsonObject:
         finals = [final for final in self._finals if (final.channel or 0) == channel]
         words = [word for final in finals for word in final.words or ()]
         text = joined(final.text for final in finals)
         return alternative(text, _confidence(words), words, punctuated=self._options.punctuated)
 
-    def _utterance(self, number: int, final: FinalMessage) -> dict[str, Any]:
+    def _utterance(self, number: int, final: FinalMessage) -> JsonObject:
         words = final.words or ()
         transcript = alternative(final.text, final.confidence, words, punctuated=self._options.punctuated)
         return {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
 from streamer.base.option_kinds import Service
 from streamer.base.options import foreign_options
@@ -147,7 +148,7 @@ class DeepgramOptions:
         seconds = self._number("utt_split", float)
         return _bounded_pause(round(1000 * (UTTERANCE_SPLIT_S if seconds is None else seconds)))
 
-    def session(self) -> dict[str, Any]:
+    def session(self) -> JsonObject:
         """Return the options of the session that do not depend on the form of the audio."""
         return {
             "model": self.model,

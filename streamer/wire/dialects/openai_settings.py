@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS, SAMPLE_RATES
 from streamer.base.options import SAMPLE_BYTES
 from streamer.wire.dialects.dialect import Languages, session_language
@@ -48,7 +49,7 @@ class AudioFormat:
         """The name of the encoding in the older shape."""
         return next(name for name, kind in FLAT_FORMATS.items() if kind == self.type)
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> JsonObject:
         """Return the setting as a client sees it."""
         return {"type": self.type, "rate": self.rate} if self.type == PCM else {"type": self.type}
 
@@ -68,11 +69,11 @@ class ServerVad:
         return min(max(self.silence_duration_ms, shortest), longest)
 
     @property
-    def endpoint(self) -> dict[str, Any]:
+    def endpoint(self) -> JsonObject:
         """The option `endpoint` of a native session."""
         return {"after_text_ms": self.pause_ms}
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> JsonObject:
         """Return the setting as a client sees it, with the silence that really ends a turn."""
         return {
             "type": "server_vad",
@@ -95,7 +96,7 @@ class SemanticVad:
         return PAUSES_MS[self._native_eagerness]
 
     @property
-    def endpoint(self) -> dict[str, Any]:
+    def endpoint(self) -> JsonObject:
         """The option `endpoint` of a native session."""
         return {"turn": True, "eagerness": self._native_eagerness, "longest_pause_ms": self.pause_ms}
 
@@ -103,7 +104,7 @@ class SemanticVad:
     def _native_eagerness(self) -> str:
         return EAGERNESS if self.eagerness == AUTO else self.eagerness
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> JsonObject:
         """Return the setting as a client sees it."""
         return {"type": "semantic_vad", "eagerness": self.eagerness}
 
@@ -121,7 +122,7 @@ class Settings:
     noise_reduction: Any = None
     include: Any = None
 
-    def view(self, session: str) -> dict[str, Any]:
+    def view(self, session: str) -> JsonObject:
         """Return the session as a client sees it."""
         return {
             "id": session,
@@ -138,7 +139,7 @@ class Settings:
             "include": self.include,
         }
 
-    def flat_view(self, session: str) -> dict[str, Any]:
+    def flat_view(self, session: str) -> JsonObject:
         """Return the session as a client sees it in the older shape."""
         return {
             "id": session,
@@ -157,7 +158,7 @@ class Settings:
         names = [name for value in values for name in (value if isinstance(value, list) else [value or ""])]
         return session_language(option, names, models.get(self._model(models, model), ()))
 
-    def start(self, models: Mapping[str, Languages], model: str = DEFAULT_MODEL) -> dict[str, Any]:
+    def start(self, models: Mapping[str, Languages], model: str = DEFAULT_MODEL) -> JsonObject:
         """Return the options of a native session. `model`: the model if the settings name none of `models`."""
         detection = self.turn_detection
         return {
@@ -177,10 +178,10 @@ class Settings:
         name = (self.transcription or {}).get("model")
         return name if isinstance(name, str) and name in models else default
 
-    def _transcription_view(self) -> dict[str, Any] | None:
+    def _transcription_view(self) -> JsonObject | None:
         return None if self.transcription is None else dict(self.transcription)
 
-    def _turn_detection_view(self) -> dict[str, Any] | None:
+    def _turn_detection_view(self) -> JsonObject | None:
         return None if self.turn_detection is None else self.turn_detection.view()
 
 
@@ -305,7 +306,7 @@ def _transcription(param: str, value: Any, now: Mapping[str, Any] | None) -> Map
     if value is None:
         return None
     setting = _object(param, value)
-    changes: dict[str, Any] = {
+    changes: JsonObject = {
         name: _plain(f"{param}.{name}", setting[name]) for name in _TRANSCRIPTION_NAMES if name in setting
     }
     return {**(now or {}), **changes}
@@ -321,7 +322,7 @@ def _plain(param: str, value: Any) -> Any:
     return value
 
 
-def _object(param: str, value: Any) -> dict[str, Any]:
+def _object(param: str, value: Any) -> JsonObject:
     if not isinstance(value, dict):
         raise Mistake(f"'{param}' must be an object, not {kind_of(value)}.", param=param)
     return value
@@ -360,7 +361,7 @@ class Mistake(Exception):
         self.code = code
         self.param = param
 
-    def content(self, event_id: str | None) -> dict[str, Any]:
+    def content(self, event_id: str | None) -> JsonObject:
         """Return the content of the error. `event_id`: the client's name of its event."""
         return {
             "type": "invalid_request_error",

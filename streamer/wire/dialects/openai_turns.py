@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from streamer.base.events import Acknowledgement, Done, Flushed, Partial, ServerMessage, Speech, SpeechState
 from streamer.base.events import Final as FinalMessage
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS, STEP_MS, WITHOUT_TEXT_MS
 from streamer.base.text import separator
 from streamer.wire.dialects.openai_settings import COMMIT_EMPTY, Mistake, TurnDetection
@@ -133,7 +134,7 @@ class Turns:
                 self._flushes.append(_Flush(at_ms, lambda: None))
         return self._take_events(), flush
 
-    def fail(self, error: dict[str, Any]) -> list[str]:
+    def fail(self, error: JsonObject) -> list[str]:
         """Return the events for the items whose text will never come, because the session has failed."""
         for flush in self._flushes:
             if flush.item is not None:
@@ -326,7 +327,7 @@ class ServerEvents:
         return self.write(f"{_TRANSCRIPTION}.failed", item_id=item, content_index=0, error=error)
 
 
-def _item(item: str) -> dict[str, Any]:
+def _item(item: str) -> JsonObject:
     content = [{"type": "input_audio", "transcript": None}]
     return {
         "id": item,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from streamer.base.events import Final as FinalMessage
 from streamer.base.events import Partial, ServerMessage
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
 from streamer.base.text import is_spaceless, separator
+from streamer.base.transcript import TranscriptSegment
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
@@ -110,7 +112,7 @@ class OpenAIUpload(UploadFormat):
         usage = {"type": "duration", "seconds": math.ceil(transcript.duration_ms / 1000)}
         if self._format == "json":
             return JSON, _json({"text": transcript.text, "usage": usage})
-        verbose: dict[str, Any] = {
+        verbose: JsonObject = {
             "task": "transcribe",
             "language": "english" if self._languages == () else self._session_options.get("language", LANGUAGE),
             "duration": transcript.duration_ms / 1000,
@@ -155,12 +157,12 @@ class OpenAIUpload(UploadFormat):
         return _data({"type": "transcript.text.delta", "delta": delta})
 
 
-def models(names: Iterable[str]) -> dict[str, Any]:
+def models(names: Iterable[str]) -> JsonObject:
     """Return the list of models in OpenAI's form."""
     return {"object": "list", "data": [model(name) for name in names]}
 
 
-def model(name: str) -> dict[str, Any]:
+def model(name: str) -> JsonObject:
     """Return one model in OpenAI's form."""
     return {"id": name, "object": "model", "created": 0, "owned_by": "streamer"}
 
@@ -170,9 +172,9 @@ def no_translations() -> Problem:
     return Problem("unsupported", f"There is no model for translations here: POST the recording to {PATH} instead.")
 
 
-def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
+def _segment(number: int, segment: TranscriptSegment) -> JsonObject:
     """Return a segment with all fields that OpenAI's clients require, also those without a meaning here."""
-    text: str = segment["text"]
+    text = segment["text"]
     return {
         "id": number,
         "seek": 0,
@@ -187,7 +189,7 @@ def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def error_of(code: str, message: str, status: int) -> dict[str, Any]:
+def error_of(code: str, message: str, status: int) -> JsonObject:
     """Return the content of an error in OpenAI's form. The HTTP status decides the kind of the error."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
     if code == "unauthorized":
@@ -197,14 +199,14 @@ def error_of(code: str, message: str, status: int) -> dict[str, Any]:
     return {"message": message, "type": kind, "param": None, "code": code}
 
 
-def _error(problem: Problem) -> dict[str, Any]:
+def _error(problem: Problem) -> JsonObject:
     return {"error": error_of(problem.code, problem.message, problem.status)}
 
 
-def _data(content: dict[str, Any]) -> bytes:
+def _data(content: JsonObject) -> bytes:
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return f"data: {text}\n\n".encode("utf-8", "replace")
 
 
-def _json(content: dict[str, Any]) -> str:
+def _json(content: JsonObject) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -112,7 +113,7 @@ def test_another_quota_is_another_circumstance(tmp_path: Path) -> None:
 
 def test_what_computes_is_among_the_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another version of torch or other code of this package is another circumstance."""
-    before = circumstances(tmp_path, None, 256)
+    before: dict[str, Any] = circumstances(tmp_path, None, 256)
     assert before["packages"]["torch"] == torch.__version__.partition("+")[0]
     assert set(before["packages"]) >= {"numba", "onnxruntime"}
     (tmp_path / "package").mkdir()

@@ -344,7 +344,7 @@ def test_mistake(text: str, code: str, param: str | None, says: str) -> None:
     """The sentence says what is wrong, and the error repeats the client's name of its event."""
     with pytest.raises(Mistake) as caught:
         read(parse(text)[0], len(text))
-    error = caught.value.content("mine")
+    error: dict[str, Any] = caught.value.content("mine")
     assert (error["type"], error["code"], error["param"], error["event_id"]) == (
         "invalid_request_error",
         code,

@@ -230,7 +230,7 @@ def test_shown_in_both_shapes() -> None:
     """Both shapes show the settings, with the silence that really ends a turn."""
     turns = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 600, "silence_duration_ms": 400}
     settings = after(LIVEKIT)
-    shown = settings.view("sess_1")
+    shown: dict[str, Any] = settings.view("sess_1")
     assert shown["audio"]["input"]["turn_detection"] == turns
     assert shown["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24000}
     flat = after(OLD).flat_view("sess_1")
