@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from streamer.base import events
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Passage, marks_of, plain_type
 
 STREAMER: Final = Path(__file__).resolve().parents[2] / "streamer"
@@ -158,6 +159,8 @@ def _type_names(plain: Any, owner: type[Any]) -> tuple[str, str]:
     if plain in (events.Word, events.Alternative):
         name = "PartialWord" if (plain, owner) == (events.Word, events.Partial) else str(plain.__name__)
         return name, name
+    if plain is ErrorCode:  # a newer service may send others
+        return "str", PLAIN["str"]
     if issubclass(plain, Enum):
         values = [f'"{each.value}"' for each in plain]
         return f"Literal[{', '.join(values)}]", " | ".join(values)

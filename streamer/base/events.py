@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from streamer.base.codes import ErrorCode
 from streamer.base.text_context import ContextWord, TextContext
 
 
@@ -290,7 +291,7 @@ class Error:
     """An error. If it is `fatal`, the session ends."""
 
     type: ClassVar[str] = "error"
-    code: str
+    code: ErrorCode
     message: str
     fatal: bool
     unrecognised_ms: Withheld[int | None] = None

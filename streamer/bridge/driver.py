@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Ready
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead
 from streamer.bridge.model_requests import Holdings, ModelRequests
-from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.session.session import Session
 from streamer.bridge.states import States
@@ -218,7 +218,7 @@ class SessionDriver:
             raise
         except Exception as error:
             self._failures.report("the bridge failed", error)
-            session.vanish("internal")
+            session.vanish(ErrorCode.INTERNAL)
         finally:
             self._requests.cancel()
             connection = self._connection
@@ -256,11 +256,13 @@ class SessionDriver:
         other = self._resumption.find(resume.token, self._key)
         if other is None:
             limit = f"A session is kept for {session.limits.resume_s:g} s after its connection is lost"
-            session.misdirect("unknown_token", f"No session with this token exists any more. {limit}; open a new one.")
+            session.misdirect(
+                ErrorCode.UNKNOWN_TOKEN, f"No session with this token exists any more. {limit}; open a new one."
+            )
         elif not other.take_over(connection, resume.after):
             problem = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
             session.misdirect(
-                "bad_resume", f"{problem}; 'after' must be the 'n' of the last message that you received."
+                ErrorCode.BAD_RESUME, f"{problem}; 'after' must be the 'n' of the last message that you received."
             )
             other = None
         return other
@@ -281,9 +283,9 @@ class SessionDriver:
             log.info("parked", seconds=session.limits.resume_s)
             self._signal()
         else:
-            self._leave(connection.fault or VANISHED)
+            self._leave(connection.fault or QuietEnding.VANISHED)
 
-    def _leave(self, reason: str = VANISHED) -> None:
+    def _leave(self, reason: Reason = QuietEnding.VANISHED) -> None:
         """End the client's side: the client cannot return any more."""
         self.session.vanish(reason)
         self._signal()
@@ -352,7 +354,7 @@ class SessionDriver:
     def _finish(self) -> None:
         """Give back everything, however the session ended."""
         session = self.session
-        session.vanish("cut_off")
+        session.vanish(QuietEnding.CUT_OFF)
         self._holdings.give_back()
         self._resumption.remove(session.token)
         self._room.set()
@@ -375,7 +377,7 @@ class Connection(Protocol):
     @property
     def goodbye(self) -> bool: ...
     @property
-    def fault(self) -> str: ...
+    def fault(self) -> Reason | None: ...
     @property
     def unintelligible(self) -> bool: ...
     def ignore_rest(self) -> None: ...

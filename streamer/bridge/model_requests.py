@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from streamer.base.codes import FailureCode
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
@@ -18,7 +19,6 @@ from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.triton.link import ConnectionLost, LinkError
 from streamer.bridge.upstreams.admission import Admission, Loading, Refused
 from streamer.bridge.upstreams.pool import Reservation
-from streamer.wire.errors import FailureCode
 from streamer.wire.options import Start
 
 log = Log("streamer.bridge")

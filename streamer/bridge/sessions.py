@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.driver import Connection, Resumption, SessionDriver
 from streamer.bridge.session.deadlines import Limits
@@ -82,7 +83,7 @@ class Sessions:
             protocol=protocol,
         )
         if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
-            session.refuse("full", "Too many connections are waiting for a session; try again later.")
+            session.refuse(ErrorCode.FULL, "Too many connections are waiting for a session; try again later.")
         pump = asyncio.create_task(driver.pump())
         self._drivers[pump] = driver
         pump.add_done_callback(self._drivers.pop)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from streamer.base.codes import ClientCode
 from streamer.client.connection import SessionError
 from streamer.client.events import Event, Ready
 
@@ -284,7 +285,7 @@ def _subject(event: Event) -> tuple[object, ...]:
 
 
 def _closed_error() -> SessionError:
-    return SessionError("closed", "The session has been closed.")
+    return SessionError(ClientCode.CLOSED, "The session has been closed.")
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from streamer.base.address import websocket_url
+from streamer.base.codes import ClientCode, ErrorCode
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 
@@ -28,8 +29,8 @@ PATIENCE_S: Final = 90.0
 # service itself uses none of them.
 LOST_CODES: Final = (1006, 1001, 1012, 1014)
 # Error codes of a service that has ended its session, so another session can go on. Codes of a close without an error.
-ENDED: Final = ("failed", "not_ready", "shutting_down")
-UNEXPLAINED: Final = ("closed", "full")
+ENDED: Final = (ErrorCode.FAILED, ErrorCode.NOT_READY, ErrorCode.SHUTTING_DOWN)
+UNEXPLAINED: Final = (ClientCode.CLOSED, ErrorCode.FULL)
 
 
 class SessionError(Exception):
@@ -47,7 +48,9 @@ OnStarting = Callable[[str], None]
 async def dial(address: str, key: str, on_starting: OnStarting | None = None) -> Connection:
     """Connect to a service, with this key unless it is empty. Raise SessionError if that fails."""
     if not (key.isascii() and key.isprintable()):
-        raise SessionError("unauthorized", "The key has a line break or another character that no key can have.")
+        raise SessionError(
+            ErrorCode.UNAUTHORIZED, "The key has a line break or another character that no key can have."
+        )
     with _clear_errors(without_query(address)):
         url = websocket_url(address)
         websocket = await open_websocket(
@@ -127,7 +130,7 @@ class Connection:
         """Close the connection because the service has missed a deadline. All waiting tasks get this reason."""
         self._overdue = f"The service at {self.url} {complaint} for {self.patience_s:g} s."
         self._closing = asyncio.create_task(self._websocket.close())
-        return SessionError("overdue", self._overdue)
+        return SessionError(ClientCode.OVERDUE, self._overdue)
 
     def abort(self) -> None:
         """End the connection at once, without a close frame."""
@@ -157,25 +160,31 @@ class Connection:
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             raise self._protocol_error(message)
         if event["type"] == "error" and event.get("fatal", True):
-            raise SessionError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
+            raise SessionError(event.get("code", ErrorCode.FAILED), event.get("message", "The service gave no reason."))
         return event
 
     def _protocol_error(self, message: object) -> SessionError:
-        return SessionError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
+        return SessionError(
+            ClientCode.NOT_UNDERSTOOD, f"{self.url} does not speak Streamer's protocol: {message!r:.80}"
+        )
 
     def _lost_error(self) -> SessionError:
-        return SessionError("lost", f"The connection to {self.url} was lost.")
+        return SessionError(ClientCode.LOST, f"The connection to {self.url} was lost.")
 
     def _end_error(self, error: ConnectionClosed) -> SessionError:
         if self._overdue:
-            return SessionError("overdue", self._overdue)
+            return SessionError(ClientCode.OVERDUE, self._overdue)
         close = error.rcvd
         if close is None or close.code in LOST_CODES:
             return self._lost_error()
         if close.code == CloseCode.TRY_LATER:
-            return SessionError("full", f"The service at {self.url} is full: {close.reason or 'try again later'}.")
+            return SessionError(
+                ErrorCode.FULL, f"The service at {self.url} is full: {close.reason or 'try again later'}."
+            )
         reason = f"{close.reason} (code {close.code})" if close.reason else f"code {close.code}"
-        return SessionError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
+        return SessionError(
+            ClientCode.CLOSED, f"The service at {self.url} closed the session before its end: {reason}."
+        )
 
 
 def without_query(url: str) -> str:
@@ -190,20 +199,24 @@ def _clear_errors(address: str) -> Iterator[None]:
         yield
     except ssl.SSLCertVerificationError as error:  # also a ValueError and an OSError, so it comes first
         untrusted = f"The certificate of {address} is not trusted ({error.verify_message})"
-        raise SessionError("untrusted", f"{untrusted}: set SSL_CERT_FILE to a file of trusted roots.") from error
+        raise SessionError(
+            ClientCode.UNTRUSTED, f"{untrusted}: set SSL_CERT_FILE to a file of trusted roots."
+        ) from error
     except (ValueError, InvalidURI) as error:
-        raise SessionError("bad_address", str(error)) from error
+        raise SessionError(ClientCode.BAD_ADDRESS, str(error)) from error
     except InvalidStatus as error:
         status = error.response.status_code
         later = error.response.headers.get("Retry-After")
         advice = f"; try again in {later} s" if later else ""
-        raise SessionError("refused", f"{address} answered with HTTP status {status}{advice}.") from error
+        raise SessionError(ClientCode.REFUSED, f"{address} answered with HTTP status {status}{advice}.") from error
     except InvalidHandshake as error:
-        raise SessionError("no_service", f"{address} answers, but is not a websocket service: {error}.") from error
+        raise SessionError(
+            ClientCode.NO_SERVICE, f"{address} answers, but is not a websocket service: {error}."
+        ) from error
     except (asyncio.TimeoutError, TimeoutError) as error:
-        raise SessionError("away", f"{address} did not answer within {CONNECT_S:g} s.") from error
+        raise SessionError(ClientCode.AWAY, f"{address} did not answer within {CONNECT_S:g} s.") from error
     except OSError as error:
-        raise SessionError("away", f"No service answers at {address}: {_reason(error)}.") from error
+        raise SessionError(ClientCode.AWAY, f"No service answers at {address}: {_reason(error)}.") from error
 
 
 def _reason(error: OSError) -> str:

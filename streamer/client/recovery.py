@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from streamer.base.codes import ClientCode, ErrorCode
 from streamer.client.connection import Connection, SessionError
 from streamer.client.sending import LAG_MS, KeptAudio
 from streamer.wire.options import Start
@@ -23,11 +24,23 @@ LONGEST_PAUSE_S: Final = 3.0
 # If the recogniser fails on some audio again and again, the client gives up after this many new sessions.
 MOST_RESTARTS: Final = 3
 
-REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # a refusal that passes, even for a session that is already open
+REFUSED_FOR_NOW: Final = (
+    ErrorCode.FULL,
+    ErrorCode.TOO_MANY_SESSIONS,
+)  # a refusal that passes, even for a session that is already open
 # Errors that pass: also those of a service that is away, starts or shuts down, and those of a proxy in its place.
-PASSING: Final = (*REFUSED_FOR_NOW, "away", "refused", "no_service", "lost", "overdue", "not_ready", "shutting_down")
+PASSING: Final = (
+    *REFUSED_FOR_NOW,
+    ErrorCode.NOT_READY,
+    ErrorCode.SHUTTING_DOWN,
+    ClientCode.AWAY,
+    ClientCode.REFUSED,
+    ClientCode.NO_SERVICE,
+    ClientCode.LOST,
+    ClientCode.OVERDUE,
+)
 # Error codes of a service that does not know the session.
-FORGOTTEN: Final = ("unknown_token", "bad_resume")
+FORGOTTEN: Final = (ErrorCode.UNKNOWN_TOKEN, ErrorCode.BAD_RESUME)
 
 Dial = Callable[[], Awaitable[Connection]]
 
@@ -65,7 +78,7 @@ class Reopening:
         if ended:
             self._token = ""
         allowed = self._resume if self._token else self._restart
-        if not allowed or not (ended or error.code == "lost"):
+        if not allowed or not (ended or error.code == ClientCode.LOST):
             raise error
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + REOPEN_S, FIRST_PAUSE_S
@@ -88,14 +101,14 @@ class Reopening:
 
     async def _attempt(self, until: float) -> tuple[Connection, list[Message]]:
         if not self._token and self._progress.restarts == MOST_RESTARTS:
-            raise SessionError("failed", "The service fails again and again with this audio.")
+            raise SessionError(ErrorCode.FAILED, "The service fails again and again with this audio.")
         connection = await self._dial()
         timer = asyncio.get_running_loop().call_at(until, connection.abort)
         try:
             resume = {"token": self._token, "after": self._progress.after}
             ready = await connection.open({"resume": resume} if self._token else self._next_options())
             if self.cancelled:
-                raise SessionError("closed", "The session has been closed.")
+                raise SessionError(ClientCode.CLOSED, "The session has been closed.")
             # No `await` may follow: other tasks that send or read must see either none of this change or all of it.
             return connection, self._after_resume(ready) if self._token else self._after_restart(ready)
         except BaseException:
@@ -128,7 +141,7 @@ def _forgotten_error(error: SessionError) -> SessionError:
 
 
 def _lost_audio_error() -> SessionError:
-    return SessionError("lost_audio", "The service asks for audio that is not kept any more.")
+    return SessionError(ClientCode.LOST_AUDIO, "The service asks for audio that is not kept any more.")
 
 
 # Turns the messages of the service's sessions into the events of one session of the client.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from streamer.base.address import DEFAULT_PORT, SERVER_VARIABLE, is_ready, websocket_url
+from streamer.base.codes import ErrorCode
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.base.text import as_sentence, did_you_mean
 from streamer.base.transcript import FORMATS
@@ -144,7 +145,6 @@ number = argument(Whole(0))
 # The key that a command sends to a service: where it comes from, and the message if it is missing.
 
 KEY_VARIABLE: Final = "STREAMER_KEY"
-_UNAUTHORIZED: Final = "unauthorized"
 
 
 def add_key_argument(parser: argparse._ActionsContainer) -> None:
@@ -160,7 +160,7 @@ def add_key_argument(parser: argparse._ActionsContainer) -> None:
 
 def error_text(code: str, message: str) -> str:
     """Return the message about an error of a service, with advice if the key is the problem."""
-    if code != _UNAUTHORIZED:
+    if code != ErrorCode.UNAUTHORIZED:
         return message
     if not os.environ.get(KEY_VARIABLE):
         return f"The service needs a key: put it into {KEY_VARIABLE}, or into a file for --key-file."

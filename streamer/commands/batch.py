@@ -14,6 +14,7 @@ from typing import Final
 from streamer.audio.audio_file import AudioFile, Int16Samples
 from streamer.audio.incoming import PipedAudio, TemporaryRecording, fetch
 from streamer.audio.recordings import STDIN, AudioError, ListedRecording, must_be_fetched
+from streamer.base.codes import ClientCode, ErrorCode
 from streamer.base.timing import Timing
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments import error_text
@@ -24,16 +25,16 @@ from streamer.commands.terminal.transcript_output import OutputError, RecordingO
 
 # After these errors no other recording can succeed either: they concern the service, or the options of all sessions.
 _HOPELESS: Final = (
-    "away",
-    "bad_address",
-    "bad_origin",
-    "no_service",
-    "refused",
-    "unauthorized",
-    "untrusted",
-    "bad_option",
-    "unknown_model",
-    "unknown_option",
+    ClientCode.AWAY,
+    ClientCode.BAD_ADDRESS,
+    ClientCode.NO_SERVICE,
+    ClientCode.REFUSED,
+    ClientCode.UNTRUSTED,
+    ErrorCode.BAD_OPTION,
+    ErrorCode.BAD_ORIGIN,
+    ErrorCode.UNAUTHORIZED,
+    ErrorCode.UNKNOWN_MODEL,
+    ErrorCode.UNKNOWN_OPTION,
 )
 
 # If the service is full because of our own sessions, we ask again after _AGAIN_S. For _LEAVING_S after its end, a

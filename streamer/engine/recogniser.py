@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.codes import FailureCode
 from streamer.base.limits import LANGUAGE
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, ModelAcoustics
 from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel
@@ -119,7 +120,7 @@ class Recogniser:
             options = replace(options, second_pass=False)
         if options.search not in self.searches:
             names = ", ".join(self.searches)
-            raise StreamError("bad_options", f"there is no search {options.search!r}; known are {names}")
+            raise StreamError(FailureCode.BAD_OPTIONS, f"there is no search {options.search!r}; known are {names}")
         self._check_language(options.language)
         # A stream without events of speech needs no pieces.
         detects = self._acoustics.detects and options.speech
@@ -240,7 +241,7 @@ class Recogniser:
                     for index, _, _ in group:
                         del running[index]
                         self.close(chunks[index].stream)
-                        yield index, StreamError("failed", f"the model could not compute this step: {error}")
+                        yield index, StreamError(FailureCode.FAILED, f"the model could not compute this step: {error}")
 
     def _hear(self, running: Mapping[int, Stream]) -> list[tuple[int, StreamError]]:
         """Detect speech in the pieces of these streams that end before their next steps. Return the failures."""
@@ -257,7 +258,7 @@ class Recogniser:
                 for (_, stream, _), probabilities in zip(group, by_slot, strict=True):
                     stream.hear(probabilities)
             except Exception as error:
-                failure = StreamError("failed", f"the model could not detect speech: {error}")
+                failure = StreamError(FailureCode.FAILED, f"the model could not detect speech: {error}")
                 failed += [(index, failure) for index, _, _ in group]
         return failed
 
@@ -278,16 +279,16 @@ class Recogniser:
                 for stream, probabilities in results
             )
         except Exception as error:
-            failure = StreamError("failed", f"the model could not detect the end of a turn: {error}")
+            failure = StreamError(FailureCode.FAILED, f"the model could not detect the end of a turn: {error}")
             return [(index, failure) for index in glances]
         return []
 
     def _take(self, chunk: Chunk, running: dict[int, Stream]) -> Stream:
         stream = self._streams.use(chunk.stream)
         if any(other is stream for other in running.values()):
-            raise StreamError("busy_stream", "a batch can contain only one chunk of each stream")
+            raise StreamError(FailureCode.BUSY_STREAM, "a batch can contain only one chunk of each stream")
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
-            raise StreamError("too_long", f"a request must have at most {LONGEST_CHUNK_S} s of audio")
+            raise StreamError(FailureCode.TOO_LONG, f"a request must have at most {LONGEST_CHUNK_S} s of audio")
         self.hurry(chunk.stream)
         stream.supply.append(chunk.samples)
         if not chunk.rest:
@@ -300,11 +301,11 @@ class Recogniser:
         model = self.model
         if not isinstance(model, Multilingual) or not self.languages:
             raise StreamError(
-                "bad_options", f"this model has no choice of languages: leave out 'language' ({language})"
+                FailureCode.BAD_OPTIONS, f"this model has no choice of languages: leave out 'language' ({language})"
             )
         if not model.has_language(language):
             names = ", ".join(self.languages)
-            raise StreamError("bad_options", f"this model has no language {language!r}; it has {names}")
+            raise StreamError(FailureCode.BAD_OPTIONS, f"this model has no language {language!r}; it has {names}")
 
     def _release(self, number: int, stream: Stream) -> None:
         self._waiting.drop(number)
@@ -375,7 +376,10 @@ class Recogniser:
             elif index in valid:
                 yield index, stream.take_events(ended=chunks[index].end)
             else:
-                yield index, StreamError("unknown_stream", "the stream was closed while its audio was computed")
+                yield (
+                    index,
+                    StreamError(FailureCode.UNKNOWN_STREAM, "the stream was closed while its audio was computed"),
+                )
 
     def _start_afresh(self, slots: Sequence[int]) -> None:
         if slots:
@@ -389,10 +393,10 @@ def _stream_error(error: Exception) -> StreamError:
     if isinstance(error, StreamError):
         return error
     if isinstance(error, NotNow):
-        return StreamError("full", str(error))
+        return StreamError(FailureCode.FULL, str(error))
     if isinstance(error, ValueError):
-        return StreamError("bad_options", str(error))
-    return StreamError("failed", f"the stream could not be prepared: {error}")
+        return StreamError(FailureCode.BAD_OPTIONS, str(error))
+    return StreamError(FailureCode.FAILED, f"the stream could not be prepared: {error}")
 
 
 # The searches of one stream for its first and second pass, as the stream uses them at the end of a segment.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from streamer.base.codes import FailureCode
 from streamer.engine.stream_events import StreamError
 
 
@@ -105,7 +106,7 @@ class OpenStreams(Generic[S]):
         try:
             lease = self._slots.acquire()
         except SlotsFull as full:
-            raise StreamError("full", f"{full}; try again when a stream has ended") from None
+            raise StreamError(FailureCode.FULL, f"{full}; try again when a stream has ended") from None
         self._streams[number] = make(lease, self._now())
         return self._streams[number]
 
@@ -117,7 +118,9 @@ class OpenStreams(Generic[S]):
         """Return an open stream, and note the time of this use. StreamError if it is not open."""
         stream = self.find(number)
         if stream is None:
-            raise StreamError("unknown_stream", "the stream was never opened here, has ended, or was idle for too long")
+            raise StreamError(
+                FailureCode.UNKNOWN_STREAM, "the stream was never opened here, has ended, or was idle for too long"
+            )
         stream.last_used = self._now()
         return stream
 

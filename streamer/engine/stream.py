@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import Again, Cut, Flushed, Heard, Speech, SpeechState, StreamEvent, Turn, TurnState
 from streamer.base.limits import WHOLE_MS
 from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
@@ -429,4 +430,4 @@ class StepHandling:
             result = yield from request.work
             self._go_on([(stream, handling, result)])
         except Exception as error:
-            raise StreamError("failed", f"a segment could not be read again: {error}") from error
+            raise StreamError(FailureCode.FAILED, f"a segment could not be read again: {error}") from error

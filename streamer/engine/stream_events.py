@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import StreamEvent
 
 
 class StreamError(Exception):
     """An error of one stream. The other streams of the batch go on."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: FailureCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from streamer.base.codes import FailureCode
 from streamer.engine.acoustics.acoustics import SlotActivity
 from streamer.engine.acoustics.activity import ActivityReading
 from streamer.engine.acoustics.encoder_config import SUBSAMPLING
@@ -146,7 +147,7 @@ class ActivityHead:
 
 
 def _fail(works: Sequence[_Work], error: Exception) -> None:
-    failure = StreamError("failed", f"the activity head could not compute this step: {error}")
+    failure = StreamError(FailureCode.FAILED, f"the activity head could not compute this step: {error}")
     for work in works:
         work.passage = work.passage.failed(failure)
         work.steps, work.pieces = work.steps[:0], work.pieces[:0]

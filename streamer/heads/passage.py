@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.codes import FailureCode
 from streamer.engine.acoustics.activity import ActivityReading, SpeechBoundary
 from streamer.engine.stream_events import StreamError
 
@@ -57,7 +58,7 @@ class Passage:
         """Raise the failure, if there is one."""
         if self.failure:
             code, _, message = self.failure.partition(": ")
-            raise StreamError(code, message)
+            raise StreamError(FailureCode(code), message)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Place:
         fresh = passage.run > self.run and passage.first == 0
         missing = not fresh and (passage.run, passage.first) != (self.run, self.frames)
         if missing or passage.heard != self._piece_frames:
-            raise StreamError("failed", "a part of the stream did not reach this head")
+            raise StreamError(FailureCode.FAILED, "a part of the stream did not reach this head")
         self.run, self.frames = passage.run, passage.first + passage.frames
         self.skip(passage)
         return fresh

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.codes import FailureCode
 from streamer.base.limits import LONGEST_SEGMENT_BOUNDS_MS, STEP_MS
 from streamer.engine.acoustics.acoustic_model import SpeechModel
 from streamer.engine.acoustics.streaming_model import Floats
@@ -113,9 +114,9 @@ class SpeechEncoder:
         if again is not None:
             self._begin_again(stream, again)
         if len(sound.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
-            raise StreamError("too_long", f"a request must have at most {LONGEST_CHUNK_S} s of audio")
+            raise StreamError(FailureCode.TOO_LONG, f"a request must have at most {LONGEST_CHUNK_S} s of audio")
         if stream.audio.held + len(sound.samples) > self._most:
-            raise StreamError("too_long", f"the event '{AGAIN}' must be answered before more audio is sent")
+            raise StreamError(FailureCode.TOO_LONG, f"the event '{AGAIN}' must be answered before more audio is sent")
         stream.audio.append(sound.samples)
         if stream.pieces is not None:
             stream.pieces.append(sound.samples)
@@ -134,7 +135,9 @@ class SpeechEncoder:
     def _open(self, sound: Sound) -> None:
         step_ms = sound.options.get("step_ms", STEP_MS)
         if step_ms not in self.model.step_ms:
-            raise StreamError("bad_options", f"step_ms must be one of {', '.join(map(str, self.model.step_ms))}")
+            raise StreamError(
+                FailureCode.BAD_OPTIONS, f"step_ms must be one of {', '.join(map(str, self.model.step_ms))}"
+            )
         speaking = sound.options.get("speaking") is True
         step = self._time_scale.samples(step_ms)
         # A stream without events of speech needs no pieces.
@@ -153,11 +156,13 @@ class SpeechEncoder:
         fields = again if isinstance(again, dict) else {}
         sample, run, speaking = (fields.get(name) for name in ("sample", "run", "speaking"))
         if type(sample) is not int or type(run) is not int or type(speaking) is not bool:
-            raise StreamError("bad_options", f"option '{AGAIN}' must have the fields of the event '{AGAIN}'")
+            raise StreamError(FailureCode.BAD_OPTIONS, f"option '{AGAIN}' must have the fields of the event '{AGAIN}'")
         if run == stream.run:
             return
         if run != stream.run + 1 or not stream.audio.base <= sample <= stream.audio.received:
-            raise StreamError("bad_options", f"option '{AGAIN}' is not the last event '{AGAIN}' of this stream")
+            raise StreamError(
+                FailureCode.BAD_OPTIONS, f"option '{AGAIN}' is not the last event '{AGAIN}' of this stream"
+            )
         stream.audio.begin_at(sample)
         stream.run, stream.speaking = run, speaking
         self.model.reset(self._state, [stream.lease.slot])
@@ -204,7 +209,7 @@ class SpeechEncoder:
 
     def _fail(self, works: Sequence[_Work], error: Exception) -> None:
         # The state of the buffers is not known now, so none of these streams can go on.
-        failure = StreamError("failed", f"the encoder could not compute this step: {error}")
+        failure = StreamError(FailureCode.FAILED, f"the encoder could not compute this step: {error}")
         for work in works:
             work.passage = work.passage.failed(failure)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.base.codes import FailureCode
 from streamer.engine.acoustics.activity import ActivityReading
 from streamer.engine.acoustics.bundle_files import ModelDescription
 from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
@@ -63,7 +64,7 @@ class EncodedSteps:
                 return
             self._place.run, self._place.frames, self.again = self.again.run, 0, None
         if self._place.take(passage):
-            raise StreamError("failed", "a new run began without a cut")
+            raise StreamError(FailureCode.FAILED, "a new run began without a cut")
         for number in range(passage.steps):
             frames = chunk.frames[number * passage.step : (number + 1) * passage.step]
             self._steps.append((frames, chunk.activity[number] if chunk.activity else None))

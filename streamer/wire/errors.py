@@ -1,9 +1,11 @@
-"""The errors that a client receives, with close codes, code words and sentences; and those of requests to a model."""
+"""The errors that a client receives, with close codes, code words (`streamer/base/codes.py`) and sentences."""
 
 from __future__ import annotations
 
 import json
-from enum import Enum, IntEnum
+from enum import IntEnum
+
+from streamer.base.codes import ErrorCode
 
 
 class CloseCode(IntEnum):
@@ -24,14 +26,14 @@ class CloseCode(IntEnum):
 class WireError(Exception):
     """A client's message that cannot be served: a code word, the close code, a sentence for the client."""
 
-    def __init__(self, code: str, close_code: CloseCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, close_code: CloseCode, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.close_code = close_code
         self.message = message
 
 
-def bad(code: str, message: str) -> WireError:
+def bad(code: ErrorCode, message: str) -> WireError:
     """Return the error for a message that cannot be understood."""
     return WireError(code, CloseCode.BAD_MESSAGE, message)
 
@@ -61,23 +63,3 @@ _KINDS: dict[type, str] = {
     dict: "an object",
     type(None): "null",
 }
-
-
-class FailureCode(str, Enum):
-    """A code word for a failed request. Third-party models may use others."""
-
-    # The link sets these:
-    UNAVAILABLE = "unavailable"  # Triton does not answer, or the model is not ready
-    OVERDUE = "overdue"  # no answer came in time
-    OVER = "over"  # the sequence has already ended
-    BUSY = "busy"  # the sequence's previous request has no answer yet
-    REFUSED = "refused"  # Triton refused the request for any other reason
-    # Both the link and the model set these:
-    FULL = "full"  # the model has no free slot now
-    UNKNOWN_STREAM = "unknown_stream"  # the model does not know the sequence, or has forgotten it
-    FAILED = "failed"  # the model failed on this request, or its answer cannot be read
-    # The model sets these, and the sequence goes on:
-    BAD_OPTIONS = "bad_options"
-    BAD_REQUEST = "bad_request"
-    BUSY_STREAM = "busy_stream"
-    TOO_LONG = "too_long"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamer.base.codes import ErrorCode
 from streamer.wire.errors import WireError, bad, kind_of, quote
 from streamer.wire.options import Start, read
 
@@ -55,25 +56,28 @@ def parse(text: str) -> ClientMessage:
     """Read a client's text frame as a message. Raise WireError, which says what is wrong and what is expected."""
     if len(text) > LONGEST_TEXT:
         limit = f"A text frame must have at most {LONGEST_TEXT} characters"
-        raise bad("bad_message", f"{limit}; send audio in binary frames.")
+        raise bad(ErrorCode.BAD_MESSAGE, f"{limit}; send audio in binary frames.")
     try:
         content = json.loads(text)
     except ValueError:
-        raise bad("bad_json", 'A text frame must be a JSON object such as {"type":"start"}.') from None
+        raise bad(ErrorCode.BAD_JSON, 'A text frame must be a JSON object such as {"type":"start"}.') from None
     except RecursionError:
         raise _too_deep() from None
     if _is_deeper(content, DEEPEST):
         raise _too_deep()
     if not isinstance(content, dict):
-        raise bad("bad_json", f'A text frame must be a JSON object such as {{"type":"start"}}, not {kind_of(content)}.')
+        raise bad(
+            ErrorCode.BAD_JSON,
+            f'A text frame must be a JSON object such as {{"type":"start"}}, not {kind_of(content)}.',
+        )
     name = content.pop("type", None)
     if not isinstance(name, str) or name not in _TYPES:
         actual = quote(name) if isinstance(name, str) else kind_of(name)
-        raise bad("unknown_type", f"'type' must be one of {', '.join(_TYPES)}, not {actual}.")
+        raise bad(ErrorCode.UNKNOWN_TYPE, f"'type' must be one of {', '.join(_TYPES)}, not {actual}.")
     message: ClientMessage = _TYPES[name](**read(_TYPES[name], name, content))
     if isinstance(message, Start) and message.resume is not None and len(content) > 1:
         why = "the session keeps the options that it was started with"
-        raise bad("bad_option", f"'resume' must be the only option: {why}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'resume' must be the only option: {why}.")
     return message
 
 
@@ -95,7 +99,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 def _too_deep() -> WireError:
     what = 'A text frame must be a JSON object such as {"type":"start"}'
-    return bad("bad_json", f"{what}, with lists and objects nested in at most {DEEPEST} levels.")
+    return bad(ErrorCode.BAD_JSON, f"{what}, with lists and objects nested in at most {DEEPEST} levels.")
 
 
 def close_reason(text: str) -> str:

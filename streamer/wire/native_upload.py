@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, ServerMessage, Speech, content
 from streamer.base.events import Error as ErrorMessage
 from streamer.base.events import Final as FinalMessage
@@ -44,7 +45,9 @@ class NativeUpload(UploadFormat):
     def field(self, name: str, value: str, *, late: bool) -> None:
         """Take a field of the form. Raise WireError if it is not valid, or comes too late."""
         if late and name != "format":
-            raise bad("late_option", f"The field {quote(name)} came after the file: send it before, or in the query.")
+            raise bad(
+                ErrorCode.LATE_OPTION, f"The field {quote(name)} came after the file: send it before, or in the query."
+            )
         self._take(name, value)
 
     def settle(self) -> None:
@@ -86,7 +89,7 @@ class NativeUpload(UploadFormat):
     def refusal(self, problem: Problem) -> tuple[int, str]:
         """Return the status and the JSON of an answer without a transcript."""
         message = problem.message
-        if problem.code == "damaged_audio" and self.transcript.text:
+        if problem.code is ErrorCode.DAMAGED_AUDIO and self.transcript.text:
             message += " With ?stream=true the words up to there are sent."
         return problem.status, json.dumps({"error": {"code": problem.code, "message": message}}) + "\n"
 
@@ -99,16 +102,18 @@ class NativeUpload(UploadFormat):
     def _take(self, name: str, value: str) -> None:
         if name == "format":
             if value not in FORMATS:
-                raise bad("bad_option", f"'format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
+                raise bad(ErrorCode.BAD_OPTION, f"'format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
             self._format = value
         elif name == "stream":
             self._stream = flag(name, value)
         elif name in SESSION_OPTIONS:
             self.take(name, value)
         else:
-            raise bad("unknown_option", f"There is no option {quote(name)}; the options are {', '.join(OPTIONS)}.")
+            raise bad(
+                ErrorCode.UNKNOWN_OPTION, f"There is no option {quote(name)}; the options are {', '.join(OPTIONS)}."
+            )
         if self._stream and self._format not in (None, "json"):
-            raise bad("bad_option", "Events are always JSON: leave out 'format', or 'stream'.")
+            raise bad(ErrorCode.BAD_OPTION, "Events are always JSON: leave out 'format', or 'stream'.")
 
 
 def _event(kind: str, values: dict[str, object]) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import (
     HEAVIEST_HOTWORD,
@@ -42,7 +43,9 @@ from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, 
 def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:
     """Read the option with this name: for each channel the context of a final or null. Raise WireError if not valid."""
     if type(value) is not list or len(value) > MOST_CHANNELS:
-        raise bad("bad_option", f"'{name}' must be a list of at most {MOST_CHANNELS} entries, one for each channel.")
+        raise bad(
+            ErrorCode.BAD_OPTION, f"'{name}' must be a list of at most {MOST_CHANNELS} entries, one for each channel."
+        )
     return tuple(None if entry is None else _context(name, entry) for entry in value)
 
 
@@ -50,9 +53,12 @@ def _context(name: str, entry: Any) -> TextContext:
     fields = entry if type(entry) is dict else {}
     begins, words = fields.get("begins"), fields.get("words")
     if fields.keys() != {"begins", "words"} or type(begins) is not bool or type(words) is not list:
-        raise bad("bad_option", f"An entry of '{name}' must be null, or the 'context' of a final.")
+        raise bad(ErrorCode.BAD_OPTION, f"An entry of '{name}' must be null, or the 'context' of a final.")
     if len(words) > MOST_CONTEXT_WORDS:
-        raise bad("bad_option", f"An entry of '{name}' must have at most {MOST_CONTEXT_WORDS} words, not {len(words)}.")
+        raise bad(
+            ErrorCode.BAD_OPTION,
+            f"An entry of '{name}' must have at most {MOST_CONTEXT_WORDS} words, not {len(words)}.",
+        )
     return TextContext(begins, tuple(_word(name, word) for word in words))
 
 
@@ -61,9 +67,13 @@ def _word(name: str, entry: Any) -> ContextWord:
     word, pause_ms = fields.get("word", ""), fields.get("pause_ms")
     complete = fields.keys() == {"word", "pause_ms"} and type(word) is str
     if not complete or not word.isprintable() or not 0 < len(word) <= LONGEST_CONTEXT_WORD:
-        raise bad("bad_option", f"A 'word' of '{name}' must have 1 to {LONGEST_CONTEXT_WORD} printable characters.")
+        raise bad(
+            ErrorCode.BAD_OPTION, f"A 'word' of '{name}' must have 1 to {LONGEST_CONTEXT_WORD} printable characters."
+        )
     if type(pause_ms) is not int or not 0 <= pause_ms <= LONGEST_CONTEXT_PAUSE_MS:
-        raise bad("bad_option", f"'pause_ms' of '{name}' must be a whole number from 0 to {LONGEST_CONTEXT_PAUSE_MS}.")
+        raise bad(
+            ErrorCode.BAD_OPTION, f"'pause_ms' of '{name}' must be a whole number from 0 to {LONGEST_CONTEXT_PAUSE_MS}."
+        )
     return ContextWord(word, pause_ms)
 
 
@@ -77,7 +87,7 @@ def read(kind: type[Any], owner: str, values: Mapping[str, Any]) -> dict[str, An
     for name in values:
         if name not in rules:
             options = f"it takes {', '.join(rules)}" if rules else "it takes none"
-            raise bad("unknown_option", f"'{owner}' has no option {quote(name)}; {options}.")
+            raise bad(ErrorCode.UNKNOWN_OPTION, f"'{owner}' has no option {quote(name)}; {options}.")
     return {name: rules[name](name, value) for name, value in values.items()}
 
 
@@ -99,21 +109,21 @@ def _rule(option: Option) -> Rule:
 def _check_type(name: str, value: Any, expected: type) -> Any:
     # type(), not isinstance(): a boolean must not pass as a number, nor 1 as a boolean.
     if type(value) is not expected:
-        raise bad("bad_option", f"'{name}' must be {kind_name(expected)}, not {kind_of(value)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {kind_name(expected)}, not {kind_of(value)}.")
     return value
 
 
 def _refusal(name: str, right: str, value: Any, *, audio: bool = False) -> WireError:
     if audio:
         what = f"'{name}' {quote(value)} is not supported; send {right}."
-        return WireError("unsupported_audio", CloseCode.BAD_AUDIO, what)
-    return bad("bad_option", f"'{name}' must be {right}, not {quote(value)}.")
+        return WireError(ErrorCode.UNSUPPORTED_AUDIO, CloseCode.BAD_AUDIO, what)
+    return bad(ErrorCode.BAD_OPTION, f"'{name}' must be {right}, not {quote(value)}.")
 
 
 def _weight(name: str, value: Any) -> float:
     # JSON has one kind of number, so 1 is as good as 1.0. NaN fails the comparison.
     if type(value) not in (int, float) or not 0 <= value <= HEAVIEST_HOTWORD:
-        raise bad("bad_option", f"'{name}' of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}.")
     return float(value)
 
 
@@ -122,10 +132,10 @@ def _phrase(name: str, value: Any) -> str:
     words = len(text.split())
     if not 1 <= words <= MOST_HOTWORD_WORDS or len(text) > LONGEST_HOTWORD:
         right = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
-        raise bad("bad_option", f"A hotword must have {right}, unlike {quote(value)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"A hotword must have {right}, unlike {quote(value)}.")
     if not text.isprintable() or not any(character.isalnum() for character in text):
         right = "letters or digits, and only printable characters"
-        raise bad("bad_option", f"A hotword must have {right}, unlike {quote(value)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"A hotword must have {right}, unlike {quote(value)}.")
     return text
 
 
@@ -133,22 +143,22 @@ def _endpoint(name: str, value: Any) -> Endpoint:
     if value == OFF:
         return Endpoint(silence=False)
     if type(value) is not dict:
-        raise bad("bad_option", f"'{name}' must be \"{OFF}\" or an object, not {quote(value)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be \"{OFF}\" or an object, not {quote(value)}.")
     endpoint = Endpoint(**read(Endpoint, name, value))
     if endpoint.turn and not endpoint.silence:
-        raise bad("bad_option", f"'{name}' cannot have 'turn' without 'silence': a turn ends in a silence.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' cannot have 'turn' without 'silence': a turn ends in a silence.")
     if endpoint.turn and "after_text_ms" in value:
         what = f"'{name}' cannot have 'after_text_ms' with 'turn', which decides the pause; send 'longest_pause_ms'."
-        raise bad("bad_option", what)
+        raise bad(ErrorCode.BAD_OPTION, what)
     if not endpoint.turn and value.keys() & {"eagerness", "longest_pause_ms"}:
-        raise bad("bad_option", f"'{name}' takes 'eagerness' and 'longest_pause_ms' only with 'turn':true.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' takes 'eagerness' and 'longest_pause_ms' only with 'turn':true.")
     return endpoint
 
 
 def _hotwords(name: str, value: Any) -> tuple[Hotword, ...]:
     entries = _check_type(name, value, list)
     if len(entries) > MOST_HOTWORDS:
-        raise bad("bad_option", f"'{name}' must have at most {MOST_HOTWORDS} phrases, not {len(entries)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must have at most {MOST_HOTWORDS} phrases, not {len(entries)}.")
     return tuple(hotword(entry) for entry in entries)
 
 
@@ -156,7 +166,7 @@ def _resume(name: str, value: Any) -> Resume:
     options = _check_type(name, value, dict)
     if "token" not in options or "after" not in options:
         needs = "the 'token' of the session, and 'after': the 'n' of the last message that you received"
-        raise bad("bad_option", f"'{name}' needs {needs}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' needs {needs}.")
     return Resume(**read(Resume, name, options))
 
 
@@ -171,10 +181,10 @@ class Hotword:
 def hotword(entry: Any) -> Hotword:
     """Read a hotword: its text, or an object with its text and weight. Raise WireError if it is not valid."""
     if type(entry) not in (str, dict):
-        raise bad("bad_option", f"A hotword must be a string or an object, not {kind_of(entry)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"A hotword must be a string or an object, not {kind_of(entry)}.")
     values = {"text": entry} if type(entry) is str else entry
     if "text" not in values:
-        raise bad("bad_option", "A hotword needs a 'text'.")
+        raise bad(ErrorCode.BAD_OPTION, "A hotword needs a 'text'.")
     return Hotword(**read(Hotword, "hotwords", values))
 
 
@@ -214,7 +224,7 @@ class Start(RecogniserOptions, ServiceOptions):
     def __post_init__(self) -> None:
         if self.second_pass and wants_stable_words(vars(self)):
             what = "'second_pass' excludes 'settle_ms' and 'stability' high, because it may change any word."
-            raise bad("bad_option", what)
+            raise bad(ErrorCode.BAD_OPTION, what)
 
     @property
     def frame_bytes(self) -> int:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage, content
 from streamer.base.options import OPTIONS
 from streamer.base.transcript import Transcript
@@ -30,26 +31,26 @@ _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _RETRY_S: Final = 5
 _LONG_RETRY_S: Final = 60
 # The HTTP status for each code of a problem. Any other code is a mistake in the request, with status 400.
-_STATUSES: Final = {
-    "unauthorized": 401,
-    "bad_origin": 403,
-    "too_slow": 408,
-    "idle": 408,
-    "too_large": 413,
-    "too_long": 413,
-    "unknown_format": 415,
-    "no_audio": 422,
-    "damaged_audio": 422,
-    "too_costly": 422,
-    "too_many_sessions": 429,
-    "audio_used_up": 429,
-    "hotwords_used_up": 429,
-    "internal": 500,
-    "busy": 503,
-    "failed": 503,
-    "full": 503,
-    "not_ready": 503,
-    "shutting_down": 503,
+_STATUSES: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.BAD_ORIGIN: 403,
+    ErrorCode.TOO_SLOW: 408,
+    ErrorCode.IDLE: 408,
+    ErrorCode.TOO_LARGE: 413,
+    ErrorCode.TOO_LONG: 413,
+    ErrorCode.UNKNOWN_FORMAT: 415,
+    ErrorCode.NO_AUDIO: 422,
+    ErrorCode.DAMAGED_AUDIO: 422,
+    ErrorCode.TOO_COSTLY: 422,
+    ErrorCode.TOO_MANY_SESSIONS: 429,
+    ErrorCode.AUDIO_USED_UP: 429,
+    ErrorCode.HOTWORDS_USED_UP: 429,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.BUSY: 503,
+    ErrorCode.FAILED: 503,
+    ErrorCode.FULL: 503,
+    ErrorCode.NOT_READY: 503,
+    ErrorCode.SHUTTING_DOWN: 503,
 }
 
 
@@ -57,7 +58,7 @@ _STATUSES: Final = {
 class Problem:
     """The reason why a recording was not transcribed, or not to its end: a word for programs, a sentence for people."""
 
-    code: str
+    code: ErrorCode
     message: str
 
     @property
@@ -174,7 +175,7 @@ class UploadFormat(ABC):
 def flag(name: str, text: str) -> bool:
     """Read true or false. Raise WireError if the text is neither."""
     if (value := _WORDS.get(text.strip().lower())) is None:
-        raise bad("bad_option", f"'{name}' must be true or false, not {quote(text)}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be true or false, not {quote(text)}.")
     return value
 
 
@@ -185,12 +186,12 @@ def _value(name: str, text: str) -> Any:
         return flag(name, text)
     if kind is int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise bad("bad_option", f"'{name}' must be a whole number, not {quote(text)}.")
+            raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a whole number, not {quote(text)}.")
         return int(text)
     if name == "hotwords":
         hotwords = _json(name, text) if text.lstrip().startswith("[") else [part.strip() for part in text.split(",")]
         if not isinstance(hotwords, list):
-            raise bad("bad_option", f"'{name}' must be a list, not {quote(text)}.")
+            raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a list, not {quote(text)}.")
         return hotwords
     if name == "endpoint" and text.lstrip().startswith("{"):
         return _json(name, text)
@@ -201,7 +202,7 @@ def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise bad("bad_option", f"'{name}' is not valid JSON: {quote(text)}.") from None
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' is not valid JSON: {quote(text)}.") from None
 
 
 def problem_of(error: WireError) -> Problem:
@@ -287,7 +288,7 @@ class FormReader:
         if not self.over:
             raise _invalid("it ends before its last boundary")
         if not self.has_file:
-            raise bad("bad_form", "The form has no part with the name 'file': send the recording in one.")
+            raise bad(ErrorCode.BAD_FORM, "The form has no part with the name 'file': send the recording in one.")
 
     def _read_boundary(self) -> None:
         if self._buffer.startswith(b"--"):
@@ -314,7 +315,9 @@ class FormReader:
             raise _invalid(f"it has more than {MOST_PARTS} parts")
         self._is_file = self._name == "file"
         if self._is_file and self.has_file:
-            raise bad("bad_form", "The form has two parts with the name 'file': send one recording in a request.")
+            raise bad(
+                ErrorCode.BAD_FORM, "The form has two parts with the name 'file': send one recording in a request."
+            )
         self.has_file = self.has_file or self._is_file
         self._value.clear()
         self._state = _State.CONTENT
@@ -352,4 +355,4 @@ def _name_of(head: str) -> str:
 
 
 def _invalid(fault: str) -> WireError:
-    return bad("bad_form", f"The body is not a valid form ({FORM}): {fault}.")
+    return bad(ErrorCode.BAD_FORM, f"The body is not a valid form ({FORM}): {fault}.")

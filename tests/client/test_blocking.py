@@ -16,6 +16,7 @@ import pytest
 import soundfile
 
 from streamer.audio.recordings import AudioError
+from streamer.base.codes import ClientCode
 from streamer.client import SessionError, connect, transcribe
 from streamer.client.blocking import FEW_UNREAD, MOST_UNREAD, Inbox
 from streamer.testing.faulty_proxy import proxy
@@ -315,7 +316,7 @@ async def test_a_failure_comes_after_the_events() -> None:
 
     async def breaking() -> AsyncIterator[Any]:
         yield partial(1)
-        raise SessionError("lost", "It was lost.")
+        raise SessionError(ClientCode.LOST, "It was lost.")
 
     await inbox.fill(breaking())
     assert inbox.get(0) == partial(1)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import (
     Acknowledgement,
     Alternative,
@@ -56,7 +57,7 @@ from streamer.wire.events import render
         (Flushed(320), '{"type":"flushed","n":7,"audio_ms":320}'),
         (Recovered(1500), '{"type":"recovered","n":7,"gap_ms":1500}'),
         (
-            Error("idle", "…", fatal=True),
+            Error(ErrorCode.IDLE, "…", fatal=True),
             '{"type":"error","n":7,"code":"idle","message":"…","fatal":true}',
         ),
         (Done(320), '{"type":"done","n":7,"audio_ms":320}'),

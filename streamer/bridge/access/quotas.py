@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from streamer.base.codes import ErrorCode
 from streamer.base.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY, LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
 from streamer.base.text import counted
 from streamer.wire.errors import CloseCode
@@ -26,7 +27,7 @@ _MINUTE_S = 60.0
 class Denied(Exception):
     """A refusal: a code word, a sentence, and after how many seconds to try again, if waiting helps."""
 
-    def __init__(self, code: str, message: str, retry_s: int = 0) -> None:
+    def __init__(self, code: ErrorCode, message: str, retry_s: int = 0) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -42,7 +43,7 @@ class Denied(Exception):
         """The status for a plain HTTP request."""
         if self.retry_s:
             return HTTPStatus.TOO_MANY_REQUESTS
-        return HTTPStatus.UNAUTHORIZED if self.code == "unauthorized" else HTTPStatus.FORBIDDEN
+        return HTTPStatus.UNAUTHORIZED if self.code is ErrorCode.UNAUTHORIZED else HTTPStatus.FORBIDDEN
 
     @property
     def reason(self) -> str:
@@ -87,12 +88,12 @@ class Quotas:
         limits, network = self.limits, network_of(caller.address)
         if limits.per_address is not None and self._of_networks[network] >= limits.per_address:
             message = f"This address already has {counted(limits.per_address, 'session')}, the maximum; end one first."
-            raise Denied("too_many_sessions", message, RETRY_S)
+            raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S)
         if not caller.key:
             return
         if limits.per_key is not None and self._of_keys[caller.key] >= limits.per_key:
             message = f"This key already has {counted(limits.per_key, 'session')}, the maximum; end one first."
-            raise Denied("too_many_sessions", message, RETRY_S)
+            raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S)
         if (denied := self._overdrawn(caller)) is not None:
             raise denied
 
@@ -131,7 +132,7 @@ class Quotas:
                 f"This {kind} may use at most {most} characters of hotwords in a minute; "
                 f"try again in {wait} s, or open a session without 'hotwords'."
             )
-            return Denied("hotwords_used_up", message, wait)
+            return Denied(ErrorCode.HOTWORDS_USED_UP, message, wait)
         for _, budget, name in budgets:
             budget.charge(name, preparation, now)
         return None
@@ -147,7 +148,7 @@ class Quotas:
             return None
         wait = audio.seconds_until_less(time.monotonic())
         message = f"This key has sent {most:g} s of audio, the maximum for an hour; continue in {wait} s."
-        return Denied("audio_used_up", message, wait)
+        return Denied(ErrorCode.AUDIO_USED_UP, message, wait)
 
 
 class Admittance:

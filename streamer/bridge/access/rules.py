@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from streamer.base.codes import ErrorCode
 from streamer.base.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.proxies import Proxies, plain_address
@@ -87,13 +88,13 @@ class AccessRules:
         key = _key_in(request)
         if not key:
             raise Denied(
-                "unauthorized",
+                ErrorCode.UNAUTHORIZED,
                 "This service needs a key: send the header 'Authorization: Bearer KEY', offer the subprotocol "
                 f"'{KEY_SUBPROTOCOL}KEY' beside '{SUBPROTOCOL}', or add '?key=KEY' to the URL.",
             )
         name = self._keys.name_of(key)
         if name is None:
-            raise Denied("unauthorized", "This key is not valid here; ask the operator of the service for one.")
+            raise Denied(ErrorCode.UNAUTHORIZED, "This key is not valid here; ask the operator of the service for one.")
         return name
 
     def _check_origin(self, headers: Headers, peer: str) -> None:
@@ -106,7 +107,7 @@ class AccessRules:
         if len(values) == 1 and (origin in self._origins or self._own_page(origin, host, peer)):
             return
         raise Denied(
-            "bad_origin",
+            ErrorCode.BAD_ORIGIN,
             f"Pages of {origin[:80]!r} may not use this service; its operator can allow them with --origin.",
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Starting
 from streamer.bridge.access.quotas import UploadLimits
 from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead, WebSocket
@@ -196,7 +197,7 @@ class ContainerFeed:
             except OSError:
                 self._over = True
                 reason = "The service cannot decode a recording now; try again later."
-                await self._put(dialect.undecodable(Problem("busy", reason)))
+                await self._put(dialect.undecodable(Problem(ErrorCode.BUSY, reason)))
                 return
             self._begin(self._decode(self._decoding, dialect))
         with suppress(NotTaken):  # the decoder has ended, and its last frame says why
@@ -222,7 +223,7 @@ class ContainerFeed:
             else:
                 self._over = True
                 if isinstance(frame, DecoderProblem):
-                    await self._put(dialect.undecodable(Problem(frame.code.value, frame.message)))
+                    await self._put(dialect.undecodable(Problem(ErrorCode(frame.code), frame.message)))
                 elif self._ending:  # otherwise the recording has an end of its own, and the client will still end it
                     await self._steps.put(STOP)
                 return

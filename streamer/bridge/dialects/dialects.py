@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.dialects.dialect_client import ContainerFeed, DialectClient
@@ -74,7 +75,7 @@ class Dialects:
         try:
             query = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MOST_OPTIONS, errors="replace")
         except ValueError:
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The query has too many options.") from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "The query has too many options.") from None
         headers = {name.lower(): value for name, value in request.headers}
         return Opening(tuple(query), headers, self._models.languages, new_id(), now())
 
@@ -134,7 +135,7 @@ class Dialects:
         finally:
             self._places.give_back(admittance)
 
-    def _count(self, code: str, protocol: str) -> None:
+    def _count(self, code: ErrorCode, protocol: str) -> None:
         self._metrics.refusals.labels(code).inc()
         self._metrics.protocol_refusals.labels(protocol).inc()
         log.info("refused", reason=code)
@@ -205,7 +206,7 @@ class Talk:
             while self._texts:
                 await self.websocket.say(self._texts.popleft(), deadline)
 
-    async def end(self, code: str, message: str, close_code: int, reason: str) -> None:
+    async def end(self, code: ErrorCode, message: str, close_code: int, reason: str) -> None:
         """Close a resting websocket, after a message that says why."""
         try:
             await self.say(self.dialect.fail(code, message), _deadline())
@@ -297,7 +298,7 @@ class Successions:
     def check(self) -> None:
         """Raise Refused if too many websockets rest already."""
         if len(self._resting) >= MOST_RESTING:
-            raise Refused("busy", f"{MOST_RESTING} connections send no audio, the maximum; try again later.")
+            raise Refused(ErrorCode.BUSY, f"{MOST_RESTING} connections send no audio, the maximum; try again later.")
 
     async def converse(self, websocket: WebSocket, dialect: Dialect, admittance: Admittance) -> None:
         """Open one session after another, until the websocket ends."""
@@ -319,7 +320,7 @@ class Successions:
 
     def _dismiss(self, talk: Talk) -> None:
         ending = shutting_down()
-        end = asyncio.create_task(talk.end(ending.code, ending.message, ending.close_code, ending.close.reason))
+        end = asyncio.create_task(talk.end(ending.error.code, ending.message, ending.close_code, ending.close.reason))
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
 
@@ -332,7 +333,7 @@ class Successions:
             step = await talk.next(LONGEST_REST_S)
         except asyncio.TimeoutError:
             reason = f"Nothing came for {LONGEST_REST_S:g} s; connect again when there is audio."
-            await talk.end("session_expired", reason, CloseCode.DONE, reason)
+            await talk.end(ErrorCode.SESSION_EXPIRED, reason, CloseCode.DONE, reason)
             raise ConnectionEnded from None
         finally:
             self._resting.discard(talk)

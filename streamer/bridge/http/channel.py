@@ -11,13 +11,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
+from streamer.base.codes import QuietEnding
+
 # Bytes that may wait for a client that does not read, besides the kernel's buffer. At the high mark, writing pauses
 # until fewer than the low mark wait.
 UNSENT_HIGH, UNSENT_LOW = 32 * 1024, 8 * 1024
 # A client that takes longer than this from the high mark to the low one is cut off.
 STALL_LIMIT_S = 15.0
 
-NOT_READ = "not_read"
+NOT_READ = QuietEnding.NOT_READ
 
 
 class Channel(asyncio.Protocol):

@@ -10,6 +10,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.http.channel import (
     ANSWERING,
     IDLE,
@@ -148,7 +149,7 @@ class Connection(Channel):
             request = Request(head.method, path, query, head.headers, self.peer, head.version)
             if crowded:
                 why = "Too many requests at a time; try again in a second."
-                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", why, {"Retry-After": "1"})
+                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, ErrorCode.BUSY, why, {"Retry-After": "1"})
             route = self._terms.routes.find(request)
             if route.websocket is not None and head.method == "GET" and "Upgrade" in head.headers:
                 await self._converse(request, route.websocket)
@@ -165,7 +166,9 @@ class Connection(Channel):
             raise
         except Exception as error:
             self._terms.failures.report("a request failed", error)
-            failure = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
+            failure = HttpError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, ErrorCode.INTERNAL, "The service failed; its log says why."
+            )
             response = refusal(failure, request, route)
         if route is not None and request is not None:
             response.headers.update(route.permission(request))
@@ -225,11 +228,13 @@ class Connection(Channel):
             began = self._loop.time()
             try:
                 if not await self._feed(began + patience):
-                    raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The connection ended within the body.")
+                    raise HttpError(
+                        HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "The connection ended within the body."
+                    )
             except asyncio.TimeoutError:
                 self.on_drop(TOO_SLOW)
                 why = f"The body arrives too slowly: each KiB may take at most {route.body_pace_s:g} s."
-                raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", why) from None
+                raise HttpError(HTTPStatus.REQUEST_TIMEOUT, ErrorCode.TOO_SLOW, why) from None
             # Only the time spent waiting counts. The handler may take longer.
             patience -= self._loop.time() - began
 
@@ -304,7 +309,9 @@ class Connection(Channel):
         """Turn the connection into a websocket, and run its handler."""
         check_handshake(request)
         if self._framing.remaining != 0 or self._framing.next() is not Mark.END:
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket must not have a body.")
+            raise HttpError(
+                HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "A request for a websocket must not have a body."
+            )
         if self._ended or self.lost or self._transport is None:
             raise _Cut
         # From here on, only the endpoint itself may refuse the request.
@@ -401,4 +408,4 @@ async def _release(response: Response, body: AsyncGenerator[bytes, None] | None)
 
 def _too_large(largest: int) -> HttpError:
     why = f"The body must have at most {largest} bytes." if largest else "This path does not accept a body."
-    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", why)
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, ErrorCode.TOO_LARGE, why)

@@ -10,6 +10,7 @@ from typing import Final
 
 import h11
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.http.request import Headers, HttpError
 
 # The most bytes of a request's line and headers together, and of trailing headers after a chunked body.
@@ -149,13 +150,13 @@ class Framing:
         elif version not in ("1.0", "1.1"):
             problem = HttpError(
                 HTTPStatus.HTTP_VERSION_NOT_SUPPORTED,
-                "bad_request",
+                ErrorCode.BAD_REQUEST,
                 "This version of HTTP is not supported; use HTTP/1.1 or 1.0.",
             )
         elif codings and (lengths or version == "1.0"):
             # A proxy in front may read this differently, and take part of a body for a request (request smuggling).
             why = "Transfer-Encoding is not allowed together with Content-Length, or in HTTP/1.0."
-            problem = HttpError(HTTPStatus.BAD_REQUEST, "bad_request", why)
+            problem = HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, why)
         if problem is not None:
             self.broken = True
             raise problem
@@ -171,7 +172,7 @@ def _fields(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 def _too_long() -> HttpError:
     return HttpError(
         HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-        "head_too_large",
+        ErrorCode.HEAD_TOO_LARGE,
         f"The request's line and headers are longer than {LONGEST_HEAD} bytes.",
     )
 
@@ -180,7 +181,9 @@ def _error(error: h11.RemoteProtocolError) -> HttpError:
     if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         return _too_long()
     if error.error_status_hint == HTTPStatus.NOT_IMPLEMENTED:
-        return HttpError(HTTPStatus.NOT_IMPLEMENTED, "bad_request", "The only supported transfer coding is 'chunked'.")
+        return HttpError(
+            HTTPStatus.NOT_IMPLEMENTED, ErrorCode.BAD_REQUEST, "The only supported transfer coding is 'chunked'."
+        )
     # After a colon, h11's message may quote the client, and that may contain a key.
     why = str(error).partition(":")[0]
-    return HttpError(HTTPStatus.BAD_REQUEST, "bad_request", f"This is not a valid HTTP/1.1 request: {why}.")
+    return HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, f"This is not a valid HTTP/1.1 request: {why}.")

@@ -18,6 +18,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.bridge.http.request import HttpError, Request
 
 # The header fields that the library sees. It does not check others, and cannot quote them: they may contain a key.
@@ -30,7 +31,7 @@ _HANDSHAKE_FIELDS: Final = (
     "sec-websocket-extensions",
 )
 # The words for faults of a client, by the code of the close that follows.
-_FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
+_FAULTS: Final[dict[int, Reason]] = {1007: QuietEnding.NOT_UTF8, 1009: ErrorCode.TOO_LARGE}
 # A close with code 1000, or without a code (which is 1005), is a goodbye. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
@@ -52,7 +53,9 @@ class Handshake:
             return next((Subprotocol(name) for name in subprotocols if name in offers), None)
 
         if request.method != "GET" or request.version != "1.1":
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A websocket needs a GET request with HTTP/1.1.")
+            raise HttpError(
+                HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "A websocket needs a GET request with HTTP/1.1."
+            )
         library = ServerProtocol(select_subprotocol=select, logger=_silent)
         target = f"{request.path}?{request.query}" if request.query else request.path
         fields = [(name, value) for name, value in request.headers if name.lower() in _HANDSHAKE_FIELDS]
@@ -60,7 +63,7 @@ class Handshake:
             library_request = LibraryRequest(target, LibraryHeaders(fields))
         except InvalidHeader as error:
             why = f"The value of {error.name} is not valid."
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_handshake", why) from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_HANDSHAKE, why) from None
         response = library.accept(library_request)
         status, sentence = HTTPStatus(response.status_code), bytes(response.body).decode()
         if status is HTTPStatus.UPGRADE_REQUIRED:
@@ -68,7 +71,7 @@ class Handshake:
         if status is HTTPStatus.INTERNAL_SERVER_ERROR and library.handshake_exc is not None:
             raise library.handshake_exc
         if status is not HTTPStatus.SWITCHING_PROTOCOLS:
-            raise HttpError(status, "bad_handshake", " ".join(sentence.split()))
+            raise HttpError(status, ErrorCode.BAD_HANDSHAKE, " ".join(sentence.split()))
         self.subprotocol = library.subprotocol
         self.headers = [(name, value) for name, value in response.headers.raw_items() if name.lower() != "date"]
 
@@ -136,9 +139,9 @@ class Messages:
         return None if self._forgiven else self._library.fault
 
     @property
-    def fault(self) -> str:
-        """The word for what the client did wrong; empty if there is none."""
-        return "" if self.verdict is None else _FAULTS.get(self.verdict[0], "")
+    def fault(self) -> Reason | None:
+        """The word for what the client did wrong; None if there is none."""
+        return None if self.verdict is None else _FAULTS.get(self.verdict[0])
 
     def forgive(self) -> None:
         """Overlook a fault of a client whose further input does not matter."""
@@ -217,4 +220,4 @@ class Messages:
 def upgrade_required() -> HttpError:
     """Make the answer to a plain request at the path of a websocket."""
     sentence = "This is a websocket: open it with a WebSocket client, not with a browser's address bar."
-    return HttpError(HTTPStatus.UPGRADE_REQUIRED, "upgrade_required", sentence, {"Upgrade": "websocket"})
+    return HttpError(HTTPStatus.UPGRADE_REQUIRED, ErrorCode.UPGRADE_REQUIRED, sentence, {"Upgrade": "websocket"})

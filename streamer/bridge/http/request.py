@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from streamer.base.codes import ErrorCode
+
 
 class Headers:
     """The header fields of a request. Names are not case-sensitive, and a name may occur several times."""
@@ -87,7 +89,9 @@ class Response:
 class HttpError(Exception):
     """The service refuses a request or fails. A handler may raise this until its answer has begun."""
 
-    def __init__(self, status: HTTPStatus, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: HTTPStatus, code: ErrorCode, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         """`code` is a word for programs, `message` a sentence for people."""
         super().__init__(message)
         self.status = status

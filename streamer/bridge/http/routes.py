@@ -10,6 +10,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypedDict
 
+from streamer.base.codes import ErrorCode
 from streamer.base.package import PACKAGE
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import AccessRules
@@ -65,7 +66,7 @@ class Route:
         allowed = ", ".join(dict.fromkeys(methods))
         raise HttpError(
             HTTPStatus.METHOD_NOT_ALLOWED,
-            "method_not_allowed",
+            ErrorCode.METHOD_NOT_ALLOWED,
             f"{request.path} accepts only {allowed or 'websockets'}.",
             {"Allow": allowed},
         )
@@ -112,7 +113,7 @@ class Routes:
         route = self._routes.get(request.path)
         if route is None:
             why = " ".join(["This path does not exist.", self._hint]).strip()
-            raise HttpError(HTTPStatus.NOT_FOUND, "not_found", why)
+            raise HttpError(HTTPStatus.NOT_FOUND, ErrorCode.NOT_FOUND, why)
         return route
 
 
@@ -163,7 +164,7 @@ class Probes:
         state = self._state()
         if state["ready"] and state["sequences"] >= state["sessions_limit"]:
             why = "All sessions are taken; try again when one has ended."
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "full", why, {"Retry-After": str(RETRY_S)})
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, ErrorCode.FULL, why, {"Retry-After": str(RETRY_S)})
         raise upgrade_required()
 
     async def _alive(self, _: Request) -> Response:

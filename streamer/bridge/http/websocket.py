@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from streamer.base.codes import Reason
 from streamer.bridge.http.channel import NOT_READ, Channel
 from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.request import Request
@@ -91,8 +92,8 @@ class WebSocket(Channel):
         return self._closing is not None and self._closing.done()
 
     @property
-    def fault(self) -> str:
-        """The word for the client's fault that ends the websocket; empty if there is none."""
+    def fault(self) -> Reason | None:
+        """The word for the client's fault that ends the websocket; None if there is none."""
         return NOT_READ if self._stalled else self._frames.fault
 
     @property

@@ -13,15 +13,16 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
 from streamer.audio.decoder import AudioDecoder
+from streamer.base.codes import ErrorCode, FailureCode, QuietEnding, Reason
 from streamer.base.events import Done, Error, ModelEvent
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Deadlines, Limits
-from streamer.bridge.session.endings import DONE, NOT_READ, RETRY_S, TRY_LATER, VANISHED, Close, Ending, Outcome
+from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending, Outcome
 from streamer.bridge.session.messages import Messages, Numbered, Outbox
 from streamer.bridge.session.stream import Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
-from streamer.wire.errors import FailureCode, WireError
+from streamer.wire.errors import WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
 
@@ -94,8 +95,8 @@ class Session:
         return self._outcome.close
 
     @property
-    def ended_by(self) -> str:
-        """The reason for the end of the client's side: an error's code, "done" or "vanished"; empty before the end."""
+    def ended_by(self) -> Reason | None:
+        """The reason for the end of the client's side; None before the end."""
         return self._outcome.code
 
     @property
@@ -141,7 +142,7 @@ class Session:
     @property
     def has_unsent(self) -> bool:
         """Whether messages must be sent before the connection is closed."""
-        return self._outbox.waiting > 0 and self.ended_by != NOT_READ
+        return self._outbox.waiting > 0 and self.ended_by is not QuietEnding.NOT_READ
 
     @property
     def resumable(self) -> bool:
@@ -149,7 +150,7 @@ class Session:
         if self._client.state in (ClientState.PARKED, ClientState.LEFT):
             return self.parked
         # The client may know the token, and messages may still be missing.
-        return self._messages.ready and self.ended_by in ("", DONE.code)
+        return self._messages.ready and self.ended_by in (None, DONE.code)
 
     @property
     def parkable(self) -> bool:
@@ -206,7 +207,7 @@ class Session:
             self._complain("A message")
         return self.state in (State.FINISHING, State.CLOSED)
 
-    def vanish(self, reason: str = VANISHED) -> None:
+    def vanish(self, reason: Reason = QuietEnding.VANISHED) -> None:
         """Note that the client is gone. It gets no more messages, but its sequences are still ended."""
         self._client.leave()
         if self.state is not State.CLOSED:
@@ -226,7 +227,7 @@ class Session:
         self._messages.greet_again(after, self._intake.go_on(self.limits.resume_s), self._intake.flushes)
         return True
 
-    def misdirect(self, code: str, message: str) -> None:
+    def misdirect(self, code: ErrorCode, message: str) -> None:
         """End, because the session that the client wants to resume is not available."""
         self._fail(endings.misdirected(code, message))
 
@@ -234,18 +235,18 @@ class Session:
         """End, because the client has not read its results within this limit. No message may follow the unread ones."""
         self._outbox.take()
         if self.state is State.CLOSED:
-            self._outcome = Outcome(NOT_READ, endings.not_read(limit_s))
+            self._outcome = Outcome(QuietEnding.NOT_READ, endings.not_read(limit_s))
         else:
-            self._shut(NOT_READ, endings.not_read(limit_s))
+            self._shut(QuietEnding.NOT_READ, endings.not_read(limit_s))
 
     def break_down(self) -> None:
         """End after an unexpected failure. As after `failed`, the error says how much audio was not recognised."""
         if self.state is not State.CLOSED:
             ending = endings.failed("The service failed (its log says why)", self.streams.unrecognised_ms)
             self._messages.say(ending.error)
-            self._shut("internal", ending.close)
+            self._shut(ErrorCode.INTERNAL, ending.close)
 
-    def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
+    def refuse(self, code: ErrorCode, message: str, retry_s: int = RETRY_S) -> None:
         """End, because there is no session for the client now. The close says when to try again."""
         if self.state is not State.CLOSED:
             self._fail(endings.refused(code, message, retry_s))
@@ -253,15 +254,15 @@ class Session:
     def drain(self) -> None:
         """End, because the service shuts down: send the finals, then tell the client when to return."""
         if self.parked:
-            self.vanish("shutting_down")
+            self.vanish(ErrorCode.SHUTTING_DOWN)
             return
         self._client.dismiss()
         if self.state is State.OPENING:
-            self.refuse("shutting_down", "The service is shutting down; try again later.")
+            self.refuse(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
         elif self.state is State.STREAMING:
             self._finish(endings.shutting_down())
 
-    def exhaust(self, code: str, message: str) -> None:
+    def exhaust(self, code: ErrorCode, message: str) -> None:
         """End, because the caller has used its quota: send the finals, then this message."""
         if self.state is State.STREAMING:
             self._finish(endings.exhausted(code, message))
@@ -311,7 +312,7 @@ class Session:
         if self.state is State.CLOSED:
             return False
         if code in TRY_LATER:
-            self.refuse(code, message)
+            self.refuse(ErrorCode(code), message)
         elif code == FailureCode.BAD_OPTIONS:
             self._fail(endings.bad_options(message))
         else:
@@ -323,7 +324,7 @@ class Session:
         if (parked_until := self._client.due_at) is not None and now >= parked_until:
             self.vanish()
         elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
-            self.vanish("not_fetched")
+            self.vanish(QuietEnding.NOT_FETCHED)
         deadlines = self._deadlines
         ending = deadlines.check_start(now) if self.state is State.OPENING else None
         ending = ending or deadlines.check_recogniser(now)
@@ -383,13 +384,13 @@ class Session:
     def _complain(self, message: str) -> None:
         # If the client did not end its audio itself, it cannot know that the session is ending.
         if self._ending.by_client:
-            self._messages.complain(Error("after_stop", f"{message} after 'stop' is ignored.", fatal=False))
+            self._messages.complain(Error(ErrorCode.AFTER_STOP, f"{message} after 'stop' is ignored.", fatal=False))
 
     def _fail(self, ending: Ending) -> None:
         self._messages.say(ending.error)
         self._shut(ending.code, ending.close)
 
-    def _shut(self, ended_by: str, close: Close | None = None) -> None:
+    def _shut(self, ended_by: Reason, close: Close | None = None) -> None:
         self._states.become(State.CLOSED)
         self._outcome = Outcome(ended_by, close)
         self._deadlines.end_load()

@@ -17,11 +17,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamer.base.codes import ErrorCode, FailureCode, QuietEnding
 from streamer.base.events import ServerMessage
 from streamer.bridge.session.session import ClientState, State
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures
-from streamer.wire.errors import FailureCode
 from streamer.wire.events import Unknown
 
 if TYPE_CHECKING:
@@ -36,48 +36,31 @@ STATES: Final = (*(state.value for state in State), PARKED)
 REAL_TIME: Final = "real_time"
 AHEAD: Final = "ahead"
 PACES: Final = (REAL_TIME, AHEAD)
-# Why a session ended or was refused: the codes of errors, and words for endings without an error.
-REASONS: Final = (
-    "audio_used_up",
-    "bad_json",
-    "bad_message",
-    "bad_option",
-    "bad_origin",
-    "bad_resume",
-    "busy",
-    "cut_off",
-    "done",
-    "failed",
-    "full",
-    "hotwords_used_up",
-    "idle",
-    "internal",
-    "no_start",
-    "not_fetched",
-    "not_read",
-    "not_ready",
-    "not_utf8",
-    "odd_bytes",
-    "shutting_down",
-    "too_fast",
-    "too_large",
-    "too_many_sessions",
-    "unauthorized",
-    "unexpected",
-    "unknown_model",
-    "unknown_option",
-    "unknown_token",
-    "unknown_type",
-    "unsupported_audio",
-    "vanished",
+# What a client of plain HTTP may be told besides, and what ends nothing.
+_OF_UPLOADS: Final = (
+    ErrorCode.BAD_FORM,
+    ErrorCode.BAD_REQUEST,
+    ErrorCode.DAMAGED_AUDIO,
+    ErrorCode.LATE_OPTION,
+    ErrorCode.NO_AUDIO,
+    ErrorCode.TOO_COSTLY,
+    ErrorCode.TOO_LONG,
+    ErrorCode.TOO_SLOW,
+    ErrorCode.UNKNOWN_FORMAT,
+    ErrorCode.UNSUPPORTED,
 )
-# Why an upload ended: those reasons, and faults of a request or of its recording.
-UPLOAD_REASONS: Final = tuple(
-    sorted(
-        {*REASONS, "bad_form", "bad_request", "damaged_audio", "late_option", "no_audio", "too_costly", "too_long"}
-        | {"too_slow", "unknown_format", "unsupported"}
-    )
+_OF_NOTHING: Final = (
+    ErrorCode.AFTER_STOP,
+    ErrorCode.BAD_HANDSHAKE,
+    ErrorCode.HEAD_TOO_LARGE,
+    ErrorCode.METHOD_NOT_ALLOWED,
+    ErrorCode.NOT_FOUND,
+    ErrorCode.SESSION_EXPIRED,
+    ErrorCode.UPGRADE_REQUIRED,
 )
+# Why an upload ended, and why a session ended or was refused.
+UPLOAD_REASONS: Final = tuple(sorted({each.value for each in (*ErrorCode, *QuietEnding) if each not in _OF_NOTHING}))
+REASONS: Final = tuple(reason for reason in UPLOAD_REASONS if reason not in _OF_UPLOADS)
 # Why a request to the model failed: the link's code words and the model's.
 FAILURES: Final = tuple(sorted(code.value for code in FailureCode))
 MESSAGES: Final[Sequence[str]] = [kind.type for kind in get_args(ServerMessage)]

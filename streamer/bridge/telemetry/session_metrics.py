@@ -12,10 +12,10 @@ from typing import Final
 from prometheus_client import Histogram
 
 from streamer.base import events
+from streamer.base.codes import QuietEnding
 from streamer.base.events import ServerMessage
-from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.session.session import Session, State
-from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
+from streamer.bridge.telemetry.metrics import AHEAD, OTHER, PARKED, REAL_TIME, Metrics
 
 # Arrivals of audio are noted in groups of this length, so that a client with tiny chunks costs no more than others.
 GROUP_MS: Final = 40
@@ -167,10 +167,11 @@ class SessionMetrics:
 
     def count_ending(self, *, ready: bool) -> None:
         """Count why the session ended. `ready`: whether `ready` was sent to the client."""
+        reason = self.session.ended_by
         if ready:
-            self._metrics.sessions_ended.labels(self.session.ended_by).inc()
-        elif self.session.ended_by != VANISHED:
-            self._metrics.refusals.labels(self.session.ended_by).inc()
+            self._metrics.sessions_ended.labels(reason or OTHER).inc()
+        elif reason is not QuietEnding.VANISHED:
+            self._metrics.refusals.labels(reason or OTHER).inc()
             self._metrics.protocol_refusals.labels(self.protocol).inc()
 
     def end(self, now: float) -> None:

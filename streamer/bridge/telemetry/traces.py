@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from streamer.base import events
+from streamer.base.codes import ErrorCode, QuietEnding
 from streamer.base.events import ServerMessage
 from streamer.base.package import install_command
 
@@ -29,7 +30,7 @@ SLOW_S: Final = 1.0
 EXPORT_LIMIT_S: Final = 3.0
 GIVE_UP_LIMIT_S: Final = 1.0
 # Codes of endings that are faults of the service.
-FAULTS: Final = ("failed", "internal", "cut_off")
+FAULTS: Final = (ErrorCode.FAILED, ErrorCode.INTERNAL, QuietEnding.CUT_OFF)
 
 # Environment variables that may name a collector.
 COLLECTORS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -154,7 +155,7 @@ class Trace:
         """End the trace with the session."""
         from opentelemetry.trace import Status, StatusCode
 
-        reason = self._session.ended_by
+        reason = self._session.ended_by or ""
         self._root.set_attributes({"streamer.ended_by": reason, "streamer.audio_ms": self._session.heard_ms})
         if reason in FAULTS:
             self._root.set_status(Status(StatusCode.ERROR, reason))

@@ -33,6 +33,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import Again, Flushed, Heard, ModelEvent
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.wire.events import Unknown, parse
@@ -131,20 +132,15 @@ Limit = float | Callable[[], float]
 """A number of seconds, or a function that says it. The function is asked again when that time is up."""
 # Triton's own error messages that a caller must tell apart, and the code word for each.
 KNOWN = (
-    ("must specify the START flag", "unknown_stream"),  # for example after the idle limit
-    ("timeout of the corresponding sequence has been expired", "full"),  # no slot was free in time
-    ("is not healthy", "unavailable"),  # the model's process has died; Triton does not start it again
-    ("Server is stopping", "unavailable"),
+    ("must specify the START flag", FailureCode.UNKNOWN_STREAM),  # for example after the idle limit
+    ("timeout of the corresponding sequence has been expired", FailureCode.FULL),  # no slot was free in time
+    ("is not healthy", FailureCode.UNAVAILABLE),  # the model's process has died; Triton does not start it again
+    ("Server is stopping", FailureCode.UNAVAILABLE),
 )
 
 
 class LinkError(Exception):
-    """A request failed. `code` is the model's code word, or one of these code words of the link:
-
-    unavailable (Triton does not answer, or the model is not ready), overdue (no answer came in time), full (there is no
-    room now), unknown_stream (Triton does not know the sequence any more), over (the sequence was ended), busy (its
-    last request has no answer yet), refused (any other reason).
-    """
+    """A request failed. `code` is a FailureCode, or a word that only this model has."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -156,14 +152,14 @@ class ConnectionLost(LinkError):
     """The stream to Triton has ended, so the link and all its sequences have ended too."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("unavailable", message)
+        super().__init__(FailureCode.UNAVAILABLE, message)
 
 
 class Overdue(LinkError):
     """No answer came in time. It may still come, and not match a later request, so the caller must end the sequence."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("overdue", message)
+        super().__init__(FailureCode.OVERDUE, message)
 
 
 class Link:
@@ -184,16 +180,18 @@ class Link:
 
     @classmethod
     async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0, dial: Dialer = PLAIN) -> Link:
-        """Open a link. Raise LinkError("unavailable") if no Triton answers there, or the model is not ready."""
+        """Open a link. Raise LinkError, `unavailable`, if no Triton answers there, or the model is not ready."""
         channel = dial.channel(address)
         try:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             # A stream for a model that is missing, or not decoupled, would crash the server.
             if not await _is_ready(stub, model, timeout):
-                raise LinkError("unavailable", f"the Triton at {address} does not have the model {model} ready")
+                raise LinkError(
+                    FailureCode.UNAVAILABLE, f"the Triton at {address} does not have the model {model} ready"
+                )
             answer = await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=timeout)
             if not answer.config.model_transaction_policy.decoupled:
-                raise LinkError("refused", f"the model {model} is not decoupled")
+                raise LinkError(FailureCode.REFUSED, f"the model {model} is not decoupled")
             in_steps = answer.config.HasField("ensemble_scheduling")
             return cls(channel, stub.ModelStreamInfer(), model, in_steps=in_steps)
         except BaseException as error:
@@ -255,7 +253,7 @@ class Link:
         if self._lost is not None:
             raise ConnectionLost(self._lost)
         if start and self._outgoing.qsize() >= QUEUE_LIMIT:
-            raise LinkError("full", f"{QUEUE_LIMIT} requests already wait to be sent to Triton")
+            raise LinkError(FailureCode.FULL, f"{QUEUE_LIMIT} requests already wait to be sent to Triton")
         self._count += 1
         request.id = f"{origin.get()}{self._count}"
         self._outgoing.put_nowait(request)
@@ -326,7 +324,7 @@ class Sequence:
         """
         if self._stage is Stage.OVER or self._busy:
             over = self._stage is Stage.OVER
-            code, reason = ("over", "was ended") if over else ("busy", "has a request on its way")
+            code, reason = (FailureCode.OVER, "was ended") if over else (FailureCode.BUSY, "has a request on its way")
             raise LinkError(code, f"sequence {self.id} {reason}")
         self._busy = True
         try:
@@ -385,13 +383,13 @@ class Sequence:
             raise answer
         if answer.error_message:
             error = _error(answer.error_message)
-            if error.code == "unknown_stream" and not self._link.in_steps:
+            if error.code == FailureCode.UNKNOWN_STREAM and not self._link.in_steps:
                 self._link._open.discard(self)  # Triton does not know it, so there is nothing to end
             raise error
         try:
             return _events(answer.infer_response)
         except ValueError as error:
-            raise LinkError("failed", f"the model's answer is not a list of events: {error}") from error
+            raise LinkError(FailureCode.FAILED, f"the model's answer is not a list of events: {error}") from error
 
     async def begin_anew(self, options: Mapping[str, object], *, timeout: float = 30.0) -> list[ModelEvent]:
         """Start the sequence again in the same slot, with other options. The model forgets the earlier audio."""
@@ -461,7 +459,7 @@ def _error(text: str) -> LinkError:
         if words in text:
             return LinkError(code, text)
     parts = CODE_WORD.fullmatch(IN_ENSEMBLE.sub("", text))
-    return LinkError(parts[1], parts[2]) if parts else LinkError("refused", text)
+    return LinkError(parts[1], parts[2]) if parts else LinkError(FailureCode.REFUSED, text)
 
 
 def _events(answer: Any) -> list[ModelEvent]:

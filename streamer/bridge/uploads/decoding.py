@@ -30,6 +30,7 @@ from streamer.audio.frames import (
     decode,
 )
 from streamer.audio.frames import Problem as DecoderProblem
+from streamer.base.codes import ErrorCode
 from streamer.base.machine import processes
 from streamer.base.package import PACKAGE
 from streamer.base.text import counted
@@ -250,7 +251,7 @@ class DecoderPlaces:
     def full(self) -> Problem:
         """The problem for a client for whom there is no place."""
         why = f"At most {counted(self._most, 'recording')} can be decoded at a time; try again later."
-        return Problem("busy", why)
+        return Problem(ErrorCode.BUSY, why)
 
     def take(self, owner: object) -> bool:
         """Take a place for this owner. Return False if there is none."""

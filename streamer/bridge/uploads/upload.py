@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from streamer.audio.decoder import SAMPLE_RATE
+from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Done, Error, ServerMessage, Starting
 from streamer.bridge.access.quotas import Admittance, UploadLimits
 from streamer.bridge.http.request import HttpError, Request, Response
@@ -32,7 +33,7 @@ log = Log("streamer.bridge")
 # A stream of events sends a comment if there is no event, so that proxies do not take the connection for dead.
 COMMENT_EVERY_S: Final = 15.0
 _COMMENT: Final = b": waiting\n\n"
-SHUTTING_DOWN: Final = Problem("shutting_down", "The service is shutting down; try again later.")
+SHUTTING_DOWN: Final = Problem(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Upload:
     def __init__(self, request: Request, format: UploadFormat, admittance: Admittance, around: Surroundings) -> None:
         """`admittance`: the upload hands it to its session, or gives it back."""
         self.size = 0  # bytes of the recording so far
-        self.ended_by = ""  # the word for metrics; empty before the end
+        self.ended_by: Reason | None = None  # before the end
         self._request = request
         self._format = format
         self._admittance: Admittance | None = admittance
@@ -76,7 +77,9 @@ class Upload:
     async def respond(self) -> Response:
         """Return the answer, or its beginning. Raise Stopped if there is no transcript."""
         limit_s = self._around.limits.request_s
-        late = Problem("too_slow", f"The request takes longer than {limit_s:g} s, the maximum: send less at a time.")
+        late = Problem(
+            ErrorCode.TOO_SLOW, f"The request takes longer than {limit_s:g} s, the maximum: send less at a time."
+        )
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._fail, late)
         self._tasks.append(asyncio.create_task(self._feed()))
         header = await self._header
@@ -139,7 +142,7 @@ class Upload:
                     await self._decoding.feed(data)
             self._format.settle()
             if self._decoding is None:
-                self._fail(Problem("no_audio", "The request holds no recording: send one as its body."))
+                self._fail(Problem(ErrorCode.NO_AUDIO, "The request holds no recording: send one as its body."))
             else:
                 self._decoding.end()
         except HttpError as error:
@@ -148,10 +151,10 @@ class Upload:
             self._fail(problem_of(error))
         except OSError as error:
             log.warning("a decoder could not be started", reason=error.strerror or str(error))
-            self._fail(Problem("busy", "The service cannot decode a recording now; try again later."))
+            self._fail(Problem(ErrorCode.BUSY, "The service cannot decode a recording now; try again later."))
         except Exception as error:
             self._around.failures.report("an upload failed", error)
-            self._fail(Problem("internal", "The service failed; its log says why."))
+            self._fail(Problem(ErrorCode.INTERNAL, "The service failed; its log says why."))
         if self._client is not None:
             self._client.stir()
 
@@ -189,9 +192,9 @@ class Upload:
             if not self._header.done():
                 self._header.set_result(frame)
         elif isinstance(frame, DecoderProblem):
-            self._fail(Problem(frame.code.value, frame.message))
+            self._fail(Problem(ErrorCode(frame.code), frame.message))
         else:
-            self._fail(Problem("internal", "The decoder of the recording failed."))
+            self._fail(Problem(ErrorCode.INTERNAL, "The decoder of the recording failed."))
 
     def _fail(self, problem: Problem) -> None:
         """End the recording here. If a session has begun, it still gets the decoded audio."""
@@ -237,8 +240,8 @@ class Upload:
         assert self._client is not None
         problem = self._error or self._problem or self._client.problem
         if problem is None and not self._done:
-            problem = Problem("internal", "The session ended too early; the log of the service says why.")
-        self.ended_by = problem.code if problem is not None else "done"
+            problem = Problem(ErrorCode.INTERNAL, "The session ended too early; the log of the service says why.")
+        self.ended_by = problem.code if problem is not None else QuietEnding.DONE
         return problem
 
     # The answer
@@ -326,7 +329,7 @@ class UploadClient:
     closed = property(lambda self: self._closing is not None and self._closing.done())
     agreed = property(lambda self: self._over.is_set())
     goodbye = property(lambda self: self._over.is_set())
-    fault = ""
+    fault = None
     unintelligible = False
 
     async def receive(self) -> str | bytes:
@@ -342,9 +345,9 @@ class UploadClient:
                     return frame.pcm
                 self.fail(too_long(self._longest_s))
             elif isinstance(frame, DecoderProblem):
-                self.problem = self.problem or Problem(frame.code.value, frame.message)
+                self.problem = self.problem or Problem(ErrorCode(frame.code), frame.message)
             elif not isinstance(frame, End):
-                self.problem = self.problem or Problem("internal", "The decoder of the recording failed.")
+                self.problem = self.problem or Problem(ErrorCode.INTERNAL, "The decoder of the recording failed.")
             self._stopped = True
             return _STOP
         await self._over.wait()
@@ -409,7 +412,7 @@ class UploadClient:
 def too_long(longest_s: float) -> Problem:
     """Make the problem of a recording that is too long."""
     why = f"The recording is longer than {longest_s:g} s, the maximum: cut it into several and send them one by one."
-    return Problem("too_long", why)
+    return Problem(ErrorCode.TOO_LONG, why)
 
 
 async def _done() -> None:

@@ -12,11 +12,11 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote
 
 from streamer import __version__
+from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.bridge.access.quotas import Denied, UploadLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.http.request import HttpError, Request, Response, as_json
 from streamer.bridge.http.routes import Handler, Route, denial
-from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
@@ -103,7 +103,7 @@ class Uploads:
             self._running.discard(upload)
             self.places.give_back(upload)
             self._metrics.uploads.set(len(self._running))
-            reason = upload.ended_by or VANISHED
+            reason = upload.ended_by or QuietEnding.VANISHED
             self._count(reason)
             self._metrics.upload_bytes.inc(upload.size)
             log.info("upload ended", reason=reason, bytes=upload.size)
@@ -124,7 +124,7 @@ class Uploads:
         except Refused as refused:
             raise Stopped(Problem(refused.code, refused.message)) from None
 
-    def _count(self, reason: str) -> None:
+    def _count(self, reason: Reason) -> None:
         self._metrics.uploads_ended.labels(reason).inc()
 
 
@@ -132,7 +132,7 @@ def _read_query(format: UploadFormat, query: str) -> None:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_OPTIONS, errors="replace")
     except ValueError:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The query has too many options.") from None
+        raise HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "The query has too many options.") from None
     format.query(pairs)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
+from streamer.base.codes import ErrorCode
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.bridge.session.endings import RETRY_S
 from streamer.bridge.states import States
@@ -19,7 +20,7 @@ from streamer.wire.dialects.dialect import Languages
 class Refused(Exception):
     """A session gets no slot now. `code` is a word, and `message` a sentence for the client."""
 
-    def __init__(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
+    def __init__(self, code: ErrorCode, message: str, retry_s: int = RETRY_S) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -125,13 +126,13 @@ class Admission:
     def check(self, number: int = 1) -> None:
         """Raise Refused if a session with this number of slots would not be admitted now. Take no slots."""
         if self._states.now is AdmissionState.CLOSED:
-            raise Refused("shutting_down", "The service is shutting down; try again later.")
+            raise Refused(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
         if not self.ready:
-            raise Refused("not_ready", "The recogniser is not ready; try again in a few seconds.")
+            raise Refused(ErrorCode.NOT_READY, "The recogniser is not ready; try again in a few seconds.")
         if self._loader is not None and self._limit is None:
             return  # another model may have room, and may have to be loaded first
         if self.in_use + number > self.most:
-            raise Refused("full", f"{_all_taken(self.most)}; try again when one has ended.")
+            raise Refused(ErrorCode.FULL, f"{_all_taken(self.most)}; try again when one has ended.")
 
     def take(
         self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL, waiter: object = None
@@ -142,14 +143,14 @@ class Admission:
         The caller must give the slots back at the end.
         """
         if self._states.now is AdmissionState.CLOSED:
-            raise Refused("shutting_down", "The service is shutting down; try again later.")
+            raise Refused(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
         pool = None if self._models is None else self._models.pools[name]
         if self._loader is not None:
             self._check_limit(number)
             self._loader.require(name, waiter)
         if self._models is None or pool is None or not pool.well:
             subject = "recogniser" if name == DEFAULT_MODEL else f"model {name!r}"
-            raise Refused("not_ready", f"The {subject} is not ready; try again in a few seconds.")
+            raise Refused(ErrorCode.NOT_READY, f"The {subject} is not ready; try again in a few seconds.")
         most = self.most
         # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
@@ -157,12 +158,14 @@ class Admission:
         available = min(most, room) - self._in_use
         free = max(0, min(available, pool.free))
         if not free and available > 0:
-            raise Refused("full", f"All sessions of the model {name!r} are taken; try again when one has ended.")
+            raise Refused(
+                ErrorCode.FULL, f"All sessions of the model {name!r} are taken; try again when one has ended."
+            )
         if not free:
-            raise Refused("full", f"{_all_taken(most)}; try again when one has ended.")
+            raise Refused(ErrorCode.FULL, f"{_all_taken(most)}; try again when one has ended.")
         if number > free:
             raise Refused(
-                "full",
+                ErrorCode.FULL,
                 f"{number} channels need {number} sessions, but only {free} of {most} are free; "
                 "try again when others have ended, or with fewer channels.",
             )
@@ -188,7 +191,7 @@ class Admission:
     def _check_limit(self, number: int) -> None:
         """Raise Refused if the limit would be passed. This comes first, so that no model is loaded in vain."""
         if self._limit is not None and self._in_use + number > self._limit:
-            raise Refused("full", f"{_all_taken(self._limit)}; try again when one has ended.")
+            raise Refused(ErrorCode.FULL, f"{_all_taken(self._limit)}; try again when one has ended.")
 
     def _note_use(self, name: str) -> None:
         if self._loader is not None:

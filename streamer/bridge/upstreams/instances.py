@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import ModelEvent, Opened
 from streamer.bridge.triton.link import Dialer, Link, LinkError, Overdue, Sequence
 
@@ -233,7 +234,7 @@ async def begin_at_living(
     first = {**options, "hotwords": []} if costly else options
     sequences = [link.sequence(first) for _ in range(min(in_use + 2, MOST_AT_ONCE))]
     beginnings = {asyncio.create_task(_begin(sequence, timeout)): sequence for sequence in sequences}
-    waiting, error = set(beginnings), LinkError("unavailable", "no instance lives")
+    waiting, error = set(beginnings), LinkError(FailureCode.UNAVAILABLE, "no instance lives")
     spare: asyncio.Task[list[ModelEvent] | LinkError] | None = None
     try:
         while waiting:

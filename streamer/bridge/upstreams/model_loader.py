@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.telemetry.logs import Failures, Log
 from streamer.bridge.telemetry.metrics import FAILED, LOADED, LOADING, Metrics
 from streamer.bridge.triton import TritonError
@@ -98,7 +99,7 @@ class ModelLoader:
         if names is None:
             busy = ", ".join(sorted(other.name for other in others if other.busy))
             raise Refused(
-                "full",
+                ErrorCode.FULL,
                 f"There is no memory for the model {name!r} while sessions use {busy}; try again when they have ended.",
             )
         for other in names:
@@ -169,7 +170,7 @@ class ModelLoader:
         demand = self._demands[name]
         retry_s = max(1, math.ceil(demand.retry_at - _now()))
         why = f"The model {name!r} could not be loaded ({demand.reason}); it will be tried again after {retry_s} s."
-        return Refused("not_ready", why, retry_s)
+        return Refused(ErrorCode.NOT_READY, why, retry_s)
 
     def _keep(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -18,6 +18,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import ModelEvent
 from streamer.base.limits import RETIRE_LIMIT_S
 from streamer.bridge.session.backlog import BYTES_PER_S
@@ -29,7 +30,6 @@ from streamer.bridge.upstreams.instances import begin_at_living, instance_of
 from streamer.bridge.upstreams.probe import PREPARING_S
 from streamer.bridge.upstreams.supervision import Supervisor, Tritons
 from streamer.bridge.upstreams.upstream import Upstream
-from streamer.wire.errors import FailureCode
 
 log = Log("streamer.bridge")
 CANCEL_AGAIN_S: Final = 1.0
@@ -465,7 +465,7 @@ class Reservation:
         self.release()
         upstream = self._choose(self._upstream)
         if upstream is None:
-            raise LinkError("unavailable", "no recogniser is ready and has a free slot")
+            raise LinkError(FailureCode.UNAVAILABLE, "no recogniser is ready and has a free slot")
         self._open(upstream, options)
 
 

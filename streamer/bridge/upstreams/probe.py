@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import Heard, ModelEvent
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
@@ -118,7 +119,7 @@ def _check(events: Sequence[ModelEvent]) -> None:
     """Raise LinkError unless an answer reports the audio that was heard. Replays need it (docs/reference/triton.md)."""
     last = events[-1] if events else None
     if not isinstance(last, Heard) or last.sample != _SAMPLES:
-        raise LinkError("refused", f"an answer must end with 'heard' and sample {_SAMPLES}")
+        raise LinkError(FailureCode.REFUSED, f"an answer must end with 'heard' and sample {_SAMPLES}")
 
 
 # Decides how long to wait for an answer of one Triton, by its recent answers and its present work.

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 
+from streamer.base.codes import FailureCode
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.triton import MODEL, TritonError
@@ -30,7 +31,6 @@ from streamer.bridge.upstreams.instances import (
 )
 from streamer.bridge.upstreams.probe import Doubts, OpenModel, Patience, Probe
 from streamer.bridge.upstreams.supervision import Supervisor
-from streamer.wire.errors import FailureCode
 
 log = Log("streamer.bridge")
 

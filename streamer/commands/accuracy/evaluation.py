@@ -17,6 +17,7 @@ import numpy as np
 
 from streamer.audio.audio_file import Int16Samples
 from streamer.audio.recordings import AudioError
+from streamer.base.codes import ClientCode, ErrorCode
 from streamer.base.machine import descendants, find_process
 from streamer.base.package import install_command
 from streamer.client import Audio, Session, SessionError, connect
@@ -94,9 +95,9 @@ RECOGNISER: Final = "recogniser"
 OURSELVES: Final = "bridge and client"
 
 # After these errors no other utterance can succeed either.
-_HOPELESS: Final = ("away", "bad_address", "no_service", "refused")
+_HOPELESS: Final = (ClientCode.AWAY, ClientCode.BAD_ADDRESS, ClientCode.NO_SERVICE, ClientCode.REFUSED)
 # The service has no free session now, but a running one will end before long.
-_BUSY: Final = ("full", "not_ready")
+_BUSY: Final = (ErrorCode.FULL, ErrorCode.NOT_READY)
 _BUSY_PAUSE_S: Final = 0.5
 _BUSY_LIMIT_S: Final = 60.0
 _NO_AUDIO: Final[Int16Samples] = np.empty(0, dtype=np.int16)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
+from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.package import PACKAGE
 from streamer.base.text import joined, noun, words_of
@@ -91,7 +92,7 @@ async def _recognise(subject: str, url: str, where: str, *, silent: bool = False
     try:
         words, seconds = await task
     except SessionError as error:
-        remedy = "STREAMER_KEY=… before the command, or --key-file FILE" if error.code == "unauthorized" else ""
+        remedy = "STREAMER_KEY=… before the command, or --key-file FILE" if error.code == ErrorCode.UNAUTHORIZED else ""
         return Finding(subject, WRONG, str(error), remedy)
     except asyncio.CancelledError:
         if timer.when() > asyncio.get_running_loop().time():

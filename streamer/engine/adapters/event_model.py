@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from streamer.base.codes import FailureCode
 from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
 from streamer.engine.adapters.held_requests import HeldRequests, Precedence
 from streamer.engine.adapters.instance import Instance
@@ -98,7 +99,7 @@ class EventModel(ABC):
         self._between_steps.join(timeout=5)
         with self._precedence.step():
             for pending in self._held.clear():
-                self._fail(pending.request, StreamError("failed", "the model is being unloaded"))
+                self._fail(pending.request, StreamError(FailureCode.FAILED, "the model is being unloaded"))
             del self._recogniser
 
     def _answer(self, arrived: Sequence[Any]) -> None:
@@ -201,16 +202,18 @@ class EventModel(ABC):
         fields = self.options(request)
         flush = fields.pop("flush", False)
         if not isinstance(flush, bool):
-            raise StreamError("bad_options", "option 'flush' must be true or false")
+            raise StreamError(FailureCode.BAD_OPTIONS, "option 'flush' must be true or false")
         if flags & START:
             try:
                 recogniser = self._recogniser
                 options = StreamOptions.from_dict(fields, recogniser.model.step_ms, list(recogniser.searches))
             except BadOptions as error:
-                raise StreamError("bad_options", str(error)) from None
+                raise StreamError(FailureCode.BAD_OPTIONS, str(error)) from None
             self._recogniser.open(stream, options, at_once=False)
         elif fields:
-            raise StreamError("bad_options", f"{', '.join(fields)} can only be set with the START of a stream")
+            raise StreamError(
+                FailureCode.BAD_OPTIONS, f"{', '.join(fields)} can only be set with the START of a stream"
+            )
         return Chunk(stream, self.content(request), flush=flush, end=bool(flags & END))
 
     def _reply(self, request: Any, answer: StreamAnswer) -> None:

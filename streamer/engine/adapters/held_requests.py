@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
+from streamer.base.codes import FailureCode
 from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
 
 MOST_REQUESTS = 64  # for one stream
@@ -38,7 +39,7 @@ class HeldRequests(Generic[Request]):
         queue = self._queues.get(stream, deque())
         if len(queue) >= MOST_REQUESTS or samples + sum(size for _, size in queue) > self._most_samples:
             limits = f"at most {LONGEST_CHUNK_S} s of audio in at most {MOST_REQUESTS} requests"
-            raise StreamError("too_long", f"a stream can send {limits} while it is being prepared")
+            raise StreamError(FailureCode.TOO_LONG, f"a stream can send {limits} while it is being prepared")
         self._queues.setdefault(stream, deque()).append((request, samples))
 
     def put_back(self, stream: int, request: Request) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from streamer.base.codes import FailureCode
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.stream_events import StreamError
 
@@ -35,9 +36,9 @@ def options_of(request: Any) -> dict[str, Any]:
     try:
         options = json.loads(content)
     except ValueError as error:
-        raise StreamError("bad_options", f"OPTIONS is not JSON: {error}") from None
+        raise StreamError(FailureCode.BAD_OPTIONS, f"OPTIONS is not JSON: {error}") from None
     if not isinstance(options, dict):
-        raise StreamError("bad_options", "OPTIONS must be a JSON object")
+        raise StreamError(FailureCode.BAD_OPTIONS, "OPTIONS must be a JSON object")
     return options
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamer import __version__
+from streamer.base.codes import ErrorCode
 from streamer.base.events import (
     Acknowledgement,
     Done,
@@ -49,7 +50,7 @@ UNDECODABLE: Final = (1008, "DATA-0000")
 _ERROR_CODES: Final = {400: "Bad Request", 401: "INVALID_AUTH", 403: "INSUFFICIENT_PERMISSIONS"}
 _ERROR_CODES_FROM_500: Final = "SERVICE_UNAVAILABLE"
 # Deepgram has no status of its own for these codes.
-_STATUSES: Final = {"full": 429, "busy": 429}
+_STATUSES: Final = {ErrorCode.FULL: 429, ErrorCode.BUSY: 429}
 _BAD_RECORDINGS: Final = (415, 422)
 _CLIENT_FAULTS: Final = (CloseCode.TOO_FAST, CloseCode.BAD_MESSAGE, CloseCode.BAD_AUDIO)
 # Clients receive these codes unchanged. Any other code becomes one that says who is at fault, service or client.
@@ -87,10 +88,10 @@ class DeepgramLive(Dialect):
         self._stopped = False
         self._undecodable = False
         self._audio_ms = 0  # the length of the recognised audio
-        self._error = ""  # the code of the error that ended the session
+        self._error: ErrorCode | None = None  # the code of the error that ended the session
 
     @staticmethod
-    def refusal(code: str, message: str, status: int, request_id: str) -> tuple[int, str]:
+    def refusal(code: ErrorCode, message: str, status: int, request_id: str) -> tuple[int, str]:
         """Return the status and the JSON of a refused request."""
         status = 400 if status in _BAD_RECORDINGS else _STATUSES.get(code, status)
         kind = _ERROR_CODES.get(status, code.upper())
@@ -132,7 +133,7 @@ class DeepgramLive(Dialect):
         if not self._started:
             yield Hangup(*UNDECODABLE)
             return
-        self._undecodable = not (self._stopped and problem.code == "damaged_audio")
+        self._undecodable = not (self._stopped and problem.code is ErrorCode.DAMAGED_AUDIO)
         yield STOP
 
     # What the client gets
@@ -157,7 +158,7 @@ class DeepgramLive(Dialect):
             self._error = message.code
             for channel in self._channels:
                 yield from channel.release()
-            if message.code == "odd_bytes":  # the client has ended its audio, so the transcript is complete
+            if message.code is ErrorCode.ODD_BYTES:  # the client has ended its audio, so the transcript is complete
                 yield from self._finish(self._audio_ms)
 
     def _write_result(self, channel: ChannelResults, message: Partial | FinalMessage | Speech) -> Iterator[str]:
@@ -176,11 +177,11 @@ class DeepgramLive(Dialect):
         """Return the close code and the reason that replace those of the native protocol."""
         if self._undecodable:
             return UNDECODABLE
-        if self._error == "no_start" and self._received:  # the audio had no header
+        if self._error is ErrorCode.NO_START and self._received:  # the audio had no header
             return UNDECODABLE
-        if self._error in ("idle", "no_start"):
+        if self._error in (ErrorCode.IDLE, ErrorCode.NO_START):
             return SILENT
-        if code == CloseCode.DONE or self._error == "odd_bytes":
+        if code == CloseCode.DONE or self._error is ErrorCode.ODD_BYTES:
             return CloseCode.DONE, ""
         if code in _KEPT_CLOSES:
             return code, reason
@@ -474,7 +475,7 @@ class DeepgramRecorded(UploadFormat):
         """Refuse JSON with an address of a recording, whatever the content type of the request is."""
         if not self._body_begun and data.lstrip()[:1] == b"{":
             why = "The service fetches no address for a client: send the recording itself as the body."
-            raise bad("unsupported", why)
+            raise bad(ErrorCode.UNSUPPORTED, why)
         self._body_begun = True
         self._hash.update(data)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
 from streamer.base.option_kinds import Service
@@ -161,7 +162,7 @@ class DeepgramOptions:
     def _refuse(self) -> None:
         for option in OPTIONS:
             if option.treatment is Treatment.REFUSED and self._switched_on(option.name):
-                raise bad("bad_option", f"'{option.name}' is not supported: {option.meaning}. Leave it out.")
+                raise bad(ErrorCode.BAD_OPTION, f"'{option.name}' is not supported: {option.meaning}. Leave it out.")
 
     def _samples(self) -> Samples | None:
         encoding = self._text("encoding").lower()
@@ -170,10 +171,10 @@ class DeepgramOptions:
         if encoding not in ENCODINGS:
             names = ", ".join((*ENCODINGS, *CONTAINED))
             why = f"'encoding' must be one of {names}, not {quote(encoding)}; without it, a container is expected."
-            raise bad("unsupported_audio", why)
+            raise bad(ErrorCode.UNSUPPORTED_AUDIO, why)
         rate = self._number("sample_rate", int)
         if rate is None:
-            raise bad("bad_option", f"'sample_rate' is needed with 'encoding' {quote(encoding)}.")
+            raise bad(ErrorCode.BAD_OPTION, f"'sample_rate' is needed with 'encoding' {quote(encoding)}.")
         return Samples(ENCODINGS[encoding], rate, self._number("channels", int) or 1)
 
     def _endpointing(self) -> tuple[bool, int | None]:
@@ -211,7 +212,7 @@ class DeepgramOptions:
     def _flag(self, name: str) -> bool:
         value = self._text(name).lower()
         if value not in (*_ON, *_OFF):
-            raise bad("bad_option", f"'{name}' must be true or false, not {quote(value)}.")
+            raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be true or false, not {quote(value)}.")
         return value in _ON
 
     def _number(self, name: str, kind: type[int] | type[float]) -> Any:
@@ -221,7 +222,7 @@ class DeepgramOptions:
         value = _float(text)
         if value is None or value < 0 or (kind is int and not value.is_integer()):
             what = "a whole number" if kind is int else "a number"
-            raise bad("bad_option", f"'{name}' must be {what}, not {quote(text)}.")
+            raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {what}, not {quote(text)}.")
         return kind(value)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage
 from streamer.base.limits import LANGUAGE
 from streamer.base.names import same_language
@@ -72,7 +73,7 @@ class Dialect(ABC):
 
     @staticmethod
     @abstractmethod
-    def refusal(code: str, message: str, status: int, request_id: str) -> tuple[int, str]:
+    def refusal(code: ErrorCode, message: str, status: int, request_id: str) -> tuple[int, str]:
         """Return the status and the JSON of a refused request. `status`: the usual one for this code."""
 
     # What the request asks for
@@ -110,7 +111,7 @@ class Dialect(ABC):
 
     # What the client gets
 
-    def fail(self, code: str, message: str) -> Iterable[str]:
+    def fail(self, code: ErrorCode, message: str) -> Iterable[str]:
         """Return the reason why the service closes a websocket without a session. For `successive` dialects."""
         return ()
 
@@ -152,7 +153,7 @@ def session_language(option: str, requested: Iterable[str], languages: Languages
         if any(_is_english(language) or language.lower() == LANGUAGE for language in names):
             return LANGUAGE
         why = f"the recogniser knows only English, not {quote(_one_or_list(names))}"
-        raise bad("bad_option", f"'{option}' must be en: {why}.")
+        raise bad(ErrorCode.BAD_OPTION, f"'{option}' must be en: {why}.")
     if any(language.lower() in _ANY for language in names):
         return LANGUAGE
     if languages is None:
@@ -163,7 +164,9 @@ def session_language(option: str, requested: Iterable[str], languages: Languages
     for language in names:
         if match := same_language("en" if language.lower() == _ENGLISH else language, languages):
             return match
-    raise bad("bad_option", f"'{option}' must be one of {', '.join(languages)}, not {quote(_one_or_list(names))}.")
+    raise bad(
+        ErrorCode.BAD_OPTION, f"'{option}' must be one of {', '.join(languages)}, not {quote(_one_or_list(names))}."
+    )
 
 
 def _is_english(language: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Error, ServerMessage
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply, Step, start
@@ -147,7 +148,7 @@ class OpenAIRealtime(Dialect):
         self._rest = b""  # an incomplete sample
 
     @staticmethod
-    def refusal(code: str, message: str, status: int, request_id: str) -> tuple[int, str]:
+    def refusal(code: ErrorCode, message: str, status: int, request_id: str) -> tuple[int, str]:
         """Return the status and the JSON of a refused request."""
         return status, encode({"error": error_of(code, message, status)})
 
@@ -192,7 +193,7 @@ class OpenAIRealtime(Dialect):
             return []
         return self.fail(message.code, message.message)
 
-    def fail(self, code: str, message: str) -> list[str]:
+    def fail(self, code: ErrorCode, message: str) -> list[str]:
         """Return the events before the service closes the websocket.
 
         No error is among them if another connection may help: some clients connect again after a close, but give up
@@ -267,4 +268,4 @@ def _replies(events: Iterable[str], flush: bool) -> Iterator[Step]:
 def no_short_keys() -> Problem:
     """Return the problem of every request for a key that is valid for a short time."""
     why = f"There are no keys for a short time here: open the websocket {PATH} with a key of this service instead."
-    return Problem("unsupported", why)
+    return Problem(ErrorCode.UNSUPPORTED, why)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Final as FinalMessage
 from streamer.base.events import Partial, ServerMessage
 from streamer.base.json_types import JsonObject
@@ -57,13 +58,15 @@ class OpenAIUpload(UploadFormat):
         name = name.removesuffix("[]")
         if name == "response_format":
             if value not in FORMATS:
-                raise bad("bad_option", f"'response_format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
+                raise bad(
+                    ErrorCode.BAD_OPTION, f"'response_format' must be {' or '.join(FORMATS)}, not {quote(value)}."
+                )
             self._format = value
         elif name == "stream":
             self._stream = flag(name, value)
         elif name == "timestamp_granularities":
             if value not in GRANULARITIES:
-                raise bad("bad_option", f"'{name}[]' must be word or segment, not {quote(value)}.")
+                raise bad(ErrorCode.BAD_OPTION, f"'{name}[]' must be word or segment, not {quote(value)}.")
             self._granularities.add(value)
         elif name in ("language", "languages"):
             self._requested_languages.append(value)
@@ -169,7 +172,9 @@ def model(name: str) -> JsonObject:
 
 def no_translations() -> Problem:
     """Return the problem of every request for a translation."""
-    return Problem("unsupported", f"There is no model for translations here: POST the recording to {PATH} instead.")
+    return Problem(
+        ErrorCode.UNSUPPORTED, f"There is no model for translations here: POST the recording to {PATH} instead."
+    )
 
 
 def _segment(number: int, segment: TranscriptSegment) -> JsonObject:
@@ -189,14 +194,14 @@ def _segment(number: int, segment: TranscriptSegment) -> JsonObject:
     }
 
 
-def error_of(code: str, message: str, status: int) -> JsonObject:
+def error_of(code: ErrorCode, message: str, status: int) -> JsonObject:
     """Return the content of an error in OpenAI's form. The HTTP status decides the kind of the error."""
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    if code == "unauthorized":
-        code = "invalid_api_key"
+    kind, word = "server_error" if status >= 500 else "invalid_request_error", str(code)
+    if code is ErrorCode.UNAUTHORIZED:
+        word = "invalid_api_key"
     elif status == 429:
-        kind, code = "rate_limit_error", "rate_limit_exceeded"
-    return {"message": message, "type": kind, "param": None, "code": code}
+        kind, word = "rate_limit_error", "rate_limit_exceeded"
+    return {"message": message, "type": kind, "param": None, "code": word}
 
 
 def _error(problem: Problem) -> JsonObject:

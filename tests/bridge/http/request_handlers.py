@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.http.request import HttpError, Request, Response, text
 from streamer.bridge.http.routes import Route
 
@@ -31,7 +32,7 @@ class Handlers:
         return text(HTTPStatus.OK, "ignored")
 
     async def refuse(self, request: Request) -> Response:
-        raise HttpError(HTTPStatus.FORBIDDEN, "not_you", "You may not do this.")
+        raise HttpError(HTTPStatus.FORBIDDEN, ErrorCode.BAD_ORIGIN, "You may not do this.")
 
     async def fail(self, request: Request) -> Response:
         raise RuntimeError("a fault of ours")

@@ -125,7 +125,7 @@ async def test_head(opened: Port) -> None:
             "too_large",
         ),
         (b"GET /fail HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 413, "too_large"),
-        (b"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n", 403, "not_you"),
+        (b"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n", 403, "bad_origin"),
     ],
 )
 async def test_what_is_not_served(opened: Port, data: bytes, status: int, code: str) -> None:

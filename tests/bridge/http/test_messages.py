@@ -156,7 +156,7 @@ def test_what_is_owed_after_a_fault(bad: bytes) -> None:
     assert messages.over
     assert messages.output() == (b"", False)
     messages.forgive()
-    assert (messages.over, messages.deaf, messages.verdict, messages.fault) == (False, True, None, "")
+    assert (messages.over, messages.deaf, messages.verdict, messages.fault) == (False, True, None, None)
     messages.text("owed")
     assert messages.feed(client.frames(b"more", []) * 100) == []
     assert messages.output() == (b"\x81\x04owed", False)
@@ -170,7 +170,7 @@ def test_who_closes(code: int | None, goodbye: bool) -> None:
     """A close by the client is a goodbye or a loss, depending on its code; both are answered."""
     messages = Messages(LARGEST)
     assert messages.feed(Client().close(code)) == []
-    assert (messages.goodbye, messages.agreed, messages.fault, messages.open) == (goodbye, True, "", False)
+    assert (messages.goodbye, messages.agreed, messages.fault, messages.open) == (goodbye, True, None, False)
     assert messages.output()[1]
 
 
@@ -181,7 +181,7 @@ def test_our_close() -> None:
     assert (messages.open, messages.over, messages.agreed) == (False, False, False)
     assert messages.output() == (b"\x88\x07\x03\xf5later", False)
     messages.feed(Client().close(1013))
-    assert (messages.over, messages.agreed, messages.goodbye, messages.fault) == (True, True, False, "")
+    assert (messages.over, messages.agreed, messages.goodbye, messages.fault) == (True, True, False, None)
 
 
 @given(st.binary(max_size=400))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.http.request import Headers, HttpError, Request, split_target
 
 
@@ -71,7 +72,9 @@ SHOWN = Headers([("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")])
 )
 def test_errors(request_: Request | None, as_text: bool) -> None:
     """Both forms have the same sentence and the error's headers."""
-    error = HttpError(HTTPStatus.UNAUTHORIZED, "unauthorized", "A key is needed.", {"WWW-Authenticate": "Bearer"})
+    error = HttpError(
+        HTTPStatus.UNAUTHORIZED, ErrorCode.UNAUTHORIZED, "A key is needed.", {"WWW-Authenticate": "Bearer"}
+    )
     response = error.response(request_)
     assert (response.status, response.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert response.headers["Cache-Control"] == "no-store"

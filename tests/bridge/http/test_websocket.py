@@ -83,7 +83,7 @@ async def test_who_closes(sockets: Port, handler: Handler) -> None:
     await handler.ended.wait()
     ended = handler.websocket
     assert ended is not None
-    assert (ended.goodbye, ended.agreed, ended.fault) == (True, True, "")
+    assert (ended.goodbye, ended.agreed, ended.fault) == (True, True, None)
     assert client.close_code == 1000
 
     client = await connect(f"ws://127.0.0.1:{sockets.number}/socket")
@@ -104,7 +104,7 @@ async def test_who_closes(sockets: Port, handler: Handler) -> None:
     client.transport.abort()
     await asyncio.sleep(0)
     await handler.ended.wait()
-    assert (handler.websocket.goodbye, handler.websocket.agreed, handler.websocket.fault) == (False, False, "")
+    assert (handler.websocket.goodbye, handler.websocket.agreed, handler.websocket.fault) == (False, False, None)
 
 
 async def test_our_close(sockets: Port, handler: Handler) -> None:

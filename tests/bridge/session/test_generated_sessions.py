@@ -145,7 +145,7 @@ class Caller(Speaker):
         made = SessionPlan(
             seed, 0, "plain", self.options, self.speeches, self.audio, (*items, STOP), frozenset(CAN_END_BY)
         )
-        record = SessionRecord(made, sent=self.sent, ended=self.session.ended_by)
+        record = SessionRecord(made, sent=self.sent, ended=str(self.session.ended_by or ""))
         record.events = [(0.0, event) for event in self.told]
         last_told: Event = self.told[-1] if self.told else {}
         if last_told.get("fatal"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamer.base.codes import ErrorCode
 from streamer.bridge.session.backlog import HIGH_MARK
 from streamer.bridge.session.stream import Request, SequenceState
 from tests.bridge.session.driven_session import START, STEP, STOP, Driven, final
@@ -186,7 +187,7 @@ def test_drain_after_stop() -> None:
 def test_refuse() -> None:
     """A refusal is an error, and a close with the seconds to wait."""
     driven = Driven(start=None)
-    driven.session.refuse("full", "All 4 sessions are taken.")
+    driven.session.refuse(ErrorCode.FULL, "All 4 sessions are taken.")
     driven.assert_refused("full", 1013, "All 4")
     assert driven.session.close is not None
     assert driven.session.close.reason == "full: try again in 5 s"

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from streamer.base.codes import QuietEnding
 from streamer.base.events import Done, Final, Partial, Recovered
 from streamer.bridge.session.messages import MOST_KEPT
 from streamer.bridge.telemetry import session_metrics as watch
@@ -243,7 +244,7 @@ def test_parked_only_while_somebody_may_come_back(leave: str) -> None:
     elif leave == "drained":
         watched.session.drain()
     else:
-        watched.session.vanish("cut_off")
+        watched.session.vanish(QuietEnding.CUT_OFF)
     assert states() == {"streaming" if leave == "in time" else "closed"}
     watched.watch.end(watched.now)
     assert states() == set()

@@ -29,6 +29,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Recovered
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
@@ -127,7 +128,7 @@ def test_recovery_and_failures(spans: InMemorySpanExporter, tracing: Tracing) ->
     watch.note_message(Recovered(700), now + 0.7)
     watch.note_answer(SLOW_S / 2, now + 1)
     watch.note_answer(SLOW_S, now + 2)
-    driven.session.vanish("internal")
+    driven.session.vanish(ErrorCode.INTERNAL)
     watch.end(now + 3)
     [recovery], [request], [whole] = named(spans, "recovery"), named(spans, "request"), named(spans, "session")
     assert recovery.attributes == {"streamer.cause": "overdue"}

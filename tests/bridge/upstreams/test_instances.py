@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer.base.codes import FailureCode
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.triton.link import LinkError, Overdue
@@ -90,9 +91,9 @@ async def test_no_sequence_begins() -> None:
 
 def test_what_openings_tell() -> None:
     """A model is reloaded at once if its process has died, and after a longer silence each time."""
-    opening, died = OpeningFailures(), LinkError("unavailable", "Stub process 'a_0_0' is not healthy.")
+    opening, died = OpeningFailures(), LinkError(FailureCode.UNAVAILABLE, "Stub process 'a_0_0' is not healthy.")
     assert opening.need_reload(died, 0.0, 1.0)
-    assert not opening.need_reload(LinkError("unavailable", "there is nobody"), 1.0, 2.0)
+    assert not opening.need_reload(LinkError(FailureCode.UNAVAILABLE, "there is nobody"), 1.0, 2.0)
     silent, now = Overdue("no answer"), 100.0
     for limit_s in (SILENT_LIMIT_S, 2 * SILENT_LIMIT_S, 4 * SILENT_LIMIT_S):
         since = now
@@ -104,7 +105,7 @@ def test_what_openings_tell() -> None:
     assert 8 * SILENT_LIMIT_S < LONGEST_SILENT_LIMIT_S
     # An answer in between counts: it was not silent all the time.
     assert not opening.need_reload(silent, now, now + 10)
-    assert not opening.need_reload(LinkError("full", "no room"), now + 10, now + 11)
+    assert not opening.need_reload(LinkError(FailureCode.FULL, "no room"), now + 10, now + 11)
     assert not opening.need_reload(silent, now + 8 * SILENT_LIMIT_S, now + 8 * SILENT_LIMIT_S + 10)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamer import __version__
+from streamer.base.codes import ErrorCode
 from streamer.base.events import (
     Acknowledgement,
     Done,
@@ -222,7 +223,7 @@ def test_a_container_with_channels_waits_for_its_header() -> None:
     start, flush = speaking.opened(3)
     assert isinstance(start, str)
     assert (json.loads(start)["channels"], flush) == (3, FLUSH)
-    assert list(dialect(("multichannel", "true"), samples=()).undecodable(Problem("unknown_format", ""))) == [
+    assert list(dialect(("multichannel", "true"), samples=()).undecodable(Problem(ErrorCode.UNKNOWN_FORMAT, ""))) == [
         Hangup(1008, "DATA-0000")
     ]
 
@@ -245,7 +246,7 @@ def test_closes(error: str, code: int, found: tuple[int, str]) -> None:
     """Codes of our own become those that clients of Deepgram know. Only the end that was asked for is a 1000."""
     speaking = dialect()
     if error:
-        told(speaking, Error(error, "why", fatal=True))
+        told(speaking, Error(ErrorCode(error), "why", fatal=True))
     assert speaking.close(code, "why") == found
 
 
@@ -253,18 +254,18 @@ def test_a_container_without_a_header_in_time() -> None:
     """Audio came, but nothing in it could be decoded: that is not silence."""
     waiting = dialect(("multichannel", "true"), samples=())
     assert steps(waiting, b"no header") == [b"no header"]
-    assert told(waiting, Error("no_start", "why", fatal=True)) == []
+    assert told(waiting, Error(ErrorCode.NO_START, "why", fatal=True)) == []
     assert waiting.close(CloseCode.IDLE, "why") == (1008, "DATA-0000")
 
 
 def test_what_cannot_be_decoded_is_told_by_the_close() -> None:
     """Damaged audio has its own close; a stream that its client has cut off counts as complete."""
     bad = dialect(samples=())
-    assert list(bad.undecodable(Problem("damaged_audio", "x"))) == [STOP]
+    assert list(bad.undecodable(Problem(ErrorCode.DAMAGED_AUDIO, "x"))) == [STOP]
     assert (told(bad, Done(0)), bad.close(1000, "")) == ([], (1008, "DATA-0000"))
     cut_off = dialect(samples=())
     assert steps(cut_off, b"RIFF", '{"type":"CloseStream"}') == [b"RIFF", STOP]
-    assert list(cut_off.undecodable(Problem("damaged_audio", "x"))) == [STOP]
+    assert list(cut_off.undecodable(Problem(ErrorCode.DAMAGED_AUDIO, "x"))) == [STOP]
     assert (kinds(told(cut_off, Done(0))), cut_off.close(1000, "")) == (["Metadata"], (1000, ""))
 
 
@@ -273,7 +274,7 @@ def test_what_the_native_protocol_refuses_is_refused_at_once() -> None:
     for query in (("sample_rate", "100"), ("channels", "9")):
         with pytest.raises(WireError):
             dialect(query)
-    assert DeepgramLive.refusal("full", "All taken.", 503, "id") == (
+    assert DeepgramLive.refusal(ErrorCode.FULL, "All taken.", 503, "id") == (
         429,
         '{"err_code":"TOO_MANY_REQUESTS","err_msg":"All taken.","request_id":"id"}\n',
     )
@@ -381,7 +382,7 @@ def test_an_address_is_no_recording(body: bytes) -> None:
 
 def test_refusals_have_the_form_of_deepgram() -> None:
     """A recording at fault is a bad request there."""
-    status, text = DeepgramRecorded({}, "request").refusal(Problem("damaged_audio", "It is damaged."))
+    status, text = DeepgramRecorded({}, "request").refusal(Problem(ErrorCode.DAMAGED_AUDIO, "It is damaged."))
     assert (status, text) == (
         400,
         '{"err_code":"Bad Request","err_msg":"It is damaged.","request_id":"request"}\n',

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import (
     Acknowledgement,
     Done,
@@ -261,8 +262,8 @@ def test_the_end_of_the_service_is_told() -> None:
     update(client, turn_detection=None)
     append(client, SECOND)
     does(client, "input_audio_buffer.commit")
-    assert client.tell(Error("after_stop", "Ignored.", fatal=False)) == []
-    [failed] = map(json.loads, client.tell(Error("failed", "It failed; open a new session.", fatal=True)))
+    assert client.tell(Error(ErrorCode.AFTER_STOP, "Ignored.", fatal=False)) == []
+    [failed] = map(json.loads, client.tell(Error(ErrorCode.FAILED, "It failed; open a new session.", fatal=True)))
     content = {"message": "It failed; open a new session.", "type": "server_error", "param": None, "code": "failed"}
     assert (failed["item_id"], failed["error"]) == ("item_ab12_1", content)
     assert client.close(1011, "why") == (1011, "why")
@@ -271,7 +272,7 @@ def test_the_end_of_the_service_is_told() -> None:
 
 def test_a_used_quota_is_an_error() -> None:
     """A used quota is an error, because another connection would not help."""
-    [error] = map(json.loads, dialect().tell(Error("audio_used_up", "Continue in 60 s.", fatal=True)))
+    [error] = map(json.loads, dialect().tell(Error(ErrorCode.AUDIO_USED_UP, "Continue in 60 s.", fatal=True)))
     assert error["error"] == {
         "message": "Continue in 60 s.",
         "type": "rate_limit_error",
@@ -292,7 +293,7 @@ def test_a_used_quota_is_an_error() -> None:
 )
 def test_a_refusal(code: str, status: int, kind: str, word: str) -> None:
     """A refusal has OpenAI's form."""
-    found, text = OpenAIRealtime.refusal(code, "A sentence.", status, "id")
+    found, text = OpenAIRealtime.refusal(ErrorCode(code), "A sentence.", status, "id")
     assert found == status
     assert json.loads(text) == {"error": {"message": "A sentence.", "type": kind, "param": None, "code": word}}
 
