@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from streamer.base.json_types import JsonObject
+from streamer.base.text import either
 
 OPTION: Final = "option"  # the key of the declaration in the metadata of a field
 TEXT_SCHEMA: Final[JsonObject] = {"type": "string"}
@@ -51,7 +52,7 @@ class Choice(Kind):
     def __init__(self, *values: Any, unit: str = "") -> None:
         self.values = values
         self.type = type(values[0])
-        self.right = " or ".join(map(str, values))
+        self.right = either(values)
         self.unit = unit
 
     def accepts(self, value: Any) -> bool:
@@ -71,7 +72,7 @@ class Whole(Kind):
     def __init__(self, bounds: tuple[int, int], *, also: tuple[int, ...] = (), unit: str = "") -> None:
         self.least, self.most = bounds
         self.also = also
-        self.right = " or ".join([*map(str, also), f"a whole number from {self.least} to {self.most}"])
+        self.right = either([*also, f"a whole number from {self.least} to {self.most}"])
         self.unit = unit
 
     def accepts(self, value: Any) -> bool:

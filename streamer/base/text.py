@@ -19,6 +19,12 @@ def part_of(number: int, whole: int, one: str) -> str:
     return f"{number} of {counted(whole, one)}"
 
 
+def either(choices: Iterable[object]) -> str:
+    """Return choices as words of a sentence: `a`, `a or b`, `a, b or c`."""
+    *others, last = map(str, choices)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def noun(number: int, one: str) -> str:
     """Return a noun in the form for this number. All nouns here have a plural with `s`."""
     return one if number == 1 else f"{one}s"
@@ -159,7 +165,7 @@ def did_you_mean_one_of(name: str, names: Iterable[str]) -> str:
     candidates = list(names)
     parts = set(name.lower().split("-"))
     whole = [each for each in candidates if parts <= set(each.lower().split("-"))][:MOST]
-    return f"; did you mean {' or '.join(whole)}?" if whole else did_you_mean(name, candidates)
+    return f"; did you mean {either(whole)}?" if whole else did_you_mean(name, candidates)
 
 
 def did_you_mean(name: str, names: Iterable[str], form: str = "{}") -> str:

@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Generic, TypeVar
 
+from streamer.base.text import either
+
 _log = logging.getLogger("streamer.bridge")
 
 S = TypeVar("S", bound=Enum)
@@ -25,7 +27,7 @@ class StateError(Exception):
     """The present state does not allow an action. The message names the expected states and the present one."""
 
     def __init__(self, action: str, expected: Iterable[str], present: str) -> None:
-        super().__init__(f"{action}: expected {' or '.join(expected)}, met {present}")
+        super().__init__(f"{action}: expected {either(expected)}, met {present}")
 
 
 class States(Generic[S]):

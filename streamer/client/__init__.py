@@ -27,6 +27,7 @@ from streamer.audio.audio_file import AudioFile
 from streamer.audio.recordings import AudioError as AudioError
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
 from streamer.base.json_types import JsonObject
+from streamer.base.text import either
 from streamer.base.transcript import Transcript as Transcript
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
 from streamer.client.connection import Connection, OnStarting, dial
@@ -88,7 +89,7 @@ def transcribe(
     follows after the last event. `on_starting`: as for `connect`.
     """
     if channels not in get_args(Channels):
-        raise ValueError(f"'channels' must be {' or '.join(get_args(Channels))}, not {channels!r}")
+        raise ValueError(f"'channels' must be {either(get_args(Channels))}, not {channels!r}")
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     events = _events(source, _address(url), dict(options or {}), paced, channels == "separate", key, on_starting)
     return Transcription(name, events)

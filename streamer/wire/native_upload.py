@@ -10,6 +10,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, ServerMessage, Speech, content
 from streamer.base.events import Error as ErrorMessage
 from streamer.base.events import Final as FinalMessage
+from streamer.base.text import either
 from streamer.base.transcript import event_line
 from streamer.wire.errors import bad, quote
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
@@ -102,7 +103,7 @@ class NativeUpload(UploadFormat):
     def _take(self, name: str, value: str) -> None:
         if name == "format":
             if value not in FORMATS:
-                raise bad(ErrorCode.BAD_OPTION, f"'format' must be {' or '.join(FORMATS)}, not {quote(value)}.")
+                raise bad(ErrorCode.BAD_OPTION, f"'format' must be {either(FORMATS)}, not {quote(value)}.")
             self._format = value
         elif name == "stream":
             self._stream = flag(name, value)

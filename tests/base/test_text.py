@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from streamer.base.text import (
@@ -11,6 +13,7 @@ from streamer.base.text import (
     counted,
     did_you_mean,
     did_you_mean_one_of,
+    either,
     joined,
     noun,
     part_of,
@@ -113,7 +116,7 @@ def test_nothing_is_guessed(name: str) -> None:
     [
         ("zipformer-en", "; did you mean sherpa-zipformer-en-2023 or sherpa-zipformer-small-en?"),
         ("ZIPFORMER-de", "; did you mean sherpa-zipformer-de?"),
-        ("zipformer", "; did you mean sherpa-zipformer-en-2023 or sherpa-zipformer-small-en or sherpa-zipformer-de?"),
+        ("zipformer", "; did you mean sherpa-zipformer-en-2023, sherpa-zipformer-small-en or sherpa-zipformer-de?"),
         ("sherpa-zipfomer-de", "; did you mean sherpa-zipformer-de?"),
         ("conformer", ""),
     ],
@@ -122,6 +125,15 @@ def test_parts_of_a_long_name(name: str, likely: str) -> None:
     """All names with these parts are offered, up to three; without one, a slip is understood as usual."""
     known = ["sherpa-zipformer-en-2023", "sherpa-zipformer-small-en", "sherpa-zipformer-de", "sherpa-zipformer-fr"]
     assert did_you_mean_one_of(name, known) == likely
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [([8000], "8000"), (("a", "b"), "a or b"), (("keep", "mask", "remove"), "keep, mask or remove")],
+)
+def test_choices_in_a_sentence(choices: Sequence[object], words: str) -> None:
+    """Only the last choice follows an "or"."""
+    assert either(choices) == words
 
 
 @pytest.mark.parametrize("whole", ["it is wrong.", "it is wrong; did you mean right?"])

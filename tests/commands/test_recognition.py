@@ -108,7 +108,7 @@ def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: p
         (["--alternatives", "11"], "from 0 to 10, not 11"),
         (["--alternatives", "many"], "must be a whole number, not 'many'"),
         (["--settle-ms", "100"], "0 or a whole number from 500 to 10000"),
-        (["--endpoint", "turn:soon"], "'eagerness' must be low or medium or high"),
+        (["--endpoint", "turn:soon"], "'eagerness' must be low, medium or high"),
         (["--endpoint", "turn:high:1500:2"], "must be 'turn', 'turn:high' or 'turn:high:1500'"),
         (["--endpoint", "300"], "'after_text_ms' must be a whole number from 400"),
         (["--endpoint", "800:2000:15000:1"], "must be 'off', 'turn', or milliseconds"),

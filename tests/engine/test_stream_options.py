@@ -60,7 +60,7 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
         ({"search": "best"}, "search must be one of lexicon, greedy, not best"),
         ({"search": None}, "'search' must be a JSON string, not null"),
         ({"language": "x" * 36}, 'language must be "auto" or the name of a language such as "de" or "de-DE", not xxx'),
-        ({"stability": "rock"}, "stability must be low or medium or high, not rock"),
+        ({"stability": "rock"}, "stability must be low, medium or high, not rock"),
         ({"alternatives": 11}, "alternatives must be a whole number from 0 to 10, not 11"),
         ({"settle_ms": 20}, "settle_ms must be 0 or a whole number from 500 to 10000, not 20"),
         ({"endpoint": "on"}, "'endpoint' must be \"off\" or a JSON object"),

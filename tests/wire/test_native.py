@@ -78,8 +78,8 @@ def test_message(text: str, message: object) -> None:
             "'step_ms' must be a whole number, not true or false",
         ),
         ('{"type":"start","step_ms":null}', "bad_option", 4000, "not null"),
-        ('{"type":"start","step_ms":100}', "bad_option", 4000, "160 or 320 or 640, not 100"),
-        ('{"type":"start","search":"best"}', "bad_option", 4000, "'search' must be lexicon or greedy or beam, not"),
+        ('{"type":"start","step_ms":100}', "bad_option", 4000, "160, 320 or 640, not 100"),
+        ('{"type":"start","search":"best"}', "bad_option", 4000, "'search' must be lexicon, greedy or beam, not"),
         ('{"type":"start","sample_rate":"16000"}', "bad_option", 4000, "whole number"),
     ],
 )

@@ -65,7 +65,7 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
 @pytest.mark.parametrize(
     ("given", "code", "says"),
     [
-        ({"encoding": "opus"}, "unsupported_audio", "send pcm_s16le or pcm_f32le or mulaw or alaw"),
+        ({"encoding": "opus"}, "unsupported_audio", "send pcm_s16le, pcm_f32le, mulaw or alaw"),
         ({"sample_rate": 7999}, "unsupported_audio", "send a whole number from 8000 to 192000"),
         ({"sample_rate": 192_001}, "unsupported_audio", "192001 is not supported"),
         ({"sample_rate": 44_100.0}, "bad_option", "a whole number, not a number with a fraction"),
@@ -75,7 +75,7 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"alternatives": 11}, "bad_option", "from 0 to 10, not 11"),
         ({"alternatives": True}, "bad_option", "a whole number, not true or false"),
         ({"written": "yes"}, "bad_option", "true or false, not a string"),
-        ({"stability": "most"}, "bad_option", 'low or medium or high, not "most"'),
+        ({"stability": "most"}, "bad_option", 'low, medium or high, not "most"'),
         ({"settle_ms": 499}, "bad_option", "0 or a whole number from 500 to 10000, not 499"),
         ({"second_pass": True, "settle_ms": 500}, "bad_option", "excludes 'settle_ms' and 'stability' high"),
         ({"second_pass": True, "stability": "high"}, "bad_option", "excludes 'settle_ms'"),
@@ -88,7 +88,7 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"endpoint": {"turn": True, "silence": False}}, "bad_option", "cannot have 'turn' without 'silence'"),
         ({"endpoint": {"turn": True, "after_text_ms": 500}}, "bad_option", "send 'longest_pause_ms'"),
         ({"endpoint": {"eagerness": "high"}}, "bad_option", "only with 'turn':true"),
-        ({"endpoint": {"turn": True, "eagerness": "none"}}, "bad_option", 'must be low or medium or high, not "none"'),
+        ({"endpoint": {"turn": True, "eagerness": "none"}}, "bad_option", 'must be low, medium or high, not "none"'),
         ({"endpoint": {"after_text_ms": 399}}, "bad_option", "'after_text_ms' must be a whole number from 400"),
         ({"endpoint": {"longest_ms": 5999}}, "bad_option", "from 6000 to 60000"),
         ({"endpoint": {"pause_ms": 1}}, "unknown_option", "'endpoint' has no option \"pause_ms\"; it takes silence"),

@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.audio.decoder import SAMPLE_RATE
+from streamer.base.text import either
 from streamer.wire import native_upload
 from streamer.wire.dialects import deepgram, openai_upload
 from streamer.wire.dialects.deepgram import PATH
@@ -312,7 +313,7 @@ def check_foreign(record: SessionRecord, *, disturbed: bool) -> Verdict:
     verdict.broken += record.wrong
     ends = plan.ends | ({"failed"} if disturbed else set())
     if record.ended not in ends:
-        verdict.broken.append(f"it ended with {record.ended!r} instead of {' or '.join(sorted(ends))}")
+        verdict.broken.append(f"it ended with {record.ended!r} instead of {either(sorted(ends))}")
     [speech] = plan.speeches
     finals = [event for _, event in record.events]
     words = [word for final in finals for word in final["words"]]

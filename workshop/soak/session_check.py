@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamer.base.text import joined
+from streamer.base.text import either, joined
 from workshop.soak.scripted_client import Event, SessionRecord
 from workshop.soak.session_plan import SessionPlan, SpokenWord, origin
 
@@ -109,7 +109,7 @@ def _end(record: SessionRecord, events: Sequence[Event], disturbed: bool) -> Ite
     if disturbed and FORGIVEN in ends:
         ends |= {"done"}
     if record.ended not in ends:
-        yield f"it ended with {record.ended!r} instead of {' or '.join(sorted(ends))}: {record.error}"
+        yield f"it ended with {record.ended!r} instead of {either(sorted(ends))}: {record.error}"
     if record.error and record.ended == record.error.get("code"):
         expected = CLOSES.get(record.ended, BAD_MESSAGE)
         # A close may be lost if data is still on its way to the service.

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote
 
 from streamer import __version__
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
+from streamer.base.text import either
 from streamer.bridge.access.quotas import Denied, UploadLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.http.request import HttpError, Request, Response, as_json
@@ -254,7 +255,7 @@ def _table(rows: Sequence[_Row]) -> str:
 
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
-        return " or ".join(map(str, schema["enum"]))
+        return either(schema["enum"])
     if "minimum" in schema:
         return f"{schema['minimum']} to {schema['maximum']}"
     if "items" in schema:

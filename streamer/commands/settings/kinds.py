@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer.base.limits import InstanceBounds
+from streamer.base.text import either
 
 LONGEST_SHOWN: Final = 80
 MOST_INSTANCES: Final = 1024
@@ -104,7 +105,7 @@ class Choice(Kind):
     """One of several words."""
 
     def __init__(self, *choices: str) -> None:
-        super().__init__(f"{', '.join(choices[:-1])} or {choices[-1]}", "|".join(choices), choices)
+        super().__init__(either(choices), "|".join(choices), choices)
 
     def of_text(self, text: str) -> str:
         """Read one of the words."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS, SAMPLE_RATES
 from streamer.base.options import SAMPLE_BYTES
+from streamer.base.text import either
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, kind_of, quote
 from streamer.wire.options import hotword
@@ -266,10 +267,11 @@ def _format(param: str, value: Any, now: AudioFormat) -> AudioFormat:
     if isinstance(value, str) and value in FLAT_FORMATS:
         value = {"type": FLAT_FORMATS[value]}
     elif not isinstance(value, dict):
-        raise Mistake(f"'{param}' must be {' or '.join(FLAT_FORMATS)}, or an object with a 'type'.", param=param)
+        right = either([*FLAT_FORMATS, "an object with a 'type'"])
+        raise Mistake(f"'{param}' must be {right}.", param=param)
     kind = value.get("type") or now.type
     if not isinstance(kind, str) or kind not in ENCODINGS:
-        raise Mistake(f"'{param}.type' must be {' or '.join(ENCODINGS)}, not {quote(kind)}.", param=f"{param}.type")
+        raise Mistake(f"'{param}.type' must be {either(ENCODINGS)}, not {quote(kind)}.", param=f"{param}.type")
     if kind != PCM:
         return AudioFormat(kind, TELEPHONE_RATE)
     rate = value.get("rate") or (now.rate if now.type == PCM else PCM_RATE)
@@ -295,7 +297,7 @@ def _turn_detection(param: str, value: Any, now: TurnDetection) -> TurnDetection
     if kind == "semantic_vad":
         eagerness = setting.get("eagerness") or (now.eagerness if isinstance(now, SemanticVad) else "auto")
         if not isinstance(eagerness, str) or eagerness not in EAGERNESS_NAMES:
-            what = f"'{param}.eagerness' must be {' or '.join(EAGERNESS_NAMES)}, not {quote(eagerness)}."
+            what = f"'{param}.eagerness' must be {either(EAGERNESS_NAMES)}, not {quote(eagerness)}."
             raise Mistake(what, param=f"{param}.eagerness")
         return SemanticVad(eagerness)
     what = f"'{param}.type' must be server_vad or semantic_vad, not {quote(kind)}; null switches it off."

@@ -12,7 +12,7 @@ from streamer.base.events import Final as FinalMessage
 from streamer.base.events import Partial, ServerMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
-from streamer.base.text import is_spaceless, separator
+from streamer.base.text import either, is_spaceless, separator
 from streamer.base.transcript import TranscriptSegment
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
@@ -58,9 +58,7 @@ class OpenAIUpload(UploadFormat):
         name = name.removesuffix("[]")
         if name == "response_format":
             if value not in FORMATS:
-                raise bad(
-                    ErrorCode.BAD_OPTION, f"'response_format' must be {' or '.join(FORMATS)}, not {quote(value)}."
-                )
+                raise bad(ErrorCode.BAD_OPTION, f"'response_format' must be {either(FORMATS)}, not {quote(value)}.")
             self._format = value
         elif name == "stream":
             self._stream = flag(name, value)

@@ -43,7 +43,7 @@ async def test_an_older_model_goes_on_with_what_it_knows(exact_triton: TritonSer
             assert isinstance((await reservation.begin(options))[0], Opened)
             events = await reservation.send(say("one two").tobytes(), flush=True)
             assert [type(event) for event in events if isinstance(event, Partial | Final)] == [Final]
-        with pytest.raises(LinkError, match="stability must be low or medium or high, not rock"):
+        with pytest.raises(LinkError, match="stability must be low, medium or high, not rock"):
             await wrong.begin({})
     finally:
         await models.close()

@@ -84,8 +84,8 @@ def test_one_declaration_is_enough_for_programs(tree: Path) -> None:
     assert json.loads(here(tree, "-c", PROGRAM)) == {
         "told": {"sarcasm": "much"},
         "heard": "much",
-        "wire": "'sarcasm' must be none or some or much, not \"more\".",
-        "engine": "sarcasm must be none or some or much, not more",
+        "wire": "'sarcasm' must be none, some or much, not \"more\".",
+        "engine": "sarcasm must be none, some or much, not more",
         "Deepgram": "much",
         "OpenAPI": {
             "name": "sarcasm",

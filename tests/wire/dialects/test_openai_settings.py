@@ -245,7 +245,7 @@ def test_shown_in_both_shapes() -> None:
         (None, "session", "must be an object, not null"),
         ({"audio": []}, None, ""),
         ({"audio": [1]}, "session.audio", "not a list"),
-        (below(format="mp3"), "session.audio.input.format", "pcm16 or g711_ulaw"),
+        (below(format="mp3"), "session.audio.input.format", "pcm16, g711_ulaw"),
         (below(format={"type": "audio/mp3"}), "session.audio.input.format.type", '"audio/mp3"'),
         (below(format={"type": "audio/pcm", "rate": 4000}), "session.audio.input.format.rate", "8000 to 192000"),
         (below(turn_detection="server_vad"), "session.audio.input.turn_detection", "not a string"),
@@ -255,7 +255,7 @@ def test_shown_in_both_shapes() -> None:
         (
             below(turn_detection={"type": "semantic_vad", "eagerness": "x"}),
             "session.audio.input.turn_detection.",
-            "low or",
+            "low, ",
         ),
         (below(transcription={"language": "de"}), "session.audio.input.transcription.language", "only English"),
         (below(transcription={"languages": ["de", "fr"]}), "session.audio.input.transcription.", "only English"),
