@@ -7,6 +7,7 @@ how to add one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -447,6 +448,18 @@ STREAM_START: Final = declared_options(StreamStart)
 ENDPOINT_OPTIONS: Final = declared_options(Endpoint)
 # What a client may set, by name.
 OPTIONS: Final[dict[str, Option]] = {**SERVICE_OPTIONS, **RECOGNISER_OPTIONS}
+
+
+def wants_stable_words(options: Mapping[str, object]) -> bool:
+    """Return whether these options ask for words that become stable before their segment ends."""
+    return bool(options.get("settle_ms", SETTLE_MS)) or options.get("stability", STABILITY) == STABILITIES[-1]
+
+
+def contradiction(options: Mapping[str, object]) -> str:
+    """Return what is wrong with these options together, as a sentence without its full stop. Empty if nothing is."""
+    if options.get("second_pass") and wants_stable_words(options):
+        return "'second_pass' excludes 'settle_ms' and 'stability' high, because it may change any word"
+    return ""
 
 
 def foreign_options(service: Service) -> list[tuple[Option, Foreign]]:

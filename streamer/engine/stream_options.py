@@ -21,7 +21,14 @@ from streamer.base.limits import (
     SEARCH,
 )
 from streamer.base.option_kinds import Option
-from streamer.base.options import ENDPOINT_OPTIONS, RECOGNISER_OPTIONS, STREAM_START, RecogniserOptions, StreamStart
+from streamer.base.options import (
+    ENDPOINT_OPTIONS,
+    RECOGNISER_OPTIONS,
+    STREAM_START,
+    RecogniserOptions,
+    StreamStart,
+    contradiction,
+)
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
 from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_forms
@@ -64,8 +71,8 @@ class StreamOptions(StreamStart, RecogniserOptions):
             options = replace(options, search=BEAM if options.hotwords and BEAM in searches else searches[0])
         _one_of("step_ms", options.step_ms, step_ms)
         _one_of("search", options.search, searches)
-        if options.second_pass and (options.settle_ms or options.stability == "high"):
-            raise BadOptions("'second_pass' goes with neither 'settle_ms' nor stability high: no word is stable sooner")
+        if what := contradiction(vars(options)):
+            raise BadOptions(what)
         return options
 
 

@@ -22,7 +22,6 @@ from streamer.base.limits import (
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
-    STABILITIES,
 )
 from streamer.base.option_kinds import Group, Option, Text, Whole
 from streamer.base.options import (
@@ -33,6 +32,8 @@ from streamer.base.options import (
     Endpoint,
     RecogniserOptions,
     ServiceOptions,
+    contradiction,
+    wants_stable_words,
 )
 from streamer.base.text_context import ContextWord, TextContext
 from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, quote
@@ -196,11 +197,6 @@ class Resume:
     after: int = 0
 
 
-def wants_stable_words(options: Mapping[str, object]) -> bool:
-    """Return whether these options ask for words that become stable before their segment ends."""
-    return bool(options.get("settle_ms")) or options.get("stability") == STABILITIES[-1]
-
-
 def with_second_pass(options: Mapping[str, object]) -> JsonObject:
     """Return these options with a second pass, unless they exclude it. Commands and uploads of recordings use this.
 
@@ -222,9 +218,8 @@ class Start(RecogniserOptions, ServiceOptions):
     resume: Resume | None = None
 
     def __post_init__(self) -> None:
-        if self.second_pass and wants_stable_words(vars(self)):
-            what = "'second_pass' excludes 'settle_ms' and 'stability' high, because it may change any word."
-            raise bad(ErrorCode.BAD_OPTION, what)
+        if what := contradiction(vars(self)):
+            raise bad(ErrorCode.BAD_OPTION, f"{what}.")
 
     @property
     def frame_bytes(self) -> int:

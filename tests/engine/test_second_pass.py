@@ -90,7 +90,7 @@ def test_nothing_is_stable_before_a_segment_ends() -> None:
 @pytest.mark.parametrize("wish", [{"settle_ms": 500}, {"stability": "high"}])
 def test_it_goes_with_no_wish_for_stable_words(wish: dict[str, object]) -> None:
     """A second pass is refused together with a wish for stable words."""
-    with pytest.raises(BadOptions, match="'second_pass' goes with neither"):
+    with pytest.raises(BadOptions, match="'second_pass' excludes 'settle_ms'"):
         StreamOptions.from_dict({"second_pass": True, **wish}, (320,), ["lexicon"])
 
 
