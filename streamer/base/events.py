@@ -89,6 +89,13 @@ class Partial:
     channel: Added[int | None] = None  # with `multichannel`
 
 
+class ReadBy(str, Enum):
+    """What has read the words of a `Final`. Later versions may have further values."""
+
+    FIRST_PASS = "first_pass"  # step by step, while the segment was spoken
+    SECOND_PASS = "second_pass"  # the whole segment, after its end
+
+
 @dataclass(frozen=True)
 class Final:
     """The text of a finished segment, which never changes."""
@@ -107,6 +114,7 @@ class Final:
     channel: Added[int | None] = None  # with `multichannel`
     context: Withheld[TextContext | None] = None  # for a session that goes on from here
     turn: float | None = None  # the probability that the turn was over, if the end of a turn ended the segment
+    read_by: ReadBy | None = None  # with `second_pass`: which pass has read the words
 
 
 class SpeechState(str, Enum):

@@ -322,8 +322,9 @@ class RecogniserOptions:
         "change",
         "read each segment once more as a whole when it has ended. Of six wrong words, [its final has "
         "five](../explanation/search.md#the-second-pass), but nothing is stable before (`stable` is 0). It costs more "
-        'than the first pass, and the final comes a little later. Not with `settle_ms` or `"stability":"high"`. The '
-        "commands, uploads, the page, and live sessions of Deepgram's clients ask for it",
+        "than the first pass, and the final comes a little later. If a busy recogniser has no time for it within 3 s, "
+        "the words of the first pass stay: `read_by` of the final says so. Not with `settle_ms` or "
+        '`"stability":"high"`. The commands, uploads, the page, and live sessions of Deepgram\'s clients ask for it',
         group=Group.RECOGNITION,
         argument=Argument(
             ("--second-pass",),
@@ -438,7 +439,7 @@ class StreamStart:
         Text(LONGEST_CALLER, right=f"at most {LONGEST_CALLER} characters"),
         "the owner of the stream",
         f"the owner of the stream, any text of at most {LONGEST_CALLER} characters. Callers get equal shares of the "
-        "time for preparations, and each has a separate memory of prepared words",
+        "time for preparations and second passes, and each has a separate memory of prepared words",
     )
 
 

@@ -21,6 +21,7 @@ from streamer.engine.acoustics.encoder_config import (
 )
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.public.sessions import new_session
+from streamer.engine.waiting import Work
 from streamer.models.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.models.onnx_file import ElementType
 
@@ -77,11 +78,13 @@ class CompiledEncoder(CompiledGraph):
         self._config.chunk_of(mel.shape[1])
         return self._compute(state, slots, mel)
 
-    def whole(self, mel: Floats) -> Floats:
+    def whole(self, mel: Floats) -> Work[Floats]:
         """Return the frames of a complete segment, [1, frames, width]. They are computed in the longest steps."""
-        state, longest = self.make_state(1), WHOLE_FRAMES * SUBSAMPLING
-        steps = [mel[:, first : first + longest] for first in range(0, mel.shape[1], longest)]
-        return np.concatenate([self._compute(state, [0], step) for step in steps], axis=1)
+        state, longest, frames = self.make_state(1), WHOLE_FRAMES * SUBSAMPLING, []
+        for first in range(0, mel.shape[1], longest):
+            frames.append(self._compute(state, [0], mel[:, first : first + longest]))
+            yield
+        return np.concatenate(frames, axis=1)
 
     def _compute(self, state: ModelState, slots: Sequence[int], mel: Floats) -> Floats:
         config, chunk, numbers = self._config, mel.shape[1] // SUBSAMPLING, np.asarray(slots)

@@ -155,6 +155,11 @@ class Recogniser:
         """How many streams are being prepared."""
         return self._waiting.count(Wait.PREPARATION)
 
+    @property
+    def pause_s(self) -> float | None:
+        """The time after which `work` may have something to do; None if no stream waits."""
+        return self._waiting.pause_s
+
     def work(self, second_passes_s: float = 0.0) -> list[tuple[int, StreamError | None]]:
         """Work for a slice of time, and at second passes for this long. Return the streams that are ready or failed."""
         results: list[tuple[int, StreamError | None]] = []
@@ -415,7 +420,7 @@ class SlotSearch:
 
     def again(self, segment: Any) -> Work[tuple[Hypothesis, SlotSearch]]:
         """Search a whole segment again. Return the hypothesis of the last step, and the search for its alternatives."""
-        emissions, hypothesis = self.acoustics.whole(segment), NO_WORDS
+        emissions, hypothesis = (yield from self.acoustics.whole(segment)), NO_WORDS
         yield
         self.second.reset([self.slot])
         frames = len(next(iter(emissions.values()))[0])

@@ -5,10 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from streamer.base.codes import FailureCode
-from streamer.base.events import Again, Cut, Flushed, Heard, Speech, SpeechState, StreamEvent, Turn, TurnState
+from streamer.base.events import (
+    Again,
+    Cut,
+    Flushed,
+    Heard,
+    ReadBy,
+    Speech,
+    SpeechState,
+    StreamEvent,
+    Turn,
+    TurnState,
+)
 from streamer.base.limits import WHOLE_MS
 from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
 from streamer.engine.endpointing import SegmentEnd, TurnWatch, frames_to_end, paused
@@ -19,7 +31,7 @@ from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Window
-from streamer.engine.waiting import Wait, WaitingWork, Work
+from streamer.engine.waiting import OutsideWork, Wait, WaitingWork, Work
 
 if TYPE_CHECKING:
     from streamer.engine.text.punctuation_model import PunctuationModel
@@ -42,6 +54,16 @@ class SegmentSearch(Protocol):
 
     def again(self, segment: Any) -> Work[tuple[Hypothesis, SegmentSearch]]:
         """Return the hypothesis of a second pass over this segment, and the search that has its alternatives."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The words of a segment as one pass has read them."""
+
+    hypothesis: Hypothesis
+    words: tuple[HypothesisWord, ...] = ()
+    alternatives: Sequence[LikelyWords] = ()
+    read_by: ReadBy | None = None  # None if the stream has one pass
 
 
 @dataclass
@@ -154,9 +176,9 @@ class Stream:
         if ending is None:
             # Before the segment has ended, nobody knows which words the second pass will change.
             stable = 0 if self.options.second_pass else min(hypothesis.stable, rule.settled(hypothesis.words, frame_ms))
-            partial = yield from self.results.partial(hypothesis, stable, self._position)
-            if partial:
-                self.events.append(partial)
+            shown = yield from self.results.partial(hypothesis, stable, self._position)
+            if shown:
+                self.events.append(shown)
             if self.watch:
                 self._report_turn(self.watch.go_on(paused_ms))
             if turn_pause_ms is not None and rule.silence and activity is not None:
@@ -175,9 +197,9 @@ class Stream:
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        _, words, search = yield from self._read_again(NO_WORDS, words, search)
+        reading = yield from self._read_again(NO_WORDS, words, search)
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
-        yield from self._end_segment(self.supply.received, words, None, search, heard_ms=heard_ms)
+        yield from self._end_segment(self.supply.received, reading.words, None, reading, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
         return begun
 
@@ -250,48 +272,60 @@ class Stream:
         """End the segment where the rule ends it, after this many frames."""
         # Before a silence the last word is complete, even if the best hypothesis has it only as a beginning.
         last_words = search.finish().words if hypothesis.words or hypothesis.running else ()
-        hypothesis, last_words, search = yield from self._read_again(hypothesis, last_words, search)
-        words = last_words if ending.silence else _shared(hypothesis.words, last_words)
+        reading = yield from self._read_again(hypothesis, last_words, search)
+        words = reading.words if ending.silence else _shared(reading.hypothesis.words, reading.words)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
         yield from self._end_segment(
-            cut, words, ending.frame, search, heard_ms=heard_ms, pause=ending.silence, frames=frames
+            cut, words, ending.frame, reading, heard_ms=heard_ms, pause=ending.silence, frames=frames
         )
 
     def _read_again(
         self, hypothesis: Hypothesis, words: tuple[HypothesisWord, ...], search: SegmentSearch
-    ) -> Handling[tuple[Hypothesis, tuple[HypothesisWord, ...], SegmentSearch]]:
-        """Return the hypothesis and words of the segment after the second pass, if this stream has one, and the search.
+    ) -> Handling[_Reading]:
+        """Return what the second pass read, if this stream has one; otherwise what the first one read.
 
-        There is none for a segment without words. If the second pass finds no words, the first ones remain, because
-        words that were shown must get a final.
+        There is none for a segment without words. If there is no time for it, or it finds no words, the first ones
+        remain, because words that were shown must get a final.
         """
-        if not (words and self.options.second_pass):
-            return hypothesis, words, search
+        if not words:
+            return _Reading(hypothesis)
+        twice = self.options.second_pass
+        # These are read before the second pass, which may use the same search.
+        first = _Reading(hypothesis, words, self._alternatives(search), ReadBy.FIRST_PASS if twice else None)
+        if not twice:
+            return first
         seconds = self.supply.computed / self.time_scale.sample_rate
-        again, second = yield Reread(seconds, search.again(self.supply.segment()))
+        answer = yield Reread(seconds, search.again(self.supply.segment()))
+        if answer is None:
+            return first
+        again, second = answer
         new_words = second.finish().words
-        return (again, new_words, second) if new_words else (hypothesis, words, search)
+        return _Reading(again, new_words, self._alternatives(second), ReadBy.SECOND_PASS) if new_words else first
+
+    def _alternatives(self, search: SegmentSearch) -> list[LikelyWords]:
+        """Return more alternatives than the client wants, because those that differ only after the cut are merged."""
+        return search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
 
     def _end_segment(
         self,
         cut: int,
         words: Sequence[HypothesisWord],
         frame: int | None,
-        search: SegmentSearch,
+        reading: _Reading,
         *,
         heard_ms: int | None,
         pause: bool = False,
         frames: int | None = None,
     ) -> Handling[None]:
-        """Make the words before `frame` final, and begin a new segment at the sample `cut`.
+        """Make the words before `frame` final, and begin a new segment at the sample `cut`. `reading` has the words.
 
         `heard_ms` is the time until which the speaker is silent after a pause; None if the segment ended at its
         greatest length. `pause`: the rule has found this pause, so it ends a turn. `frames` is the number of frames of
         the segment, if it is more than were computed.
         """
         position = self._position_after(self._frames if frames is None else frames)
-        if self.options.second_pass:
+        if reading.read_by is ReadBy.SECOND_PASS:
             position = replace(position, step_ms=WHOLE_MS)
         own_words, silence = _before(words, frame), heard_ms is not None
         ending = SegmentEnding(
@@ -301,13 +335,12 @@ class Stream:
         if not silence:
             self._report_turn(turn_state)
         if own_words:
-            # More than the client wants, because alternatives that differ only after the cut are merged.
-            others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
-            alternatives = [(_before(other, frame), share) for other, share in others]
+            alternatives = [(_before(other, frame), share) for other, share in reading.alternatives]
             final = yield from self.results.final(own_words, alternatives, position, ending)
             turn = self.watch.over if self.watch and pause else None
             if final is not None:
-                self.events.append(final if turn is None else replace(final, turn=round(turn, 3)))
+                rounded = None if turn is None else round(turn, 3)
+                self.events.append(replace(final, turn=rounded, read_by=reading.read_by))
             if turn is not None:
                 self._report_turn(TurnState.END, position)
             self._segment += final is not None
@@ -366,10 +399,13 @@ _REREAD = 0.015  # the approximate time in seconds to read one second of a segme
 
 @dataclass(frozen=True)
 class Reread:
-    """The request for the second pass of a segment with this many seconds. Its answer is the result of `work`."""
+    """The request for the second pass of a segment with this many seconds.
+
+    Its answer is the result of `work`; None if there is no time for that.
+    """
 
     seconds: float
-    work: Work[Any]
+    work: OutsideWork[Any]
 
 
 Handling = Generator[Sequence[Window] | Reread, Any, T]
@@ -397,7 +433,7 @@ class StepHandling:
         self._waiting, self._punctuation, self._start_afresh = waiting, punctuation, start_afresh
 
     def run(self, handlings: Iterable[tuple[Handler, Handling[bool]]]) -> None:
-        """Let these streams handle a step. A stream that requests a second pass goes on after it.
+        """Let these streams handle a step. A stream that requests a second pass goes on after it, or after its limit.
 
         The punctuation model is called once for all other streams.
         """
@@ -415,7 +451,8 @@ class StepHandling:
                 continue
             if isinstance(request, Reread):
                 work, estimate_s = self._second_pass(stream, handling, request), _REREAD * request.seconds
-                self._waiting.add(stream.number, Wait.SECOND_PASS, work, stream.options.caller, estimate_s)
+                without = partial(self._go_on, [(stream, handling, None)])
+                self._waiting.add(stream.number, Wait.SECOND_PASS, work, stream.options.caller, estimate_s, without)
             else:
                 with_windows.append((stream, handling, request))
         self._start_afresh(ended_slots)
@@ -425,7 +462,7 @@ class StepHandling:
                 [(stream, handling, [next(marks) for _ in request]) for stream, handling, request in with_windows]
             )
 
-    def _second_pass(self, stream: Handler, handling: Handling[bool], request: Reread) -> Work[None]:
+    def _second_pass(self, stream: Handler, handling: Handling[bool], request: Reread) -> OutsideWork[None]:
         try:
             result = yield from request.work
             self._go_on([(stream, handling, result)])

@@ -18,6 +18,7 @@ from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.acoustics.streaming_model import Emissions, FrameReader, ModelState
 from streamer.engine.segment_audio import FreshStart, Supply, TimeScale
 from streamer.engine.stream_events import StreamError
+from streamer.engine.waiting import Work
 from streamer.heads.passage import Passage, Place
 
 
@@ -134,7 +135,7 @@ class EncodedAcoustics:
             slot: reading for slot, (_, reading) in zip(slots, steps, strict=True) if reading is not None
         }
 
-    def whole(self, segment: Any) -> Emissions:
+    def whole(self, segment: Any) -> Work[Emissions]:
         """Raise NotImplementedError, because the supply has no whole segments."""
         raise NotImplementedError
 

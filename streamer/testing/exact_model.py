@@ -18,6 +18,7 @@ from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.recogniser import AnswerOrRest, Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.waiting import Work
 from streamer.testing.exact_service import Fault
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS
 
@@ -54,8 +55,9 @@ class ExactModel:
         best = shifted[:, :-1, None] == np.arange(len(UNITS))
         return {"characters": np.where(best, np.float32(-0.01), np.float32(-9.0))}
 
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the units of a whole segment."""
+        yield
         state = self.make_state(1)
         self.reset(state, [0])
         return ExactModel.step(self, state, [0], samples[None])

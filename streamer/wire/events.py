@@ -177,7 +177,7 @@ def _read(kind: type[T], event: Mapping[str, Any], unknown: Counter[Unknown], kn
 
 def _converted(field: _Field, event: Mapping[str, Any], value: Any, unknown: Counter[Unknown]) -> Any:
     """Convert a value whose type is not that of the class."""
-    name, kind, plain, _ = field
+    name, kind, plain, required = field
     if plain is None and is_dataclass(kind):
         if type(value) is not list or not all(type(part) is dict for part in value):
             raise ValueError(f"'{name}' of '{event['type']}' must be a list of objects")
@@ -191,7 +191,10 @@ def _converted(field: _Field, event: Mapping[str, Any], value: Any, unknown: Cou
     if kind is float and type(value) is int:
         return value
     if type(value) is str and issubclass(kind, Enum):
-        return kind(value)
+        if required or value in [each.value for each in kind]:
+            return kind(value)
+        unknown[Unknown.FIELD] += 1  # a later model has more values
+        return None
     raise _wrong(event, name, value)
 
 

@@ -18,6 +18,7 @@ from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.networks.encoder import Encoder
 from streamer.engine.networks.host_arrays import host_array
 from streamer.engine.networks.neural_network import NeuralNetwork
+from streamer.engine.waiting import finish
 
 CONFIG = EncoderConfig(
     outputs=(CtcHead("characters", 3, 5),), stem=16, width=32, layers=3, heads=2, feedforward=48, left_frames=24
@@ -149,7 +150,7 @@ def test_a_window_shorter_than_a_step_is_refused() -> None:
 def test_a_whole_segment_is_what_torch_computes(encoder: Encoder, compiled: CompiledEncoder, frames: int) -> None:
     """Every frame sees the whole segment, up to the length of the longest step, also if that is passed."""
     mel = features(1, frames)
-    found, expected = compiled.whole(mel), encoder.whole(torch.from_numpy(mel))
+    found, expected = finish(compiled.whole(mel)), encoder.whole(torch.from_numpy(mel))
     assert found.shape == (1, frames, CONFIG.width)
     np.testing.assert_allclose(found, expected, atol=1e-4)
 

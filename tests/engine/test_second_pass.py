@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamer.base.events import Final, Heard, Partial, StreamEvent
+from streamer.base.events import Final, Heard, Partial, ReadBy, StreamEvent
 from streamer.base.limits import WHOLE_MS
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.endpointing import EndpointRule
@@ -20,12 +21,13 @@ from streamer.engine.segment_audio import SegmentAudio, TimeScale
 from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
-from streamer.engine.waiting import Wait
+from streamer.engine.waiting import PREPARATION_LIMIT_S, Wait, Work
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text
 
 TWICE = StreamOptions(second_pass=True)
+NO_TIME = {Wait.SECOND_PASS: -1.0}
 G, H = UNITS.index("g"), UNITS.index("h")
 
 
@@ -40,7 +42,7 @@ class HastyModel(ExactModel):
         emissions["characters"][..., [G, H]] = emissions["characters"][..., [H, G]]
         return emissions
 
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         self.wholes.append(len(samples))
         return super().whole(samples)
 
@@ -68,6 +70,10 @@ def shown(events: list[StreamEvent]) -> list[str]:
     return list(dict.fromkeys(event.text for event in partials(events)))
 
 
+def readers(events: list[StreamEvent]) -> list[ReadBy | None]:
+    return [event.read_by for event in finals(events)]
+
+
 SPOKEN = [say("bag"), silence(1500), say("head cage"), silence(200)]
 
 
@@ -77,6 +83,7 @@ def test_finals_have_the_words_of_the_second_pass() -> None:
     assert text(once) == "bah gead cahe"
     assert text(twice) == "bag head cage"
     assert shown(once) == shown(twice)
+    assert (readers(once), readers(twice)) == ([None] * 2, [ReadBy.SECOND_PASS] * 2)
 
 
 def test_nothing_is_stable_before_a_segment_ends() -> None:
@@ -106,7 +113,7 @@ def test_a_segment_without_words_is_not_read_again() -> None:
 class DeafModel(ExactModel):
     """Hears nothing in whole segments."""
 
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         return super().whole(np.zeros_like(samples))
 
 
@@ -116,6 +123,37 @@ def test_words_that_were_shown_have_a_final(alternatives: int) -> None:
     options = StreamOptions(second_pass=True, alternatives=alternatives)
     events = hear(make(DeafModel()), SPOKEN, options)
     assert text(events) == "bag head cage"
+    assert readers(events) == [ReadBy.FIRST_PASS] * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"alternatives": 2}, {"words": False}])
+def test_without_time_for_it_the_first_words_remain(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
+    """If a second pass is not done in time, the final is that of a stream without one, and says so."""
+    search = lexicon_search("bag bah head cage cahe gead", 4)
+    once = hear(make(HastyModel(), search), SPOKEN, StreamOptions(**options))  # type: ignore[arg-type]
+    monkeypatch.setattr("streamer.engine.waiting.LIMITS_S", dict.fromkeys(Wait, PREPARATION_LIMIT_S) | NO_TIME)
+    feeds = [(SPOKEN, StreamOptions(second_pass=True, **options))]  # type: ignore[arg-type]
+    [late], _ = served(make(HastyModel(), search), feeds, random.Random(1))
+    assert readers(late) == [ReadBy.FIRST_PASS] * 2
+    assert [replace(event, read_by=None) for event in finals(late)] == finals(once)
+
+
+def test_a_second_pass_that_has_begun_may_be_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a second pass that was given up remains, although it used the search of the stream."""
+    recogniser, spoken = make(HastyModel()), np.concatenate([*SPOKEN, silence(1500)])
+    options = StreamOptions(second_pass=True, alternatives=2)
+    rest = until_it_waits(recogniser, 1, spoken, options)
+    work = recogniser._waiting._waiting[1].work
+    for _ in range(5):
+        next(work)
+    clock = recogniser._waiting._now
+    monkeypatch.setattr(recogniser._waiting, "_now", lambda: clock() + 4)
+    assert recogniser.work() == [(1, None)]
+    events = one(recogniser, rest)
+    once = hear(make(HastyModel()), [spoken], StreamOptions(alternatives=2))
+    assert replace(finals(events)[0], read_by=None) == finals(once)[0]
 
 
 def test_alternatives_are_those_of_the_second_pass() -> None:
@@ -221,9 +259,11 @@ def test_others_are_computed_while_a_segment_is_read_again(seed: int) -> None:
     assert beside > 3
 
 
-def until_it_waits(recogniser: Recogniser, stream: int, chunk: NDArray[np.int16]) -> Chunk:
+def until_it_waits(
+    recogniser: Recogniser, stream: int, chunk: NDArray[np.int16], options: StreamOptions = TWICE
+) -> Chunk:
     """Feed a stream, and return the rest of the chunk for which a second pass is due."""
-    recogniser.open(stream, TWICE)
+    recogniser.open(stream, options)
     [(_, rest)] = recogniser.step_without_waiting([Chunk(stream, chunk)])
     assert isinstance(rest, Chunk)
     assert recogniser.waits_for(stream) is Wait.SECOND_PASS
@@ -244,7 +284,7 @@ def test_a_stream_that_waits_can_be_closed_or_fed() -> None:
 class BrittleModel(HastyModel):
     """Cannot read a segment that begins with silence."""
 
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         if not samples[0]:
             raise RuntimeError("no memory")
         return super().whole(samples)

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamer.engine.waiting import PREPARATION_LIMIT_S, SLICE_S, NotNow, Wait, WaitingWork, Work
+from streamer.engine.waiting import (
+    LOOK_AGAIN_S,
+    PREPARATION_LIMIT_S,
+    SECOND_PASS_LIMIT_S,
+    SLICE_S,
+    NotNow,
+    OutsideWork,
+    Wait,
+    WaitingWork,
+    Work,
+)
 
 PART_S = SLICE_S / 3.5  # so four of them fill a slice
 
@@ -86,11 +96,114 @@ def test_second_passes_may_have_more_time(clock: Clock) -> None:
     assert [waiting.find(stream) for stream in (1, 2, 3)] == [Wait.PREPARATION, Wait.SECOND_PASS, None]
 
 
-def test_second_passes_are_not_given_up(clock: Clock) -> None:
-    """Second passes that wait for long are not cancelled, because their words were shown."""
+def test_second_passes_give_way_to_their_fallback(clock: Clock) -> None:
+    """A second pass that is not done in time is given up, whether it had begun or not, and its fallback is called."""
+    waiting, fallen, began = WaitingWork(clock), list[str](), clock.now
+    long = 2 * int(SECOND_PASS_LIMIT_S / PART_S)
+    for stream, name in ((1, "begun"), (2, "waiting")):
+        waiting.add(stream, Wait.SECOND_PASS, clock.work(name, long), "", 0.1, lambda name=name: fallen.append(name))  # type: ignore[misc]
+    assert list(ends(waiting)) == [(1, None), (2, None)]
+    assert fallen == ["begun", "waiting"]
+    assert "waiting" not in clock.parts
+    assert SECOND_PASS_LIMIT_S < clock.now - began < SECOND_PASS_LIMIT_S + 2 * SLICE_S
+
+
+def test_a_fallback_may_fail(clock: Clock) -> None:
+    """The error of a fallback ends its stream alone."""
+
+    def fail() -> None:
+        raise ValueError("no words")
+
     waiting = WaitingWork(clock)
-    waiting.add(1, Wait.SECOND_PASS, clock.work("a", 2 * int(PREPARATION_LIMIT_S / PART_S)), "", 0.1)
-    assert list(ends(waiting)) == [(1, None)]
+    waiting.add(1, Wait.SECOND_PASS, clock.work("a", 10), "", 0.1, fail)
+    waiting.add(2, Wait.SECOND_PASS, clock.work("b", 10), "", 0.1, lambda: None)
+    clock.now += SECOND_PASS_LIMIT_S + 1
+    [(first, error), second] = waiting.advance()
+    assert (first, str(error), second) == (1, "no words", (2, None))
+
+
+def test_who_was_given_up_does_not_pay(clock: Clock) -> None:
+    """A caller whose work was given up is not served later because of that."""
+    waiting = WaitingWork(clock)
+    for stream in range(10):
+        waiting.add(stream, Wait.SECOND_PASS, clock.work("anna", 10**6), "anna", 1.0, lambda: None)
+    waiting.add(20, Wait.PREPARATION, clock.work("ben", 10**6), "ben", 1000.0)
+    clock.now += SECOND_PASS_LIMIT_S + 1
+    assert len(waiting.advance()) == 10
+    waiting.add(30, Wait.SECOND_PASS, clock.work("cleo", 4), "cleo", 0.9)
+    waiting.add(31, Wait.SECOND_PASS, clock.work("anna", 4), "anna", 0.5)
+    assert [stream for _ in range(3) for stream, _ in waiting.advance()] == [31, 30]
+
+
+class Elsewhere:
+    """Something outside, which work awaits."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.looks = 0
+
+    def ready(self) -> bool:
+        self.looks += 1
+        return self.done
+
+
+def awaiting(clock: Clock, elsewhere: Elsewhere) -> OutsideWork[None]:
+    """Return work of two parts. Between them it waits for something outside."""
+    yield from clock.work("before", 1)
+    yield elsewhere
+    yield from clock.work("after", 1)
+
+
+def test_work_may_wait_for_something_outside(clock: Clock) -> None:
+    """Work that waits for something outside gets no time until that is ready; other work goes on meanwhile."""
+    waiting, elsewhere = WaitingWork(clock), Elsewhere()
+    assert waiting.pause_s is None
+    waiting.add(1, Wait.SECOND_PASS, awaiting(clock, elsewhere), "anna", 0.1)
+    waiting.add(2, Wait.SECOND_PASS, clock.work("other", 8), "anna", 0.1)
+    assert waiting.pause_s == 0
+    assert list(waiting.advance()) == []
+    assert [done for _ in range(3) for done in waiting.advance()] == [(2, None)]
+    assert clock.parts == ["before"] + ["other"] * 8
+    assert waiting.pause_s == LOOK_AGAIN_S
+    now, looks = clock.now, elsewhere.looks
+    assert waiting.advance() == []
+    assert (clock.now, clock.parts[-1]) == (now, "other")
+    assert elsewhere.looks <= looks + 3
+    elsewhere.done = True
+    assert waiting.pause_s == 0
+    assert waiting.advance() == [(1, None)]
+    assert clock.parts[-1] == "after"
+    assert waiting.pause_s is None
+
+
+def test_nothing_outside_is_awaited_for_ever(clock: Clock) -> None:
+    """After the limit, the fallback takes the place of what never becomes ready. Nobody looks later than then."""
+    waiting, fallen = WaitingWork(clock), list[int]()
+    waiting.add(1, Wait.SECOND_PASS, awaiting(clock, Elsewhere()), "", 0.1, lambda: fallen.append(1))
+    waiting.advance()
+    clock.now += SECOND_PASS_LIMIT_S - 0.001 - PART_S
+    assert waiting.advance() == []
+    assert waiting.pause_s == pytest.approx(0.001)
+    clock.now += 0.0011
+    assert waiting.pause_s == 0
+    assert waiting.advance() == [(1, None)]
+    assert fallen == [1]
+
+
+def test_who_cannot_wait_does_without_what_is_outside(clock: Clock) -> None:
+    """A stream that cannot wait gets its fallback, unless what its work awaits is ready; without one, it fails."""
+    waiting, elsewhere, fallen = WaitingWork(clock), Elsewhere(), list[int]()
+    for stream in (1, 2):
+        waiting.add(stream, Wait.SECOND_PASS, awaiting(clock, elsewhere), "", 0.1, lambda: fallen.append(1))
+    waiting.add(3, Wait.SECOND_PASS, awaiting(clock, elsewhere), "", 0.1)
+    waiting.finish(1)
+    with pytest.raises(NotNow):
+        waiting.finish(3)
+    elsewhere.done = True
+    waiting.finish(2)
+    assert fallen == [1]
+    assert clock.parts == ["before", "before", "before", "after"]
+    assert len(waiting) == 0
 
 
 def test_what_cannot_be_prepared(clock: Clock) -> None:

@@ -20,6 +20,7 @@ from streamer.base.events import (
     Opened,
     Other,
     Partial,
+    ReadBy,
     Speech,
     SpeechState,
     Turn,
@@ -76,6 +77,7 @@ def test_an_event(text: str, event: ModelEvent) -> None:
         Heard(160, 10, 480),
         Again(9, 1, True),
         HeadEvent("k", 40, {"a": [1]}),
+        Final(0, "a", 0, 40, 90, 0.5, read_by=ReadBy.SECOND_PASS),
     ],
 )
 def test_what_a_model_says(event: ModelEvent) -> None:
@@ -92,15 +94,18 @@ def test_a_model_cannot_send_what_the_bridge_adds() -> None:
 
 
 def test_what_a_later_model_adds_is_counted() -> None:
-    """Unknown events and unknown fields, also of words, are counted apart."""
+    """Unknown events, and unknown fields and values, also of words, are counted apart."""
     unknown: Counter[Unknown] = Counter()
     parse('{"type":"mood","value":[1],"at_ms":3}', unknown)
     assert unknown == {Unknown.EVENT: 1}
     parse('{"type":"heard","sample":160,"due":null,"age":1}', unknown)
     assert unknown == {Unknown.EVENT: 1, Unknown.FIELD: 1}
+    final = as_json(Final(0, "a", 0, 40, 90, 0.5, read_by=ReadBy.FIRST_PASS)).replace("first_pass", "crystal_ball")
+    assert parse(final, unknown) == Final(0, "a", 0, 40, 90, 0.5)
+    assert unknown == {Unknown.EVENT: 1, Unknown.FIELD: 2}
     word = '{"word":"a","start_ms":0,"end_ms":9,"speaker":"b","pitch":9}'
     parse(f'{{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":9,"words":[{word}]}}', unknown)
-    assert unknown == {Unknown.EVENT: 1, Unknown.FIELD: 3}
+    assert unknown == {Unknown.EVENT: 1, Unknown.FIELD: 4}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from streamer.engine.acoustics.bundle_files import (
     read_weights,
     within,
 )
-from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
+from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, WHOLE_FRAMES
 from streamer.engine.acoustics.features import CONTEXT, SAMPLE_RATE, LogMel, samples_of
 from streamer.engine.acoustics.speech_detector import PieceEnergies, SpeechDetector
 from streamer.engine.acoustics.streaming_model import (
@@ -35,6 +35,7 @@ from streamer.engine.acoustics.streaming_model import (
     StreamingModel,
 )
 from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder, CompiledHeads
+from streamer.engine.waiting import Work
 
 
 class SpeechModel(StreamingModel, Protocol):
@@ -120,12 +121,17 @@ class AcousticModel:
             emissions[ACTIVITY] = self._activity.step(state, slots, energies)
         return emissions | self.emissions(self._encode(state, slots, energies))
 
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the emissions of a segment that is complete, [1, frames, units]."""
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
-        energies = self.features.energies(np.pad(samples_of(samples), (CONTEXT, 0))[None])
-        return self.emissions(self._encoder.whole(self.features.normalise(energies)))
+        audio, part = np.pad(samples_of(samples), (CONTEXT, 0))[None], WHOLE_FRAMES * FRAME_SAMPLES
+        energies = []
+        for first in range(0, len(samples), part):
+            energies.append(self.features.energies(audio[:, first : first + CONTEXT + part]))
+            yield
+        frames = yield from self._encoder.whole(self.features.normalise(np.concatenate(energies, axis=1)))
+        return self.emissions(frames)
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]

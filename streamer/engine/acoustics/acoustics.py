@@ -17,6 +17,7 @@ from streamer.engine.acoustics.streaming_model import (
     TwoPass,
 )
 from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
+from streamer.engine.waiting import Work
 
 
 class Detector(Protocol):
@@ -60,7 +61,7 @@ class Acoustics(Protocol):
         `speaking`: whether somebody was speaking before the step in each slot.
         """
 
-    def whole(self, segment: Any) -> Emissions:
+    def whole(self, segment: Any) -> Work[Emissions]:
         """Return the emissions of a whole segment from the supply. This needs `two_pass`."""
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
@@ -115,7 +116,7 @@ class ModelAcoustics:
             return emissions, {}
         return emissions, self._activity.read(slots, emissions[ACTIVITY][:, :, 0].tolist(), speaking)
 
-    def whole(self, segment: Any) -> Emissions:
+    def whole(self, segment: Any) -> Work[Emissions]:
         """Return the emissions of a whole segment. It is computed alone, so its bits depend on no other stream."""
         assert isinstance(self._model, TwoPass)
         return self._model.whole(segment)

@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.waiting import Work
+
 Floats = NDArray[np.float32]
 
 Array = Any
@@ -58,9 +60,9 @@ class StreamingModel(Protocol):
 
 @runtime_checkable
 class TwoPass(Protocol):
-    """A streaming model that can also compute a complete segment at once."""
+    """A streaming model that can also compute a complete segment."""
 
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the emissions of a segment, [1, frames, units]. Each frame depends on later ones, up to `WHOLE_MS`."""
         ...
 

@@ -182,6 +182,7 @@ class EventModel(ABC):
                 with self._precedence.other():
                     self._work_for_waiting()
                     self._answer(())
+                    pause_s = self._recogniser.pause_s
                     if not self._held:
                         self._work.clear()
                     # Streams must expire even when no request comes, and so nobody calls execute().
@@ -189,6 +190,8 @@ class EventModel(ABC):
                         swept_at = time.monotonic()
                         self._recogniser.expire()
                         self._report()
+                if pause_s:  # all work waits for something outside
+                    self._stopping.wait(pause_s)
             except Exception as error:  # this thread must not end, because streams depend on it
                 pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
                 time.sleep(SWEEP_S)

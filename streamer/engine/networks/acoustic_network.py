@@ -33,6 +33,7 @@ from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.networks.encoder import Encoder
 from streamer.engine.networks.host_arrays import HostFeatures, host_array, network_detector
 from streamer.engine.networks.log_mel import LogMelNetwork
+from streamer.engine.waiting import Work
 
 
 class AcousticNetwork(nn.Module):
@@ -143,9 +144,13 @@ class AcousticNetwork(nn.Module):
             emissions[ACTIVITY] = activity.step(state, slots, energies)
         return emissions | self.encoder.emissions(self.encode(state, slots, energies))
 
-    @torch.inference_mode()
-    def whole(self, samples: NDArray[np.int16]) -> Emissions:
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the emissions of a segment that is complete, [1, frames, units]."""
+        yield
+        return self._whole(samples)
+
+    @torch.inference_mode()
+    def _whole(self, samples: NDArray[np.int16]) -> Emissions:
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
         energies = self.features.energies(functional.pad(self._audio(samples), (CONTEXT, 0)).unsqueeze(0))

@@ -15,6 +15,7 @@ from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, WEIGHTS_FILE, 
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
 from streamer.engine.networks.acoustic_network import AcousticNetwork, save_activity
 from streamer.engine.networks.activity_network import ActivityNetwork
+from streamer.engine.waiting import finish
 from tests.project import BUNDLE, ROOT
 from tests.samples import pcm
 
@@ -53,7 +54,7 @@ def test_it_computes_what_torch_computes(bundle: str, folder: Path) -> None:
         steps = [each.step(state, [2, 0], TALK[:, first : first + STEP]) for first in range(0, 8 * STEP, STEP)]
         assert isinstance(each, (AcousticModel, AcousticNetwork))
         frames, energies = each.encode_samples(other, [1, 3], TALK[:, :STEP])
-        found = [*steps, each.whole(TALK[0]), each.emissions(frames), {"frames": frames, "energies": energies}]
+        found = [*steps, finish(each.whole(TALK[0])), each.emissions(frames), {"frames": frames, "energies": energies}]
         results.append([*found, {"glance": np.array(each.glance(state, 2, TALK[0, :1280]))}])
     for ours, theirs in zip(*results, strict=True):
         assert ours.keys() == theirs.keys()
@@ -99,7 +100,7 @@ def test_wrong_lengths_are_refused(model: AcousticModel) -> None:
     """Samples that do not fill whole frames are an error, and so is an empty segment."""
     for wrong in (0, 639):
         with pytest.raises(ValueError, match="multiple of 640 samples"):
-            model.whole(TALK[0, :wrong])
+            finish(model.whole(TALK[0, :wrong]))
     with pytest.raises(ValueError, match="multiple of 640 samples"):
         model.step(model.make_state(1), [0], TALK[:1, :1000])
 

@@ -13,6 +13,7 @@ from streamer.engine.acoustics.bundle_files import BundleError, ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
 from streamer.engine.networks.acoustic_network import AcousticNetwork, save_activity
 from streamer.engine.networks.activity_network import ActivityNetwork
+from streamer.engine.waiting import finish
 
 ENCODER = EncoderConfig(outputs=(CtcHead("characters", 2, 3),), stem=8, width=16, layers=2, heads=2, feedforward=16)
 DESCRIPTION = ModelDescription("test", ENCODER, {"characters": ["<blank>", "a", "b"]}, (160, 320, 640))
@@ -53,10 +54,11 @@ def test_a_whole_segment_is_one_long_step(model: AcousticNetwork, frames: int) -
     audio = np.random.default_rng(1).integers(-3000, 3000, 640 * frames).astype(np.int16)
     samples = torch.from_numpy(audio).float().unsqueeze(0) / 32768
     expected = model(samples, torch.tensor([frames]), 512, ENCODER.left_frames)["characters"]
-    torch.testing.assert_close(torch.from_numpy(model.whole(audio)["characters"]), expected, atol=1e-4, rtol=0)
+    found = finish(model.whole(audio))["characters"]
+    torch.testing.assert_close(torch.from_numpy(found), expected, atol=1e-4, rtol=0)
     for wrong in (audio[:0], audio[:-1]):
         with pytest.raises(ValueError, match="multiple of 640 samples"):
-            model.whole(wrong)
+            finish(model.whole(wrong))
 
 
 def test_a_step_of_audio(model: AcousticNetwork) -> None:
