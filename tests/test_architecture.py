@@ -71,7 +71,7 @@ PURE = {
     "streamer.wire": {"base64", "hashlib", "json", "math", "re"},
     "streamer.bridge.session": {"numpy"},
     "streamer.base.cues": set(),
-    "streamer.base.text": {"difflib", "re", "unicodedata"},
+    "streamer.base.text": {"difflib", "json", "re", "unicodedata"},
 }
 HARMLESS = {"__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
 

@@ -1,12 +1,13 @@
-"""Text: counts with their nouns, words joined and found in every script, and the name that a user probably meant."""
+"""Text: counts with their nouns, words joined and found in every script, text that is safe to print, likely names."""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 
 def counted(number: int, one: str) -> str:
@@ -140,6 +141,47 @@ def columns(text: str) -> int:
 def _first_letter(characters: Iterable[str], default: str) -> str:
     """Return the first letter or figure: a mark does not show the script."""
     return next(filter(str.isalnum, characters), default)
+
+
+# Makes text of strangers safe to print: a terminal obeys control characters, and an editor shows text in another order.
+
+# What moves a cursor, starts a command of the terminal or ends a line: C0, DEL, C1, and the separators of Unicode.
+_CONTROLS: Final = "\x00-\x1f\x7f-\x9f\u2028\u2029"
+# What nobody sees, although it changes the order or the comparison of what is seen. The two joiners are no part of it:
+# scripts such as Persian and Hindi need them.
+_INVISIBLE: Final = (
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
+)
+_UNSAFE: Final = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
+_KEPT_IN_LINES: Final = "\n\t"
+_SPACE_FOR: Final = re.compile(f"[{_CONTROLS}]")
+
+
+def printable(text: str) -> str:
+    """Return the text as one line without characters that a terminal would obey, or that nobody sees."""
+    return _UNSAFE.sub(_substitute, text)
+
+
+def printable_lines(text: str) -> str:
+    """Return the same of a text of several lines, which keeps its line breaks and tabs."""
+    return _UNSAFE.sub(lambda found: found[0] if found[0] in _KEPT_IN_LINES else _substitute(found), text)
+
+
+def json_text(
+    value: Any,
+    *,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    default: Callable[[Any], Any] | None = None,
+) -> str:
+    """Return a value as JSON that is safe to print: the same characters are escaped, so nothing is lost."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, default=default)
+    return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
+
+
+def _substitute(found: re.Match[str]) -> str:
+    return " " if _SPACE_FOR.match(found[0]) else ""
 
 
 # Finds the name that a user probably meant, and writes it at the end of a sentence.

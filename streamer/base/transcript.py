@@ -1,13 +1,15 @@
-"""Builds the transcript of a session from its events, and writes it as text, JSON, SRT or WebVTT. Pure."""
+"""Builds the transcript of a session from its events, and writes it as text, JSON, SRT or WebVTT. Pure.
+
+Words come from a model, perhaps of a stranger. No format has characters that a terminal would obey: JSON escapes them.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final, TypedDict, cast
 
 from streamer.base.cues import Cue, SessionEvent, channel_label, make_cues
-from streamer.base.text import joined
+from streamer.base.text import joined, json_text, printable, printable_lines
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
 # These formats can be written while words arrive. Any other format is one document for a whole recording.
@@ -97,18 +99,18 @@ def channel_prefix(event: SessionEvent) -> str:
 
 def text_line(final: SessionEvent) -> str:
     """Return a final as a line of text."""
-    return f"{channel_prefix(final)}{final['text']}\n"
+    return f"{channel_prefix(final)}{printable_lines(final['text'])}\n"
 
 
 def event_line(event: SessionEvent) -> str:
     """Return an event as a line of jsonl."""
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json_text(event, separators=(",", ":")) + "\n"
 
 
 def srt_cue(number: int, cue: Cue) -> str:
     """Return a cue of SRT. Cues are numbered from 1, and an empty line separates them."""
     times = f"{timestamp(cue.start_ms, ',')} --> {timestamp(cue.end_ms, ',')}"
-    return f"{number}\n{times}\n{channel_label('[{}] ', cue.channel)}" + "\n".join(cue.lines) + "\n"
+    return f"{number}\n{times}\n{channel_label('[{}] ', cue.channel)}" + "\n".join(map(printable, cue.lines)) + "\n"
 
 
 def vtt_cue(cue: Cue) -> str:
@@ -116,7 +118,7 @@ def vtt_cue(cue: Cue) -> str:
     # Imported only when it is needed, because every client imports this module.
     import html
 
-    lines = "\n".join(html.escape(line, quote=False) for line in cue.lines)
+    lines = "\n".join(html.escape(printable(line), quote=False) for line in cue.lines)
     times = f"{timestamp(cue.start_ms, '.')} --> {timestamp(cue.end_ms, '.')}"
     return f"{times}\n{channel_label('<v {}>', cue.channel)}{lines}\n"
 
@@ -146,7 +148,7 @@ def _json(transcript: Transcript) -> str:
         "duration_ms": transcript.duration_ms,
         "segments": transcript.segments,
     }
-    return json.dumps(content, ensure_ascii=False) + "\n"
+    return json_text(content) + "\n"
 
 
 def _srt(transcript: Transcript) -> str:

@@ -1,7 +1,8 @@
-"""Singular and plural, words and texts of all scripts, and suggestions for names that do not exist."""
+"""Singular and plural, words of all scripts, text that is safe to print, and suggestions for unknown names."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -15,8 +16,11 @@ from streamer.base.text import (
     did_you_mean_one_of,
     either,
     joined,
+    json_text,
     noun,
     part_of,
+    printable,
+    printable_lines,
     separator,
     words_of,
 )
@@ -141,3 +145,29 @@ def test_a_sentence_ends_once(whole: str) -> None:
     """A full stop is added only to an error that has none and is no question."""
     assert as_sentence(whole) == whole
     assert as_sentence(ValueError("it is wrong")) == "it is wrong."
+
+
+# The codes of a terminal that writes the clipboard, in 7 and in 8 bits, line ends of all kinds, and marks of direction.
+HOSTILE = "a\x1b]52;c;cm0=\x07b\x9dc\x9cd\r\ne\tf\u2028g\u202ehi\u2069j\ufeffk\u00adl\U000e0041m\x7f"
+
+
+def test_text_cannot_steer_a_terminal() -> None:
+    """Control characters become spaces, and invisible ones are dropped; of several lines, breaks and tabs stay."""
+    assert printable(HOSTILE) == "a ]52;c;cm0= b c d  e f ghijklm "
+    assert printable_lines(HOSTILE) == "a ]52;c;cm0= b c d \ne\tf ghijklm "
+
+
+@pytest.mark.parametrize("text", ["plain 字 é", "\u0645\u06cc\u200c\u062e", "\u0915\u094d\u200d\u0937", "👩\u200d💻"])
+def test_text_of_people_stays(text: str) -> None:
+    """Letters of every script stay as they are, with the joiners that some need."""
+    assert printable(text) == printable_lines(text) == text
+    assert json_text(text) == f'"{text}"'
+
+
+def test_json_is_escaped() -> None:
+    """JSON has none of these characters either, and means the same."""
+    content = {HOSTILE: [HOSTILE, 1, None]}
+    for written in (json_text(content), json_text(content, indent=1), json_text(content, separators=(",", ":"))):
+        assert json.loads(written) == content
+        assert printable_lines(written) == written
+    assert json_text({"a": {1}}, default=sorted) == '{"a": [1]}'

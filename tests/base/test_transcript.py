@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamer.base.text import printable_lines
 from streamer.base.transcript import Transcript, event_line, short_timestamp, timestamp
 from tests.transcript_events import final, word
 
@@ -172,3 +173,23 @@ def test_what_was_asked_for_is_in_json() -> None:
     result.add({**final(word("A", 0, 10)), **extra})
     [segment] = json.loads(result.render("json"))["segments"]
     assert {key: segment[key] for key in extra} == extra
+
+
+@pytest.mark.parametrize("text", ["a\x1b]52;c;Yg==\x07", "\x9b2J", "\u202eb\u2066", "c\r\u2028d"])
+def test_no_format_steers_a_terminal(text: str) -> None:
+    """Words with control characters or marks of direction lose them, and JSON escapes them."""
+    result = Transcript(text)
+    event = final(word(text, 0, 400))
+    result.add(event)
+    for written in (*map(result.render, ("text", "json", "srt", "vtt")), event_line(event)):
+        assert printable_lines(written) == written
+    assert json.loads(result.render("json"))["segments"][0]["text"] == text
+    assert json.loads(event_line(event)) == event
+
+
+def test_a_word_cannot_begin_a_cue() -> None:
+    """Line breaks in a word do not end its cue: otherwise what follows would be another one."""
+    result = Transcript("a.wav")
+    result.add(final(word("a\n\n2\n00:00:01,000 --> 00:00:02,000\nb", 0, 400)))
+    assert [line for line in result.render("srt").splitlines() if not line] == []
+    assert result.render("vtt").count(" --> ") == 1
