@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamer.base.codes import ErrorCode
+from streamer.base.text import json_text
 from streamer.wire.errors import WireError, bad, kind_of, quote
 from streamer.wire.options import Start, read
 
@@ -83,7 +84,7 @@ def parse(text: str) -> ClientMessage:
 
 def encode(event: Mapping[str, Any]) -> str:
     """Write a message of either direction as the text of one frame."""
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    return json_text(event, separators=(",", ":"))
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

@@ -10,7 +10,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, ServerMessage, Speech, content
 from streamer.base.events import Error as ErrorMessage
 from streamer.base.events import Final as FinalMessage
-from streamer.base.text import either
+from streamer.base.text import either, json_text
 from streamer.base.transcript import event_line
 from streamer.wire.errors import bad, quote
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
@@ -85,7 +85,7 @@ class NativeUpload(UploadFormat):
             return FORMATS[format], self.transcript.render(format)
         transcript = self.transcript
         answer = {"text": transcript.text, "duration_ms": transcript.duration_ms, "segments": transcript.segments}
-        return JSON, json.dumps(answer, ensure_ascii=False) + "\n"
+        return JSON, json_text(answer) + "\n"
 
     def refusal(self, problem: Problem) -> tuple[int, str]:
         """Return the status and the JSON of an answer without a transcript."""
@@ -118,5 +118,5 @@ class NativeUpload(UploadFormat):
 
 
 def _event(kind: str, values: dict[str, object]) -> bytes:
-    text = json.dumps({"type": kind, **values}, ensure_ascii=False, separators=(",", ":"))
+    text = json_text({"type": kind, **values}, separators=(",", ":"))
     return f"event: {kind}\ndata: {text}\n\n".encode("utf-8", "replace")

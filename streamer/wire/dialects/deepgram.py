@@ -24,7 +24,7 @@ from streamer.base.events import (
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS
-from streamer.base.text import joined
+from streamer.base.text import joined, json_text
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.dialect import (
     FLUSH,
@@ -522,7 +522,7 @@ class DeepgramRecorded(UploadFormat):
             "models": [uuid],
             "model_info": {uuid: info},
         }
-        return JSON, json.dumps({"metadata": metadata, "results": results}, ensure_ascii=False) + "\n"
+        return JSON, json_text({"metadata": metadata, "results": results}) + "\n"
 
     def refusal(self, problem: Problem) -> tuple[int, str]:
         """Return the status and the JSON of an answer without a transcript."""

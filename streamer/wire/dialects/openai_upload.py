@@ -12,7 +12,7 @@ from streamer.base.events import Final as FinalMessage
 from streamer.base.events import Partial, ServerMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
-from streamer.base.text import either, is_spaceless, separator
+from streamer.base.text import either, is_spaceless, json_text, printable_lines, separator
 from streamer.base.transcript import TranscriptSegment
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
@@ -107,7 +107,7 @@ class OpenAIUpload(UploadFormat):
         """Return the type and the text of the whole answer."""
         transcript = self.transcript
         if self._format == "text":
-            return TEXT, transcript.text + "\n"
+            return TEXT, printable_lines(transcript.text) + "\n"
         if self._format in ("srt", "vtt"):
             return TEXT, transcript.render(self._format)
         usage = {"type": "duration", "seconds": math.ceil(transcript.duration_ms / 1000)}
@@ -207,9 +207,9 @@ def _error(problem: Problem) -> JsonObject:
 
 
 def _data(content: JsonObject) -> bytes:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    text = json_text(content, separators=(",", ":"))
     return f"data: {text}\n\n".encode("utf-8", "replace")
 
 
 def _json(content: JsonObject) -> str:
-    return json.dumps(content, ensure_ascii=False) + "\n"
+    return json_text(content) + "\n"
