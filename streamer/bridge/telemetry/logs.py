@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from streamer.base.text import json_text, printable_lines
+
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
@@ -87,7 +89,7 @@ class Text(logging.Formatter):
             return f"streamer: {record.getMessage()}"
         fields = dict(_fields(record))
         trace = fields.pop("exception", "")
-        head = (fields.pop("time"), fields.pop("level"), json.dumps(fields.pop("event"), ensure_ascii=False)[1:-1])
+        head = (fields.pop("time"), fields.pop("level"), json_text(fields.pop("event"))[1:-1])
         line = " ".join((*head, *(f"{name}={_word(value)}" for name, value in fields.items())))
         return f"{line}\n{trace}" if trace else line
 
@@ -97,7 +99,7 @@ class Json(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line."""
-        return json.dumps(dict(_fields(record)), ensure_ascii=False, default=str)
+        return json_text(dict(_fields(record)), default=str)
 
 
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
@@ -118,7 +120,7 @@ def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
 def _word(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     plain = text and all(letter.isalnum() or letter in _PLAIN for letter in text)
-    return text if plain else json.dumps(text, ensure_ascii=False)
+    return text if plain else json_text(text)
 
 
 def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
@@ -178,7 +180,8 @@ class LogWriter(logging.Handler):
                 self._changed.wait(remaining)
 
     def _line(self, record: logging.LogRecord) -> bytes:
-        return f"{self.format(record)}\n".encode(errors="backslashreplace")
+        # A name in a sentence, or the text of an error, may be of a stranger.
+        return f"{printable_lines(self.format(record))}\n".encode(errors="backslashreplace")
 
     def _add(self, line: bytes, reports: int = 0) -> None:
         self._lines.append((line, reports))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from streamer.base.text import printable_lines
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures, Json, Log, LogWriter, Text
 from streamer.bridge.triton.server import TritonServer
@@ -199,6 +200,23 @@ def writer(pipe: Pipe, most: int = 1 << 20) -> LogWriter:
 
 def write_line(writer: LogWriter, event: str) -> None:
     writer.handle(logging.LogRecord("streamer.tested", logging.INFO, "", 0, event, (), None))
+
+
+@pytest.mark.parametrize("formatter", [Text(), Json()])
+def test_a_line_cannot_steer_a_terminal(pipe: Pipe, formatter: logging.Formatter) -> None:
+    """Names and reasons of strangers are escaped in fields, and without control characters in sentences and errors."""
+    hostile, tested = "a\x1b]52;c;Yg==\x07\x9b\u202eb", writer(pipe)
+    tested.setFormatter(formatter)
+    record = logging.makeLogRecord({"name": "streamer.tested", "msg": hostile, "fields": {"detail": hostile}})
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    tested.handle(record)
+    tested.handle(logging.makeLogRecord({"name": "streamer.sentences", "msg": f"{hostile} at the end"}))
+    written = "\n".join(pipe.read_until("at the end"))
+    assert printable_lines(written) == written
+    assert r"\u001b]52;c;Yg==\u0007\u009b\u202eb" in written
 
 
 def test_lines_come_in_order(pipe: Pipe) -> None:
