@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from streamer.base.address import websocket_url
 from streamer.base.codes import ClientCode, ErrorCode
+from streamer.base.text import printable
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 
@@ -34,10 +35,13 @@ UNEXPLAINED: Final = (ClientCode.CLOSED, ErrorCode.FULL)
 
 
 class SessionError(Exception):
-    """The service refuses, has failed, or does not answer. `code` is for programs, the message is for people."""
+    """The service refuses, has failed, or does not answer. `code` is for programs, the message is for people.
+
+    The words may be those of a stranger's service, so they are one line that steers no terminal.
+    """
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.code = code
 
 
@@ -98,7 +102,7 @@ class Connection:
             if answer["type"] != "starting":
                 raise self._protocol_error(answer)
             if self._on_starting:
-                self._on_starting(str(answer.get("model", "")))
+                self._on_starting(printable(str(answer.get("model", ""))))
 
     async def send(self, message: str | bytes) -> None:
         """Send a message. Wait while the service does not read."""
@@ -161,6 +165,8 @@ class Connection:
             raise self._protocol_error(message)
         if event["type"] == "error" and event.get("fatal", True):
             raise SessionError(event.get("code", ErrorCode.FAILED), event.get("message", "The service gave no reason."))
+            reason = str(event.get("message", "The service gave no reason."))
+            raise SessionError(str(event.get("code", "failed")), reason)
         return event
 
     def _protocol_error(self, message: object) -> SessionError:

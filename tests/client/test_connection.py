@@ -82,6 +82,7 @@ async def test_something_else_on_the_port_is_no_service() -> None:
         (says('{"type":"error","code":"bad_option","message":"No.","fatal":true}'), "bad_option", "No."),
         (says(READY, '{"type":"error","code":"idle","message":"Slept."}'), "idle", "Slept."),
         (says(code=1013, reason="full: try again in 5 s"), "full", "try again in 5 s"),
+        (says(r'{"type":"error","code":7,"message":"A\u001b]52;c;\u0007\n\u202eb."}'), "7", r"^A \]52;c;  b\.$"),
         (says(READY, code=1011, reason="Triton died"), "closed", r"Triton died \(code 1011\)"),
         (says(READY), "closed", "before its end"),
         (says("hello"), "not_understood", "hello"),
