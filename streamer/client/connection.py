@@ -164,9 +164,8 @@ class Connection:
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             raise self._protocol_error(message)
         if event["type"] == "error" and event.get("fatal", True):
-            raise SessionError(event.get("code", ErrorCode.FAILED), event.get("message", "The service gave no reason."))
             reason = str(event.get("message", "The service gave no reason."))
-            raise SessionError(str(event.get("code", "failed")), reason)
+            raise SessionError(str(event.get("code", ErrorCode.FAILED)), reason)
         return event
 
     def _protocol_error(self, message: object) -> SessionError:

@@ -21,6 +21,7 @@ from typing import Final, Protocol, cast
 from streamer import __version__
 from streamer.base.text import did_you_mean
 from streamer.commands.arguments import USAGE, Parser
+from streamer.commands.terminal.printing import make_output_printable
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -191,12 +192,13 @@ def _read_with_files(parser: Parser, arguments: Sequence[str]) -> argparse.Names
 
 
 def _prepare_streams() -> None:
-    """Make sure that no output fails because a stream is closed or a name is not UTF-8."""
+    """Make sure that no output fails because a stream is closed or a name is not UTF-8, or steers the terminal."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    make_output_printable()
 
 
 def _open_descriptors() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import Final
 
 from streamer import __version__
+from streamer.base.text import json_text
 from streamer.commands.arguments import add_key_argument, public_folder, server
+from streamer.commands.terminal.printing import stream_for_codes
 from streamer.commands.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
@@ -53,11 +54,12 @@ def run(options: argparse.Namespace) -> int:
     for finding in examination.findings():
         findings.append(finding)
         if not options.json:
-            print(finding.line(colour=colour, plain=plain), flush=True)
+            with_codes = stream_for_codes(sys.stdout) if colour else sys.stdout
+            print(finding.line(colour=colour, plain=plain), file=with_codes, flush=True)
     if options.json:
         contents = [finding.content() for finding in findings]
         content = {"streamer": __version__, "usable": usable(findings), "findings": contents}
-        print(json.dumps(content, ensure_ascii=False, indent=1))
+        print(json_text(content, indent=1))
     else:
         print(examination.conclusion(findings))
     return int(not usable(findings))

@@ -6,7 +6,6 @@ The library for this is imported only when the command runs: it needs packages t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamer.base.package import install_command
-from streamer.base.text import counted, part_of
+from streamer.base.text import counted, json_text, part_of
 from streamer.base.timing import Timing
 from streamer.bridge.triton import TritonError
 from streamer.commands.arguments import (
@@ -174,13 +173,13 @@ def _report(options: argparse.Namespace, evaluations: Sequence[tuple[Setting, Ev
         report = report_json(evaluation, options.worst)
     try:
         if options.json:
-            _write(options.json, [json.dumps(report, ensure_ascii=False, indent=1)])
+            _write(options.json, [json_text(report, indent=1)])
         if options.hypotheses:
             lines = (
                 hypothesis_line(scored, result.timed_words)
                 for scored, result in zip(evaluation.scored, evaluation.run.results, strict=True)
             )
-            _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
+            _write(options.hypotheses, (json_text(line) for line in lines))
     except OSError as error:
         return _fail(f"{error.filename} cannot be written: {error.strerror}.")
     failed = max(len(each.failed) for _, each in evaluations)

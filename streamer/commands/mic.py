@@ -26,6 +26,7 @@ from streamer.commands.recognition import (
     options_with_second_pass,
 )
 from streamer.commands.service import chosen_service
+from streamer.commands.terminal.printing import make_output_printable
 from streamer.commands.terminal.transcript_files import OutputError
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
     from streamer.audio.microphone import MicrophoneError, choose_device, input_devices, quiet_libraries
 
     with quiet_libraries():
+        make_output_printable()  # standard error is another stream now
         try:
             devices = input_devices()
             if options.devices:

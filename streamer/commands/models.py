@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import Final, TextIO, TypedDict, cast
 
 from streamer.base.address import is_address
-from streamer.base.text import as_sentence, did_you_mean_one_of
+from streamer.base.text import as_sentence, did_you_mean_one_of, json_text
 from streamer.commands.arguments import USAGE
 from streamer.commands.terminal.status_lines import StatusLines, first_that_fits, is_terminal
 from streamer.models.layout import FRAME_MS
@@ -106,7 +105,7 @@ def _contradiction(options: argparse.Namespace) -> str:
 def _list(options: argparse.Namespace, library: ModelLibrary) -> int:
     language = options.language and language_code(options.language)
     listing = content(library, known_models(), language)
-    print(json.dumps(listing, ensure_ascii=False, indent=1) if options.json else text(listing))
+    print(json_text(listing, indent=1) if options.json else text(listing))
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamer.base.machine import machine_memory, processors
-from streamer.base.text import as_sentence, counted
+from streamer.base.text import as_sentence, counted, json_text
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository, config_of, instance_kind, models_in, parts_of, reconfigure
 from streamer.commands.arguments import USAGE, argument, count
@@ -113,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         return 1
     from streamer.commands.capacity.plan import content, text
 
-    print(json.dumps(content(result, subject), ensure_ascii=False, indent=1) if options.json else text(result, subject))
+    print(json_text(content(result, subject), indent=1) if options.json else text(result, subject))
     return 0
 
 

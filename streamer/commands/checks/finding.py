@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamer.base.machine import home_folder
+from streamer.base.text import printable
 
 FINE: Final = "fine"
 WARNING: Final = "warning"  # something does not work, or will be slow; recordings can be transcribed
@@ -36,7 +37,7 @@ class Finding:
             sign = f"{_COLOURS[self.state]}{sign}{_NORMAL}"
         arrow = "->" if plain else "→"
         remedy = f" {arrow} {self.remedy}" if self.remedy else ""
-        return f"{sign} {self.subject:{SUBJECT_COLUMNS}} {without_secrets(self.said + remedy)}"
+        return f"{sign} {printable(self.subject):{SUBJECT_COLUMNS}} {without_secrets(self.said + remedy)}"
 
     def content(self) -> dict[str, object]:
         """The object for programs."""
@@ -49,11 +50,11 @@ class Finding:
 
 
 def without_secrets(text: str) -> str:
-    """The text in one line, without secrets and without the path of the home folder."""
+    """The text in one printable line, without secrets and without the path of the home folder."""
     for name in SECRETS:
         if secret := os.environ.get(name):
             text = text.replace(secret, "…")
     home = str(home_folder())
     if len(home) > 1:
         text = text.replace(f"{home}/", "~/")
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))

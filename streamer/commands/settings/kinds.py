@@ -5,7 +5,6 @@ Arguments of other commands follow the same rules, so that a port is checked in 
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer.base.limits import InstanceBounds
-from streamer.base.text import either
+from streamer.base.text import either, json_text
 
 LONGEST_SHOWN: Final = 80
 MOST_INSTANCES: Final = 1024
@@ -288,8 +287,7 @@ def display_toml(value: object) -> str:
 
 def toml_string(text: str) -> str:
     """Write text as a basic string of TOML."""
-    # JSON uses the same escapes, but does not escape one of the control characters.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json_text(text)  # JSON uses the same escapes
 
 
 def _shorten(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 
 from streamer.audio.recordings import ListedRecording
 from streamer.base.cues import Cue, SessionEvent, make_cues
+from streamer.base.text import printable
 from streamer.base.transcript import SUBTITLES, VTT_HEADER, Transcript, event_line, srt_cue, text_line, vtt_cue
 from streamer.commands.terminal.status_lines import LiveWords, is_terminal
 from streamer.commands.terminal.transcript_files import REFUSE, TranscriptFiles
@@ -64,7 +65,7 @@ class LiveTranscript:
         self._heard_ms = event.get("audio_ms", self._heard_ms)
         final = event["type"] == "final"
         if event["type"] == "error":
-            self.say(f"streamer: {event.get('message')}")
+            self.say(f"streamer: {printable(str(event.get('message')))}")
         if event["type"] == "partial":
             self._partial = event
         elif final:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from streamer.base.text import part_of
+from streamer.base.text import part_of, printable
 from streamer.base.transcript import channel_prefix, short_timestamp
 from streamer.commands.terminal.status_lines import (
     LiveWords,
@@ -17,7 +17,6 @@ from streamer.commands.terminal.status_lines import (
     columns,
     ending,
     first_that_fits,
-    printable,
 )
 
 # Displays for a terminal while recordings are transcribed: nothing, the words of one recording, or progress.

@@ -7,7 +7,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from streamer.base.text import printable
 from streamer.base.transcript import channel_prefix, short_timestamp
+from streamer.commands.terminal.printing import stream_for_codes
 
 _CLEAR_LINE: Final = "\r\x1b[K"
 _LINE_ABOVE: Final = "\x1b[A"
@@ -34,7 +36,7 @@ class StatusLines:
     """Several lines that are overwritten. Each is cut to the width of the terminal."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self._stream = stream_for_codes(stream)
         self._widths: list[int] = []  # how many columns each shown line has
 
     @property
@@ -86,7 +88,8 @@ class StatusLine(StatusLines):
 
         `below`: a line below it, if not empty.
         """
-        start, text = printable(start), printable(text)
+        start, firm, loose = map(printable, (start, text[:stable], text[stable:]))
+        text, stable = firm + loose, len(firm)
         cut = ending_at(text, self.size.columns - 1 - columns(start))
         firm, loose = text[cut:stable], text[max(cut, stable) :]
         if cut:
@@ -110,11 +113,6 @@ def _keeps_rows() -> bool:
 
 
 # Text in the columns of a terminal: how wide it is, how much of it fits, and where a line breaks.
-
-
-def printable(text: str) -> str:
-    """Return the text without characters that would move the cursor or change colours."""
-    return "".join(" " if unicodedata.category(character) in ("Cc", "Cf") else character for character in text)
 
 
 def columns(text: str) -> int:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from streamer.audio.recordings import ListedRecording
+from streamer.base.text import printable
 from streamer.base.transcript import LINE_FORMATS, Transcript, event_line, text_line
 from streamer.commands.terminal.progress import (
     ProgressBoard,
@@ -158,7 +159,7 @@ class RecordingOutput:
         output, kind = self._output, event["type"]
         self._transcript.add(event)
         if kind == "error":
-            output.say(f"streamer: {self._recording.name}: {event.get('message')}")
+            output.say(f"streamer: {self._recording.name}: {printable(str(event.get('message')))}")
         for format in output.formats:
             if format == "jsonl":
                 self._write(format, event_line(event))

@@ -16,6 +16,8 @@ def test_a_line_says_what_is_wrong_and_what_to_do() -> None:
     assert found.line(plain=True) == "! ffmpeg          not found -> apt install ffmpeg"
     assert Finding("key", FINE, "x").line(colour=True) == "\x1b[32m✓\x1b[0m key             x"
     assert Finding("key", WRONG, "two\nlines").line() == "✗ key             two lines"
+    hostile = Finding("k\x1be\u202ey", WRONG, "a\x1b]52;c;\x07")
+    assert hostile.line(colour=True) == "\x1b[31m✗\x1b[0m k ey            a ]52;c; "
 
 
 def test_nothing_private_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

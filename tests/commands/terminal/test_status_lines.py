@@ -18,7 +18,6 @@ from streamer.commands.terminal.status_lines import (
     final_lines,
     first_that_fits,
     is_terminal,
-    printable,
     size_of,
     wrap,
 )
@@ -201,12 +200,6 @@ def test_the_first_that_fits() -> None:
     """If no text fits, the beginning of the last one is taken."""
     choices = ("one hundred", "hundred", "100")
     assert [first_that_fits(choices, room) for room in (11, 10, 3, 2)] == ["one hundred", "hundred", "100", "1…"]
-
-
-def test_words_cannot_steer_the_terminal() -> None:
-    """Control characters and direction marks are shown as spaces."""
-    assert printable("a\x1b[31mb\rc\nd\x9be\u202ef") == "a [31mb c d e f"
-    assert printable("plain 字 é") == "plain 字 é"
 
 
 WORDS = "it was a dark and stormy night and the rain fell in torrents"
