@@ -9,6 +9,8 @@ from typing import Any
 from playwright.async_api import Locator, Page, expect
 
 from streamer.base.transcript import Transcript
+from tests.transcript_events import final as spoken
+from tests.transcript_events import word
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, write, written
 
@@ -173,6 +175,8 @@ async def test_formats_are_those_of_the_command_line(shared_bench: Page) -> None
             at = shift(final, at + dice.choice([0, 40, 900, 4000]))
             if dice.random() < 0.2:
                 final["words"] = None
+    hostile = word("a\x1b]52;c;Yg==\x07\x9b2J\u202eb\r\n\n9\u2028c\u200cd\U000e0041", 0, 400)
+    sheets.append([spoken(hostile)])
     # As JSON, because Playwright takes seconds for as many values.
     found = await shared_bench.evaluate(
         """async (sheets) => {

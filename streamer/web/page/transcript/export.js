@@ -1,12 +1,13 @@
 // Saves the text of a sheet in a file, or copies it to the clipboard.
 
 import {FORMATS, shortClock} from "./formats.js";
+import {printable, printableLines} from "./printable.js";
 
 /** @param {import("./sheet.js").Sheet} sheet @param {string} format @returns {string} the name of the file */
 export function save(sheet, format) {
     const {ending, type, write} = FORMATS[format];
     // No system allows these characters in the name of a file.
-    const name = `${sheet.name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, "-")}.${ending}`;
+    const name = `${printable(sheet.name).replace(/[\\/:*?"<>|]+/g, "-")}.${ending}`;
     const [file, durationMs] = [sheet.file || sheet.name, Math.round(sheet.durationMs)];
     const content = write({file, durationMs, segments: said(sheet)});
     const url = URL.createObjectURL(new Blob([content], {type: `${type};charset=utf-8`}));
@@ -21,7 +22,7 @@ export function save(sheet, format) {
  */
 export async function copy(sheet, times = false) {
     const segments = said(sheet);
-    const lines = segments.map(({start_ms, text}) => `${shortClock(start_ms)}\t${text}\n`);
+    const lines = segments.map(({start_ms, text}) => `${shortClock(start_ms)}\t${printableLines(text)}\n`);
     const text = times ? lines.join("") : FORMATS.text.write({segments});
     try {
         await navigator.clipboard.writeText(text);

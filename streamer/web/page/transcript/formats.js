@@ -2,6 +2,7 @@
 
 import {cues} from "./cues.js";
 import {joined} from "./joining.js";
+import {jsonText, printable, printableLines} from "./printable.js";
 
 export const FORMATS = {
     text: {ending: "txt", type: "text/plain", write: text},
@@ -12,7 +13,7 @@ export const FORMATS = {
 
 /** Returns a line for each final. */
 export function text({segments}) {
-    return segments.map((segment) => `${segment.text}\n`).join("");
+    return segments.map((segment) => `${printableLines(segment.text)}\n`).join("");
 }
 
 /** Returns the object that `streamer --format json` prints. */
@@ -22,17 +23,17 @@ export function json({file, durationMs, segments}) {
         return spoken === undefined ? always : {...always, spoken};
     });
     const all = joined(segments.map((segment) => segment.text));
-    return `${JSON.stringify({file, text: all, duration_ms: durationMs, segments: kept})}\n`;
+    return `${jsonText({file, text: all, duration_ms: durationMs, segments: kept})}\n`;
 }
 
 export function srt({segments}) {
     const block = (cue, index) =>
-        `${index + 1}\n${clock(cue.startMs, ",")} --> ${clock(cue.endMs, ",")}\n${cue.lines.join("\n")}\n`;
+        `${index + 1}\n${clock(cue.startMs, ",")} --> ${clock(cue.endMs, ",")}\n${cue.lines.map(printable).join("\n")}\n`;
     return cues(segments).map(block).join("\n");
 }
 
 export function vtt({segments}) {
-    const escaped = (line) => line.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+    const escaped = (line) => printable(line).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
     const block = (cue) =>
         `${clock(cue.startMs, ".")} --> ${clock(cue.endMs, ".")}\n${cue.lines.map(escaped).join("\n")}\n`;
     return ["WEBVTT\n", ...cues(segments).map(block)].join("\n");
