@@ -204,7 +204,7 @@ async def test_not_ready_yet() -> None:
 async def state_of(service: Service) -> dict[str, object]:
     host, port = service.url.split("/")[2].split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"GET /readyz HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+    writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     await writer.wait_closed()

@@ -26,6 +26,11 @@ class Proxies:
         self._networks = tuple(ipaddress.ip_network(network) for network in networks)
         self._number = number
 
+    @property
+    def counted(self) -> bool:
+        """Whether only the number of the proxies is known."""
+        return self._number > 0
+
     def trusts(self, address: str) -> bool:
         """Return whether one of the proxies has this address."""
         return bool(plain := plain_address(address)) and self._holds(plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -69,8 +70,30 @@ class AccessRules:
             return False
         return True
 
+    def check_host(self, request: Request) -> None:
+        """Raise Denied if a page could have sent this request under a name that is not this machine's.
+
+        A browser names no origin when a page reads from the site that it comes from. So a page whose name was pointed
+        to loopback after it was opened (DNS rebinding) is told by that name alone. A key or a proxy makes names public.
+        """
+        hosts = request.headers.all("Host")
+        proxied = self._proxies.trusts(request.peer) or self._proxies.counted
+        if not hosts or self._keys is not None or proxied or not _is_loopback(request.peer):
+            return
+        host = hosts[0].lower()
+        name = (_host_and_port(f"http://{host}") or ("", 0))[0]
+        allowed = {origin.partition("://")[2] for origin in self._origins}
+        if _is_own_name(name) or ANY_ORIGIN in self._origins or allowed & {host, name}:
+            return
+        raise Denied(
+            "bad_origin",
+            f"On this machine, the service has no name {host[:80]!r}: use localhost or an IP address. Its operator can "
+            "allow the name with --origin.",
+        )
+
     def check_metrics(self, request: Request) -> None:
         """Raise Denied if this request may not read the metrics."""
+        self.check_host(request)
         if not self._open_metrics:
             self._key_of(request)
 
@@ -167,6 +190,12 @@ def _is_loopback(host: str) -> bool:
 
 def _is_literal(host: str) -> bool:
     return host == "localhost" or bool(plain_address(host))
+
+
+def _is_own_name(host: str) -> bool:
+    """Return whether strangers cannot point this name to this machine."""
+    own = socket.gethostname().lower()
+    return _is_literal(host) or host.endswith(".localhost") or host in (own, own.partition(".")[0])
 
 
 # How the port is protected: which callers are admitted, which certificate it has, and how much they may send.

@@ -170,7 +170,11 @@ class Probes:
     async def _alive(self, _: Request) -> Response:
         return text(HTTPStatus.OK, "alive")
 
-    async def _ready(self, _: Request) -> Response:
+    async def _ready(self, request: Request) -> Response:
+        try:
+            self._access.check_host(request)
+        except Denied as denied:
+            raise denial(denied) from None
         state = self._state()
         response = as_json(HTTPStatus.OK if state["ready"] else HTTPStatus.SERVICE_UNAVAILABLE, state)
         if not state["ready"]:

@@ -175,12 +175,19 @@ class OpenAIPaths:
         raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)
 
     async def _list(self, request: Request) -> Response:
-        self._admit(request)
+        self._admit_reader(request)
         return as_json(HTTPStatus.OK, openai_upload.models(self._models.names))
 
     async def _show(self, name: str, request: Request) -> Response:
-        self._admit(request)
+        self._admit_reader(request)
         return as_json(HTTPStatus.OK, openai_upload.model(name))
+
+    def _admit_reader(self, request: Request) -> None:
+        try:
+            self._access.check_host(request)
+        except Denied as denied:
+            raise denial(denied) from None
+        self._admit(request)
 
     def _admit(self, request: Request) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -181,6 +182,51 @@ async def test_origins_with_keys(keys: KeyFile) -> None:
         assert await outcome(url, own | bearer(ALICE.secret), **here) == ADMITTED
         assert await outcome(url, own, **here) == ("unauthorized", 1008)
         assert await outcome(url, other | bearer(ALICE.secret), **here) == ("bad_origin", 1008)
+
+
+STATE_PATHS = ("/readyz", "/metrics", "/v1/models", "/v1/models/default")
+
+
+@pytest.mark.parametrize(
+    ("host", "answered"),
+    [
+        ("127.0.0.1:{port}", True),
+        ("[::1]:{port}", True),
+        ("LOCALHOST", True),
+        ("page.localhost:{port}", True),
+        (socket.gethostname(), True),
+        ("app.example", True),  # an allowed site
+        ("evil.example:{port}", False),  # a name that was pointed to this service
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example:{port}", False),
+        ("evil.example@127.0.0.1", True),  # no browser sends this
+        ("a b", False),
+        ("[::1", False),
+    ],
+)
+async def test_names_of_this_machine(host: str, answered: bool) -> None:
+    """Without keys, a page whose name was pointed to loopback learns neither the state nor the models."""
+    async with listening(AccessRules(origins=["https://app.example"])) as server:
+        name = host.format(port=urlsplit(server.url).port)
+        statuses = [(await ask(server.url, path, Host=name))[0] for path in STATE_PATHS]
+        assert (await ask(server.url, "/healthz", Host=name))[0] == 200
+    assert statuses == ([503, 200, 200, 200] if answered else [403] * 4)
+
+
+async def test_names_behind_a_proxy_or_a_key(keys: KeyFile) -> None:
+    """Behind a proxy, with keys or for any origin, the service has any name; programs need not send one."""
+    here = Proxies(["127.0.0.1"])
+    for rules in (AccessRules(proxies=here), AccessRules(proxies=Proxies(number=1)), AccessRules(origins=["*"])):
+        async with listening(rules) as server:
+            assert (await ask(server.url, "/metrics", Host="streamer.example"))[0] == 200
+    async with listening(AccessRules(keys)) as server:
+        assert (await ask(server.url, "/metrics", Host="streamer.example", **bearer(ALICE.secret)))[0] == 200
+        assert (await ask(server.url, "/readyz", Host="streamer.example"))[0] == 503
+    async with listening() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"200"
+        writer.close()
 
 
 async def test_any_origin() -> None:
