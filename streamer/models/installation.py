@@ -325,18 +325,29 @@ def _read_part(part: Path) -> _Part | None:
 
 MOST_UNPACKED_BYTES: Final = 8 << 30
 MOST_ENTRIES: Final = 2000
+MOST_HEADER_BYTES: Final = 1 << 15  # before each file: its name, and what a header adds to it
+MOST_FOLDERS: Final = 16  # above each file: a long path alone would make a thousand folders
 _BLOCK: Final = 1 << 16
 _GRAPH: Final = "*.onnx"
-# The errors for a file that is cut off or damaged. Python's reader raises the last three for malicious files.
-_BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError, RecursionError)
+# The errors for a file that is cut off or damaged. Python's reader raises the last four for malicious files.
+_BROKEN: Final = (
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    IndexError,
+)
 
 
 def unpack(archive: Path, folder: Path, observer: Observer) -> None:
     """Unpack into this new folder. LibraryError if the archive is damaged, unsafe or too large."""
     folder.mkdir()
+    limit = room = min(MOST_UNPACKED_BYTES, shutil.disk_usage(folder).free)
     try:
         with archive.open("rb") as raw, _open_uncompressed(raw) as content:
-            limit = min(MOST_UNPACKED_BYTES, shutil.disk_usage(folder).free)
             reader = _CountingReader(content, limit)
             with tarfile.open(fileobj=reader, mode="r:") as tar:  # type: ignore[call-overload]
                 size, entries = archive.stat().st_size, 0
@@ -344,12 +355,14 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
                     entries += 1
                     if entries > MOST_ENTRIES:
                         raise LibraryError(f"{archive} has more than {MOST_ENTRIES} files, which no model has")
-                    _make(tar, entry, folder, limit)
+                    reader.allow(entry.size)
+                    room -= _make(tar, entry, folder, room)
+                    reader.allow(MOST_HEADER_BYTES)
                     observer.progress("unpacked", raw.tell(), size)
                 if not entries:
                     raise tarfile.ReadError
-    except _Excess as error:
-        raise LibraryError(f"{archive} unpacks to more than {error.args[0] / 1e9:.1f} GB, which is the limit") from None
+    except _Excess:
+        raise LibraryError(f"{archive} unpacks to more than {limit / 1e9:.1f} GB, which is the limit") from None
     except _BROKEN as error:
         raise LibraryError(f"{archive} is damaged, cut off, or not an archive ({', '.join(ENDINGS)})") from error
     except OSError as error:
@@ -372,35 +385,48 @@ def model_in(folder: Path) -> Path:
 
 
 class _Excess(Exception):
-    """The content is larger than the limit, which is the argument, in bytes."""
+    """The content is larger than the limit."""
 
 
 class _CountingReader:
     """Reads and counts uncompressed content, forwards only and in small pieces.
 
-    A malicious header may claim to be gigabytes long, or to begin before the present place.
+    A malicious header may claim to be gigabytes long, or to begin before the present place. Or it is as long as that: a
+    list of the parts of a sparse file, which Python's reader keeps in memory.
     """
 
     def __init__(self, content: IO[bytes], limit: int) -> None:
         self._content = content
         self._limit = limit
         self._at = 0
+        self._allowed = MOST_HEADER_BYTES
+
+    def allow(self, size: int) -> None:
+        """Set how many bytes may be read from now on: those of a header, or of a file."""
+        self._allowed = size
 
     def read(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer at the end."""
         if not 0 <= size <= _BLOCK:
             raise tarfile.ReadError("a header is too long")
+        data = self._read(size)
+        self._allowed -= len(data)
+        if self._allowed < 0:
+            raise tarfile.ReadError("a header is too long")
+        return data
+
+    def _read(self, size: int) -> bytes:
         data = self._content.read(size)
         self._at += len(data)
         if self._at > self._limit:
-            raise _Excess(self._limit)
+            raise _Excess
         return data
 
     def seek(self, place: int) -> None:
         """Go forwards to a position."""
         if place < self._at:
             raise tarfile.ReadError("an entry begins before the end of another one")
-        while self._at < place and self.read(min(_BLOCK, place - self._at)):
+        while self._at < place and self._read(min(_BLOCK, place - self._at)):
             pass
 
     def tell(self) -> int:
@@ -420,16 +446,23 @@ def _open_uncompressed(raw: IO[bytes]) -> IO[bytes]:
     return raw
 
 
-def _make(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, limit: int) -> None:
-    """Make this file or folder. LibraryError if its name or kind is unsafe."""
+def _make(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, room: int) -> int:
+    """Make this file or folder, and return how many bytes were written. LibraryError if its name or kind is unsafe."""
     name = PurePosixPath(entry.name)
     if name.is_absolute() or ".." in name.parts or "\\" in entry.name or ":" in entry.name:
         raise LibraryError(f"the archive is unsafe: it has a file named {entry.name[:80]!r}, outside its folder")
+    if len(name.parts) > MOST_FOLDERS:
+        raise LibraryError(f"the archive is unsafe: {entry.name[:80]!r} is in more than {MOST_FOLDERS - 1} folders")
     if entry.islnk() or entry.issym():
         target = PurePosixPath(entry.linkname) if entry.islnk() else name.parent / entry.linkname
         if target.is_absolute() or os.path.normpath(target).startswith(".."):
             raise LibraryError(f"the archive is unsafe: {entry.name[:80]!r} links to {entry.linkname[:80]!r}")
-        return  # links to other files of the archive are left out: models do not need them
+        return 0  # links to other files of the archive are left out: models do not need them
+    if entry.issparse():
+        raise LibraryError(
+            f"the archive is unsafe: {entry.name[:80]!r} is a sparse file, which can be far larger than the archive: "
+            "pack it again without sparse files"
+        )
     if not (entry.isreg() or entry.isdir()):
         raise LibraryError(f"the archive is unsafe: {entry.name[:80]!r} is neither a file nor a folder")
     # Python's own filter, if this Python has it, detects more attacks.
@@ -441,16 +474,21 @@ def _make(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, limit: int
     path = folder / name
     if entry.isdir():
         path.mkdir(parents=True, exist_ok=True)
-        return
-    if entry.size > limit:
-        raise _Excess(limit)
+        return 0
+    if entry.size > room:
+        raise _Excess
     path.parent.mkdir(parents=True, exist_ok=True)
     content = tar.extractfile(entry)
     if content is None:
         raise tarfile.ReadError
+    written = 0
     # Exclusively: a second file of the same name is an attack, or a sign of a damaged archive.
     with content, path.open("xb") as file:
         while data := content.read(_BLOCK):
+            written += len(data)
+            if written > room:
+                raise _Excess
             file.write(data)
-    if path.stat().st_size != entry.size:
+    if written != entry.size:
         raise tarfile.ReadError
+    return written
