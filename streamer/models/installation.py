@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import hashlib
 import json
 import lzma
 import os
@@ -31,10 +30,9 @@ from streamer.models.library import (
     NoSpaceError,
     Observer,
     part_file,
+    sha256_of,
 )
 from streamer.models.model_folder import ModelFolderError, holds_graphs, read_model_folder
-
-_BYTES: Final = 1 << 20
 
 
 def fetch_model(library: ModelLibrary, model: KnownModel, observer: Observer, patience: Patience | None = None) -> Path:
@@ -84,7 +82,7 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
 
 def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
     """Return the checksum of the archive. If another one is expected, delete the part and raise LibraryError."""
-    checksum = _sha256(part)
+    checksum = sha256_of(part)
     pin = library.pin(model.name)
     pinned_checksum = str(pin.get("sha256", "")) if pin.get("address") == model.address else ""
     if checksum in (model.sha256.lower(), pinned_checksum) or not (model.sha256 or pinned_checksum):
@@ -147,14 +145,6 @@ def _check(folder: Path, display_path: Path) -> None:
             else str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), "it")
         )
         raise LibraryError(f"this model cannot be used: {message}") from error
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while data := file.read(_BYTES):
-            digest.update(data)
-    return digest.hexdigest()
 
 
 # Fetches an archive into a part-file. An interrupted download goes on where it ended, unless the archive has changed.

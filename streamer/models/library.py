@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -52,6 +53,7 @@ _WORK: Final = ".work"
 _PINS: Final = ".pins"
 _LOCKS: Final = ".locks"
 _TRIES: Final = 10
+_READ_BYTES: Final = 1 << 20
 
 
 def library_folder() -> Path:
@@ -215,6 +217,15 @@ class ModelLibrary:
 def part_file(work: Path) -> Path:
     """Where the archive of a model is while it is being fetched."""
     return work / "archive.part"
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def _make(folder: Path) -> None:

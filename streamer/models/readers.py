@@ -1,0 +1,171 @@
+"""The readers: public models that read whole segments. Which are known, and where their files are on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from streamer.base.text import did_you_mean_one_of
+from streamer.models import library
+from streamer.models.library import LibraryError, ModelLibrary, sha256_of
+
+LICENCE_FILE: Final = "LICENSE"
+
+
+@dataclass(frozen=True)
+class ReaderFile:
+    """A file of a reader. It is used only with this size and this SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ReaderWheel:
+    """The package on PyPI that carries a reader: one file for one platform, whose library is not needed.
+
+    `folder`: where the files of the reader are in it. `licence_file`: the licence of its makers, which is kept too.
+    """
+
+    package: str
+    version: str
+    platform: str
+    address: str
+    size: int
+    sha256: str
+    folder: str
+    licence_file: str
+
+    @property
+    def requirement(self) -> str:
+        """The package in this version, as pip names it."""
+        return f"{self.package}=={self.version}"
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file."""
+        return self.address.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class KnownReader:
+    """A reader of the catalogue.
+
+    `installed`: where its files are if the package is installed, as a module and a folder in it. `addresses`: the
+    folders where its makers publish single files.
+    """
+
+    name: str
+    maker: str
+    languages: tuple[str, ...]
+    million_weights: int
+    licence: str
+    licence_source: str
+    files: tuple[ReaderFile, ...]
+    wheel: ReaderWheel
+    installed: str
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(file.size for file in self.files)
+
+
+def known_readers(path: Path | None = None) -> dict[str, KnownReader]:
+    """Return the readers of the catalogue by name: the largest first, because that makes the fewest errors."""
+    content: dict[str, Any] = json.loads((path or library.CATALOGUE).read_text(encoding="utf-8"))
+    readers = sorted(map(_reader, content.get("readers", ())), key=lambda reader: -reader.million_weights)
+    return {reader.name: reader for reader in readers}
+
+
+def known_reader(name: str) -> KnownReader:
+    """Return the reader of this name. LibraryError if none is known."""
+    known = known_readers()
+    if name not in known:
+        suggestion = did_you_mean_one_of(name, known) or f"; those that are known are {' and '.join(known)}"
+        raise LibraryError(f"no reader {name} is known{suggestion}")
+    return known[name]
+
+
+def find_reader(name: str | None = None, readers: ModelLibrary | None = None) -> Path | None:
+    """Return the folder with the files of this reader; without a name, of the largest that is here.
+
+    None if it is not here, or not complete. LibraryError for a name that is not known.
+    """
+    if name is not None:
+        return _find(known_reader(name), readers or reader_library())
+    return next(iter(readers_here(readers).values()), None)
+
+
+def readers_here(readers: ModelLibrary | None = None) -> dict[str, Path]:
+    """Return the folders of all readers on this machine by name, the largest first."""
+    readers = readers or reader_library()
+    found = ((name, _find(reader, readers)) for name, reader in known_readers().items())
+    return {name: folder for name, folder in found if folder is not None}
+
+
+def reader_library() -> ModelLibrary:
+    """The readers that this user has fetched. They are no models for a stream, so they are not among those."""
+    return ModelLibrary(library.library_folder().with_name("readers"))
+
+
+def installed_folder(reader: KnownReader) -> Path | None:
+    """Return the folder of this reader in its package, which is not imported. None if the package is not installed.
+
+    The folder may be empty: other versions of the package have no weights.
+    """
+    module, _, folder = reader.installed.partition("/")
+    spec = None
+    with suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(module)
+    places = () if spec is None else spec.submodule_search_locations or ()
+    return next((Path(place) / folder for place in places), None)
+
+
+def lacks(reader: KnownReader, folder: Path) -> str:
+    """Say which file is missing, or has another size than expected, in this folder. Empty if none."""
+    for file in reader.files:
+        try:
+            size = (folder / file.name).stat().st_size
+        except OSError as error:
+            return f"{folder / file.name}: {error.strerror}"
+        if size != file.size:
+            return f"{folder / file.name} has {size} bytes instead of {file.size}"
+    return ""
+
+
+def check_reader(reader: KnownReader, folder: Path) -> None:
+    """Read all files of a reader. LibraryError if one of them is not what its makers published."""
+    if reason := lacks(reader, folder):
+        raise LibraryError(reason)
+    for file in reader.files:
+        try:
+            found = sha256_of(folder / file.name)
+        except OSError as error:
+            raise LibraryError(f"{folder / file.name}: {error.strerror}") from error
+        if found != file.sha256:
+            raise LibraryError(f"{folder / file.name} is damaged: its sha256 is {found}, not {file.sha256}")
+
+
+def _find(reader: KnownReader, readers: ModelLibrary) -> Path | None:
+    """Return the first folder that has all files: that of the user, or that of the package."""
+    places = (readers.find(reader.name), installed_folder(reader))
+    return next((place for place in places if place is not None and not lacks(reader, place)), None)
+
+
+def _reader(entry: Mapping[str, Any]) -> KnownReader:
+    about = {key: value for key, value in entry.items() if key not in ("languages", "files", "wheel", "addresses")}
+    return KnownReader(
+        **about,
+        languages=tuple(entry["languages"]),
+        files=tuple(ReaderFile(**each) for each in entry["files"]),
+        wheel=ReaderWheel(**entry["wheel"]),
+        addresses=tuple(entry.get("addresses", ())),
+    )

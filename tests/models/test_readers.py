@@ -1,0 +1,126 @@
+"""The readers of the catalogue, and where their files are found: with the user, or in an installed package."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.models import library
+from streamer.models.library import LibraryError, ModelLibrary, known_models, valid_name
+from streamer.models.readers import (
+    check_reader,
+    find_reader,
+    known_reader,
+    known_readers,
+    reader_library,
+    readers_here,
+)
+from tests.models.small_readers import FILES, NAME, catalogue, entry, put
+
+OTHER = "larger-reader"
+
+
+@pytest.fixture(autouse=True)
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two readers are known: a small one, and a larger one that nobody has."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    address = "https://example.org/small_voice-1.0-py3-none-any.whl"
+    larger = entry(address, b"", name=OTHER, million_weights=2) | {"installed": "no_such_module/en"}
+    path = catalogue(tmp_path / "catalogue.json", entry(address, b""), larger)
+    monkeypatch.setattr(library, "CATALOGUE", path)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package with the files. Whoever imports it fails."""
+    module = tmp_path / "site-packages" / "small_voice"
+    folder = put(module / "assets" / "en")
+    (module / "__init__.py").write_text("raise RuntimeError('this library is not wanted')\n")
+    monkeypatch.syspath_prepend(str(module.parent))
+    return folder
+
+
+def test_a_reader_of_a_package(package: Path) -> None:
+    """It is found without an import of the package."""
+    assert find_reader(NAME) == find_reader() == package
+    assert readers_here() == {NAME: package}
+    assert "small_voice" not in sys.modules
+
+
+def test_that_of_the_user_comes_first(package: Path) -> None:
+    """What was fetched is used, if it is complete; otherwise the package."""
+    mine = put(reader_library().folder / NAME)
+    assert find_reader(NAME) == mine
+    (mine / "tokenizer.bin").write_bytes(b"")
+    assert find_reader(NAME) == package
+    assert find_reader(NAME, ModelLibrary(mine.parent)) == package
+
+
+@pytest.mark.usefixtures("package")
+def test_the_largest_is_the_usual_one() -> None:
+    """Without a name, the reader with the most weights is meant."""
+    assert list(known_readers()) == [OTHER, NAME]
+    assert find_reader(OTHER) is None
+    larger = put(reader_library().folder / OTHER)
+    assert find_reader() == larger
+    assert list(readers_here()) == [OTHER, NAME]
+
+
+def test_no_reader() -> None:
+    """None is here: neither with the user nor in a package. An unknown name is a sentence."""
+    assert find_reader() is None
+    assert find_reader(NAME) is None
+    assert readers_here() == {}
+    with pytest.raises(LibraryError, match=r"no reader smal-reader is known; did you mean small-reader\?"):
+        find_reader("smal-reader")
+    with pytest.raises(
+        LibraryError, match="no reader zebra is known; those that are known are larger-reader and small-"
+    ):
+        find_reader("zebra")
+
+
+def test_another_version_of_a_package(package: Path) -> None:
+    """A version with other weights, or with none, counts as no reader."""
+    (package / "encoder.ort").write_bytes(FILES["encoder.ort"] + b"x")
+    assert find_reader(NAME) is None
+    for file in package.iterdir():
+        file.unlink()
+    assert find_reader(NAME) is None
+
+
+def test_a_damaged_reader(package: Path) -> None:
+    """A check reads all bytes, and the sentence names the file."""
+    reader = known_reader(NAME)
+    check_reader(reader, package)
+    (package / "decoder.ort").write_bytes(FILES["decoder.ort"][::-1])
+    with pytest.raises(LibraryError, match=r"decoder\.ort is damaged: its sha256 is [0-9a-f]{64}, not "):
+        check_reader(reader, package)
+    (package / "decoder.ort").write_bytes(b"")
+    with pytest.raises(LibraryError, match=r"decoder\.ort has 0 bytes instead of 6300"):
+        check_reader(reader, package)
+    (package / "decoder.ort").unlink()
+    with pytest.raises(LibraryError, match=r"decoder\.ort: No such file"):
+        check_reader(reader, package)
+
+
+def test_every_entry_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reader has a licence with its source, checksums, a wheel of a pinned version, and a name of its own."""
+    monkeypatch.undo()
+    readers = known_readers()
+    assert list(readers) == ["moonshine-base", "moonshine-tiny"]
+    assert not set(readers) & set(known_models())
+    for name, reader in readers.items():
+        assert valid_name(name) == name
+        assert (reader.maker, reader.languages, reader.licence) == ("Moonshine AI", ("en",), "MIT")
+        assert reader.licence_source.startswith("https://")
+        wheel = reader.wheel
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in (wheel.sha256, *(f.sha256 for f in reader.files)))
+        assert re.fullmatch(rf"https://files\.pythonhosted\.org/\S+/{re.escape(wheel.file_name)}", wheel.address)
+        assert wheel.file_name.startswith(f"{wheel.package.replace('-', '_')}-{wheel.version}-")
+        assert wheel.platform in wheel.file_name
+        assert all(re.fullmatch(r"https://\S+/", address) for address in reader.addresses)
+        assert wheel.folder.endswith(reader.installed)
+        assert 40e6 < reader.size < 80e6
