@@ -12,8 +12,6 @@ import ssl
 import tarfile
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
@@ -72,7 +70,7 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
         if not holds_graphs(path):
             raise LibraryError(f"{path} is not the folder of a public model: it has no file *.onnx")
         _check(path, path)
-        with _new_folder(library, name) as new:
+        with library.new_folder(name) as new:
             new.mkdir()
             # Without subfolders: they hold recordings for tests.
             for file in sorted(each for each in path.iterdir() if each.is_file()):
@@ -99,7 +97,7 @@ def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
 
 
 def _from_archive(library: ModelLibrary, name: str, archive: Path, observer: Observer) -> Path:
-    with _new_folder(library, name) as new:
+    with library.new_folder(name) as new:
         unpack(archive, new, observer)
         try:
             folder = model_in(new)
@@ -108,29 +106,9 @@ def _from_archive(library: ModelLibrary, name: str, archive: Path, observer: Obs
         return _put_in_place(library, name, folder)
 
 
-@contextmanager
-def _new_folder(library: ModelLibrary, name: str) -> Iterator[Path]:
-    """Provide the path for a new folder in which a model is made. At the end it is deleted, if it is still there."""
-    new = library.work_folder(name) / "new"
-    shutil.rmtree(new, ignore_errors=True)
-    try:
-        yield new
-    except OSError as error:
-        if error.errno in FULL:
-            raise NoSpaceError(f"no space is left in {new.parent}: free some and try again") from error
-        raise LibraryError(f"{error.filename or new} cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
 def _put_in_place(library: ModelLibrary, name: str, folder: Path) -> Path:
     """Check a complete folder and make it visible."""
     _check(folder, Path())
-    for path in folder.rglob("*"):
-        if path.is_file():
-            # Otherwise, a loss of power after the renaming might leave an empty file in a visible model.
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
     return library.put(name, folder)
 
 

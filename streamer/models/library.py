@@ -149,9 +149,28 @@ class ModelLibrary:
             _make(folder)
         return folder
 
+    @contextmanager
+    def new_folder(self, name: str) -> Iterator[Path]:
+        """Provide the path for a new folder in which a model is made. At the end it is deleted, if it is there."""
+        new = self.work_folder(name) / "new"
+        shutil.rmtree(new, ignore_errors=True)
+        try:
+            yield new
+        except OSError as error:
+            if error.errno in FULL:
+                raise NoSpaceError(f"no space is left in {new.parent}: free some and try again") from error
+            raise LibraryError(f"{error.filename or new} cannot be written: {error.strerror}") from error
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
     def put(self, name: str, folder: Path) -> Path:
         """Make this complete folder visible as a model, in the place of one that is there."""
         final = self.folder / name
+        for path in folder.rglob("*"):
+            if path.is_file():
+                # Otherwise, a loss of power after the renaming might leave an empty file in a visible model.
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
         with _said(self.folder):
             if final.exists():
                 former = self.work_folder(name) / "former"

@@ -24,6 +24,12 @@ def member(name: str, content: bytes = b"", *, kind: int = 0, method: int = zipf
     return info, content
 
 
+ABOUT = (
+    member("small_voice-1.0.dist-info/METADATA", b"Metadata-Version: 2.1\nName: small-voice\nVersion: 1.0\n"),
+    member("small_voice-1.0.dist-info/WHEEL", b"Wheel-Version: 1.0\nTag: py3-none-any\n"),
+)
+
+
 def members() -> list[Member]:
     """What the wheel of the reader has: a library too, which is not kept."""
     files = [member(f"{FOLDER}/{name}", content) for name, content in FILES.items()]
@@ -31,10 +37,10 @@ def members() -> list[Member]:
 
 
 def wheel(contents: Iterable[Member] | None = None) -> bytes:
-    """A wheel with these files."""
+    """A wheel with these files, and with what pip wants to see in it."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
-        for info, content in contents or members():
+        for info, content in (*ABOUT, *(contents or members())):
             made.writestr(info, content)
     return file.getvalue()
 
