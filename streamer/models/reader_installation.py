@@ -76,7 +76,7 @@ def reader_at(path: Path, known: dict[str, KnownReader]) -> KnownReader | None:
     """Return the reader whose package, or whose files in a folder, are at this path. None if there is none."""
     for reader in known.values():
         package = f"{reader.wheel.package.replace('-', '_')}-{reader.wheel.version}-"
-        if path.name.startswith(package) and path.suffix == WHEEL:
+        if path.name.startswith(package) and path.suffix == WHEEL and path.is_file():
             return reader
         if path.is_dir() and not lacks(reader, path):
             return reader

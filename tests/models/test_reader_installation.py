@@ -177,7 +177,7 @@ def test_a_reader_from_a_disk(library: ModelLibrary, tmp_path: Path, quiet: Quie
         import_reader(library, reader, folder, quiet)
     (folder / "encoder.ort").unlink()
     assert reader_at(folder, {NAME: reader}) is None
-    assert reader_at(tmp_path / "small_voice-1.1-py3-none-any.whl", {NAME: reader}) is None
+    assert reader_at(package.rename(tmp_path / "small_voice-1.1-py3-none-any.whl"), {NAME: reader}) is None
     assert left(library) == []
 
 

@@ -15,6 +15,7 @@ from streamer.bridge.triton.repository import CONFIG, asr_repository
 from streamer.commands.settings.kinds import Kind, ListOf, display_text, display_toml, toml_string
 from streamer.models.library import LIBRARY, SHIPPED, LibraryError, ModelLibrary, known_models
 from streamer.models.model_folder import ModelFolderError, holds_graphs, read_model_folder
+from streamer.models.readers import known_readers
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,8 @@ def unknown_model(name: str, library: ModelLibrary) -> str:
     catalogue = known_models()
     if name in catalogue and not catalogue[name].not_yet:
         return f"the model {name} is not on this machine yet: `streamer models get {name}` fetches it"
+    if name in known_readers():
+        return f"{name} is a reader: it reads ended segments beside a model, and cannot take the place of one"
     suggestion = did_you_mean_one_of(name, {**library.models(), **catalogue})
     hint = suggestion or "; `streamer models` lists those that can be fetched"
     return f"there is no model {name} on this machine{hint}"
