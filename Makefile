@@ -19,7 +19,7 @@ TYPESCRIPT := typescript@5.9.3
 DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 ## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file MODEL=folder);
-##               says what it installs (0.7 GB, once), and that is only what running needs
+##               says what it installs (0.85 GB, once), and that is only what running needs
 ## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
 ## make test-times  writes how long the last `make test` took for each file into the order of a fresh clone
 ## make rooms    the tests of each room with the packages of its part alone
@@ -63,10 +63,10 @@ $(STAMP): pyproject.toml requirements.lock | system
 	@touch $(RUNS) $@
 
 $(RUNS): pyproject.toml requirements.lock | system-run
-	@echo "Installing what running needs into .venv: the Triton server, onnxruntime, numba and their libraries."
-	@echo "That is about 0.7 GB, once, and nothing outside this folder. Ctrl-C ends it; make run goes on another time."
+	@echo "Installing what running needs into .venv: the Triton server, onnxruntime, numba and their libraries, and a reader."
+	@echo "That is about 0.85 GB, once, and nothing outside this folder. Ctrl-C ends it; make run goes on another time."
 	$(VENV)
-	$(PIP) --editable '.[embedded]'
+	$(PIP) --editable '.[embedded,reader]'
 	$(LOOPS)
 	@touch $@
 

@@ -29,7 +29,7 @@ ROOMS = {
     "commands/terminal": ("", ()),
     "engine": ("gpu", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
     "heads": ("train", ()),
-    "models": ("engine", ("ml-dtypes", "onnx", "trustme")),
+    "models": ("engine,reader", ("ml-dtypes", "onnx", "trustme")),
     "wire": ("", ()),
 }
 IN_PARALLEL = ("--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile

@@ -231,7 +231,7 @@ def pytest_in(folder: Path, *arguments: str, plugin: str) -> subprocess.Complete
 def test_what_rooms_need_is_told() -> None:
     """The page about tests has the table that `make rooms` follows."""
     page = (DOCS / "explanation" / "tests.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w/]+)` \| `\.(?:\[(\w+)\])?` \| (.*) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w/]+)` \| `\.(?:\[([\w,]+)\])?` \| (.*) \|$", page, re.MULTILINE)
     assert {room: (extra, tuple(re.findall(r"`(.*?)`", packages))) for room, extra, packages in rows} == rooms()
 
 

@@ -174,7 +174,7 @@ def test_make_run_says_what_it_installs_before_it_does(tmp_path: Path) -> None:
     running, testing = make(tmp_path, "run"), make(tmp_path, "test")
     assert running.index("Installing what running needs") < running.index("-m venv") < running.index("pip install")
     assert "system_packages run" in running
-    assert "'.[embedded]'" in running
+    assert "'.[embedded,reader]'" in running
     assert "system_packages test" not in running
     assert "[dev]" not in running
     assert testing.index("system_packages test") < testing.index("'.[dev]'") < testing.index("pytest")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from platform import machine
 from typing import Final, TypedDict
 
 from streamer import __version__
@@ -21,12 +22,15 @@ from streamer.bridge.triton import TritonError
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 
 _TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
+# The only one of its files that was tried.
+_MOONSHINE: Final = ("moonshine-voice",) if (sys.platform, machine()) == ("linux", "x86_64") else ()
 # The parts of pyproject.toml, and the packages that each adds.
 PARTS: Final = {
     "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
     "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
     "engine": ("safetensors", "onnxruntime", "numba", "kaldi-native-fbank"),
     "gpu": ("torch", "torchaudio"),
+    "reader": _MOONSHINE,
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
@@ -86,6 +90,9 @@ def packages() -> Iterator[Finding]:
         if not lacking and part == "client" and (broken := _first_broken(names)):
             name, reason = broken
             yield Finding(part, WRONG, f"{name} cannot be imported: {reason}", f"pip install --force-reinstall {name}")
+        elif part == "reader" and (lacking or not names):
+            absent = f"{', '.join(lacking)} missing" if lacking else "no package for this machine"
+            yield Finding(part, FINE, f"{absent}: `streamer models get` fetches readers too")
         elif not lacking:
             yield Finding(part, FINE, versions)
         elif part == "gpu" and not gpu_is_there():

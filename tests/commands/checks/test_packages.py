@@ -46,6 +46,18 @@ def test_a_part_that_is_missing(monkeypatch: pytest.MonkeyPatch, clone: bool, re
     assert found.said.startswith("no-such-package missing; sounddevice ")
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [(("no-such-package",), "no-such-package missing: "), ((), "no package for this machine: ")],
+)
+def test_without_the_package_of_a_reader(names: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no fault: the command that fetches models fetches readers too, also for other machines."""
+    monkeypatch.setattr(packages, "PARTS", {"reader": names})
+    _, found = packages.packages()
+    assert (found.subject, found.state) == ("reader", FINE)
+    assert found.said == f"{said}`streamer models get` fetches readers too"
+
+
 def fake(folder: Path, name: str, number: str) -> None:
     """Install the metadata of a package with this version there."""
     metadata = folder / f"{name}-{number}.dist-info"
