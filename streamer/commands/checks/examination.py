@@ -35,6 +35,7 @@ class Examination:
             packages.triton,
             partial(models.public_model, self._folder) if self._folder else models.model_files,
             models.public_models,
+            models.readers,
             machine.shared_memory,
             machine.temporary_files,
             machine.descriptors,

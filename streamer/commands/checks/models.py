@@ -1,4 +1,4 @@
-"""Checks whether the files of the model exist and are complete. Needs no torch."""
+"""Checks whether the files of the model, of public models and of readers are complete. Needs no torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.base.package import install_command
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.checks import packages
@@ -17,6 +18,15 @@ from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 from streamer.models.layout import FRAME_SHIFT
 from streamer.models.library import SHIPPED, LibraryError, ModelLibrary, known_models
 from streamer.models.model_folder import ModelFolderError, read_model_folder
+from streamer.models.readers import (
+    KnownReader,
+    check_reader,
+    installed_folder,
+    known_readers,
+    lacks,
+    reader_library,
+    readers_here,
+)
 
 NEEDED: Final = (
     "config.pbtxt",
@@ -205,3 +215,53 @@ def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Findin
     if max(sizes.values(), default=0) <= room < sum(sizes.values()):
         message = f"all of them together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
         yield Finding(_SUBJECT, WARNING, message, "streamer serve --model library --load on-demand")
+
+
+# Checks which readers are on this machine. Nothing needs one: without it, finals have the words of the second pass.
+
+_READERS: Final = "readers"
+
+
+def readers() -> Iterator[Finding]:
+    """Report each reader that is damaged or was not fetched to its end, then those that can be used."""
+    if packages.is_light():
+        return
+    here, usable = readers_here(), []
+    yield from _incomplete_readers()
+    for name, folder in here.items():
+        reader = known_readers()[name]
+        try:
+            check_reader(reader, folder)
+        except LibraryError as error:
+            yield Finding(_READERS, WARNING, f"{name} cannot be used: {error}", _reader_remedy(reader, folder))
+        else:
+            usable.append(f"{name}, {reader.size / 1e6:.0f} MB, complete; {folder}")
+    if usable:
+        yield Finding(_READERS, FINE, "; ".join(usable))
+    elif not here:
+        smallest = list(known_readers().values())[-1]
+        get = f"streamer models get {smallest.name}"
+        remedy = f"{get}, or: {install_command('reader')}" if packages.PARTS["reader"] and not packages.CLONE else get
+        yield Finding(_READERS, WARNING, "none is here: ended segments are read by the second pass alone", remedy)
+
+
+def _incomplete_readers() -> Iterator[Finding]:
+    """Report what was begun, what lacks a file, and packages of a version that has no weights."""
+    library, here = reader_library(), readers_here()
+    fetched, begun = library.models(), library.begun()
+    for name, reader in known_readers().items():
+        installed = installed_folder(reader)
+        if name in fetched and (reason := lacks(reader, fetched[name])):
+            yield Finding(_READERS, WARNING, f"{name} is not complete: {reason}", f"streamer models get {name}")
+        elif name in begun:
+            yield Finding(_READERS, WARNING, f"{name} was not fetched to its end", f"streamer models get {name}")
+        elif name not in here and installed is not None:
+            package = reader.wheel.package
+            said = f"{package} {packages.installed_version(package)} has no {name}: {lacks(reader, installed)}"
+            yield Finding(_READERS, WARNING, said, _reader_remedy(reader, installed))
+
+
+def _reader_remedy(reader: KnownReader, folder: Path) -> str:
+    if folder == installed_folder(reader):
+        return f"pip install --force-reinstall --no-deps {reader.wheel.requirement}"
+    return f"streamer models get {reader.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.checks import packages
 from streamer.commands.checks.finding import FINE, WARNING, WRONG
-from streamer.commands.checks.models import NEEDED, model_files, public_model, public_models
-from streamer.models.library import ModelLibrary
+from streamer.commands.checks.models import NEEDED, model_files, public_model, public_models, readers
+from streamer.models.library import ModelLibrary, part_file
+from streamer.models.readers import reader_library
+from tests.models.small_readers import FILES, NAME, catalogue, entry, put
 from workshop.graphs.exact_icefall import make_ctc_folder, make_transducer_folder
 from workshop.graphs.exact_nemo import make_nemotron_folder
 
@@ -166,3 +169,71 @@ def test_a_default_that_does_not_work(
     assert found.state == state
     assert "the default does not work: the model mine cannot be used: " in found.said
     assert found.remedy == "streamer models default shipped, or: streamer models get mine"
+
+
+@pytest.fixture
+def folder_of_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One small reader is known, and none is here."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    path = catalogue(tmp_path / "catalogue.json", entry("https://example.org/a", b""))
+    monkeypatch.setattr("streamer.models.library.CATALOGUE", path)
+    return reader_library().folder
+
+
+def test_no_reader(folder_of_readers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a reader, a warning says what is used instead and how to get one; a light client needs none."""
+    monkeypatch.setitem(packages.PARTS, "reader", ("small-voice",))
+    monkeypatch.setattr(packages, "CLONE", False)
+    (found,) = readers()
+    assert (found.state, found.remedy) == (
+        WARNING,
+        f"streamer models get {NAME}, or: pip install 'streamer-asr[reader]'",
+    )
+    assert found.said == "none is here: ended segments are read by the second pass alone"
+    monkeypatch.setattr(packages, "CLONE", True)
+    (found,) = readers()
+    assert found.remedy == f"streamer models get {NAME}"
+    monkeypatch.setattr(packages, "is_light", lambda: True)
+    assert list(readers()) == []
+    assert not folder_of_readers.exists()
+
+
+def test_a_reader_that_was_fetched(folder_of_readers: Path) -> None:
+    """A complete reader is a line with its folder; a damaged or incomplete one says what is wrong with it."""
+    folder = put(folder_of_readers / NAME)
+    (found,) = readers()
+    assert (found.state, found.said, found.remedy) == (FINE, f"{NAME}, 0 MB, complete; {folder}", "")
+    (folder / "decoder.ort").write_bytes(FILES["decoder.ort"][::-1])
+    (found,) = readers()
+    assert (found.state, found.remedy) == (WARNING, f"streamer models get {NAME}")
+    assert found.said.startswith(f"{NAME} cannot be used: {folder / 'decoder.ort'} is damaged: its sha256 is ")
+    (folder / "decoder.ort").unlink()
+    found, none = readers()
+    assert found.said == f"{NAME} is not complete: {folder / 'decoder.ort'}: No such file or directory"
+    assert none.said.startswith("none is here")
+
+
+def test_a_reader_that_was_begun(folder_of_readers: Path) -> None:
+    """What an interrupted command left is told, with the command that goes on."""
+    part = part_file(folder_of_readers / ".work" / NAME)
+    part.parent.mkdir(parents=True)
+    part.touch()
+    begun, _ = readers()
+    assert (begun.state, begun.remedy) == (WARNING, f"streamer models get {NAME}")
+    assert begun.said == f"{NAME} was not fetched to its end"
+
+
+@pytest.mark.usefixtures("folder_of_readers")
+def test_a_reader_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a package is as good. A version of the package without weights is told with the one that has them."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    folder = put(tmp_path / "site-packages" / "small_voice" / "assets" / "en")
+    (found,) = readers()
+    assert (found.state, found.said) == (FINE, f"{NAME}, 0 MB, complete; {folder}")
+    (folder / "encoder.ort").write_bytes(bytes(len(FILES["encoder.ort"])))
+    (found,) = readers()
+    assert found.remedy == "pip install --force-reinstall --no-deps small-voice==1.0"
+    shutil.rmtree(folder)
+    found, _ = readers()
+    assert found.said.startswith(f"small-voice None has no {NAME}: ")
+    assert found.remedy == "pip install --force-reinstall --no-deps small-voice==1.0"
