@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from tritonclient.grpc import InferenceServerClient
 
 from streamer import __version__
@@ -230,13 +231,16 @@ def test_recipes(recipe: Path) -> None:
 
 
 def test_the_image_of_the_models_has_the_packages_of_the_engine() -> None:
-    """It installs the packages of the extra `engine` by name, and for a GPU those of the extra `gpu`."""
+    """It installs the packages of the extras `engine` and `reader` by name, and for a GPU those of the extra `gpu`."""
     written = (IMAGES / "models.Containerfile").read_text(encoding="utf-8")
-    [always, for_gpu] = re.findall(r"--constraint .*\n +(.*) \$\{GPU:\+(.*)\}", written)[0]
+    [always, for_gpu] = re.findall(r"--constraint .*\n +([^$]*) \$\{GPU:\+(.*)\}", written)[0]
+    installed = [Requirement(each) for each in shlex.split(always.replace("\\\n", " "))]
+    names = {each.name for each in installed if each.marker is None or each.marker.evaluate()}
     # What a client of a service needs is not needed here, except for arrays.
-    assert set(shlex.split(always)) == {*PARTS["engine"], "numpy", "tritonclient[grpc]"}
+    assert names == {*PARTS["engine"], *PARTS["reader"], "numpy", "tritonclient"}
+    assert [each.extras for each in installed if each.name == "tritonclient"] == [{"grpc"}]
     assert for_gpu.split() == list(PARTS["gpu"])
-    assert "'.[embedded]'" in (IMAGES / "all-in-one.Containerfile").read_text(encoding="utf-8")
+    assert "'.[embedded,reader]'" in (IMAGES / "all-in-one.Containerfile").read_text(encoding="utf-8")
 
 
 def test_the_context_has_what_is_copied() -> None:
