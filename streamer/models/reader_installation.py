@@ -242,6 +242,13 @@ class _CarefulReader(io.BufferedReader):
             raise zipfile.BadZipFile("its directory is too long")
         return data
 
+    def seek(self, place: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a position. An entry may claim to begin before the file."""
+        try:
+            return super().seek(place, whence)
+        except OSError as error:
+            raise zipfile.BadZipFile("an entry is outside the file") from error
+
 
 def _entries(archive: zipfile.ZipFile) -> dict[PurePosixPath, zipfile.ZipInfo]:
     """Return the entries by name. LibraryError if one of them is unsafe, or they are too many or too large."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -268,6 +270,7 @@ def long_directory(content: bytes) -> bytes:
         lambda good: b"PK\5\6" + b"\xff" * 18,
         lambda good: patched(good, PLACE, 1 << 31),
         lambda good: patched(good, PLACE, 0),
+        lambda good: patched(good[:-6] + b"\xff\xff\0\0" + good[-2:], PLACE, 0),
         lambda good: patched(good, PACKED, 3),
         lambda good: good.replace(b"encoder" * 9, b"elcoder" * 9),
         long_directory,
@@ -280,6 +283,24 @@ def test_what_is_damaged(change: Callable[[bytes], bytes], tmp_path: Path, quiet
     (tmp_path / FILE).write_bytes(change(wheel(stored)))
     with pytest.raises(LibraryError, match=r"\.whl (is damaged|has no file)"):
         unpack_reader(known(tmp_path, FILE), tmp_path / FILE, tmp_path / "new", quiet)
+
+
+def test_any_damage_is_a_sentence(tmp_path: Path, quiet: Quiet) -> None:
+    """Whatever bytes of a package are changed, no other error comes out, and nothing else than the reader."""
+    reader, numbers = known(tmp_path, FILE), random.Random(7)
+    good = wheel(member(info.filename, content, method=zipfile.ZIP_STORED) for info, content in members())
+    for trial in range(300):
+        content = bytearray(good)
+        for _ in range(numbers.randint(1, 3)):
+            # Most often in the directory, which is at the end.
+            place = numbers.randrange(numbers.choice([0, good.index(b"PK\1\2"), len(good) - 22]), len(good) - 4)
+            content[place : place + 4] = numbers.choice([numbers.randbytes(4), b"\xff" * 4, bytes(4), b""])
+        (tmp_path / FILE).write_bytes(content)
+        with suppress(LibraryError):
+            unpack_reader(reader, tmp_path / FILE, tmp_path / f"new{trial}", quiet)
+        found = files(tmp_path / f"new{trial}")
+        assert set(found) <= {*FILES, "LICENSE"}
+        assert all(len(found[name]) <= len(FILES[name]) for name in set(found) & set(FILES))
 
 
 def test_a_bomb_of_another_size_than_it_says(tmp_path: Path, quiet: Quiet) -> None:
