@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Final
 
-from streamer.base.option_kinds import Choice, Flag, Group, Kind, Option, Structure, Whole
+from streamer.base.option_kinds import Choice, Flag, FlagOr, Group, Kind, Option, Structure, Whole
 from streamer.base.options import (
     ENDPOINT_OPTIONS,
     OPTIONS,
@@ -116,6 +116,9 @@ def _python(kind: Kind) -> str:
         return kind.python
     if isinstance(kind, Choice):
         return f"Literal[{', '.join(map(json.dumps, kind.values))}]"
+    if isinstance(kind, FlagOr):
+        return f"bool | Literal[{', '.join(map(json.dumps, kind.words))}]"
+    assert kind.type is not None
     return kind.type.__name__
 
 
@@ -145,6 +148,8 @@ def _javascript(kind: Kind) -> str:
         return kind.javascript
     if isinstance(kind, Choice):
         return " | ".join(map(json.dumps, kind.values))
+    if isinstance(kind, FlagOr):
+        return " | ".join(("boolean", *map(json.dumps, kind.words)))
     return "boolean" if isinstance(kind, Flag) else "number" if isinstance(kind, Whole) else "string"
 
 

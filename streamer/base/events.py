@@ -94,6 +94,7 @@ class ReadBy(str, Enum):
 
     FIRST_PASS = "first_pass"  # step by step, while the segment was spoken
     SECOND_PASS = "second_pass"  # the whole segment, after its end
+    READER = "reader"  # the whole segment, by another model
 
 
 @dataclass(frozen=True)

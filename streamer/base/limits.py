@@ -17,6 +17,7 @@ WHOLE_MS: Final = 20_480  # of audio that the second pass reads as one step: a s
 SEARCH: Final = "lexicon"
 GREEDY: Final = "greedy"
 BEAM: Final = "beam"  # of public models
+READER: Final = "reader"  # the second pass by another model, and the name of that model in Triton
 SEARCHES: Final = (SEARCH, GREEDY, BEAM)
 LANGUAGE: Final = "auto"  # the model detects the language
 LONGEST_LANGUAGE: Final = 35  # characters of its name

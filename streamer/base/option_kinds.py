@@ -22,7 +22,7 @@ TEXT_SCHEMA: Final[JsonObject] = {"type": "string"}
 class Kind:
     """A kind of value. `type` is the type of its values, and `right` says after "must be" which of them are valid."""
 
-    type: type[Any] = str
+    type: type[Any] | None = str
     right: str = ""
     unit: str = ""
 
@@ -44,6 +44,24 @@ class Flag(Kind):
     def schema(self) -> JsonObject:
         """Return the JSON Schema of the values."""
         return {"type": "boolean"}
+
+
+class FlagOr(Kind):
+    """True or false, or one of a few words that mean a special way of true."""
+
+    type = None  # values of two types
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.right = ", ".join(("true", "false", *(f'"{word}"' for word in words[:-1]))) + f' or "{words[-1]}"'
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether this is true, false, or one of the words."""
+        return type(value) is bool or value in self.words
+
+    def schema(self) -> JsonObject:
+        """Return the JSON Schema of the values."""
+        return {"enum": [True, False, *self.words]}
 
 
 class Choice(Kind):

@@ -34,7 +34,7 @@ from streamer.base.limits import (
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
-    ON,
+    READER,
     SAMPLE_RATES,
     SEARCH,
     SEARCHES,
@@ -52,6 +52,7 @@ from streamer.base.option_kinds import (
     Choice,
     Control,
     Flag,
+    FlagOr,
     Foreign,
     Group,
     Option,
@@ -315,20 +316,23 @@ class RecogniserOptions:
         argument=Argument(("--settle-ms",)),
         public="no effect with the greedy search: only its last word may change",
     )
-    second_pass: bool = option(
+    second_pass: bool | str = option(
         False,
-        Flag(),
+        FlagOr(READER),
         "read each segment once more as a whole when it has ended: fewer wrong words, but until then any word may "
-        "change",
+        f"change; {READER}: by another model, if the service has one",
         "read each segment once more as a whole when it has ended. Of six wrong words, [its final has "
         "five](../explanation/search.md#the-second-pass), but nothing is stable before (`stable` is 0). It costs more "
-        "than the first pass, and the final comes a little later. If a busy recogniser has no time for it within 3 s, "
-        "the words of the first pass stay: `read_by` of the final says so. Not with `settle_ms` or "
-        '`"stability":"high"`. The commands, uploads, the page, and live sessions of Deepgram\'s clients ask for it',
+        "than the first pass, and the final comes a little later. "
+        f'`"{READER}"`: by [another model](../explanation/reader.md) that makes half as many errors, if the service '
+        "has one; otherwise the same as `true`. The field `read_by` of a final says what has read it: if there was no "
+        "time within 3 s, the words of the first pass stay. Not with "
+        '`settle_ms` or `"stability":"high"`. The commands, uploads, the page, and live sessions of Deepgram\'s '
+        f'clients ask for `"{READER}"`',
         group=Group.RECOGNITION,
         argument=Argument(
             ("--second-pass",),
-            default=f"{ON}, unless --settle-ms or --stability high asks for words that do not",
+            default=f"{READER}, unless --settle-ms or --stability high asks for words that do not",
         ),
         public="no effect: these models cannot read whole segments",
     )
@@ -409,7 +413,7 @@ class RecogniserOptions:
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class StreamStart:
-    """What the service sets and the recogniser acts on. All but the caller come from the event `cut`."""
+    """What the service sets and the recogniser acts on. All but reader and caller come from the event `cut`."""
 
     speaking: bool = option(
         False,
@@ -433,6 +437,13 @@ class StreamStart:
         "the last words before the stream",
         "the last words before the stream, which decide its first marks and capitals: at most "
         f'{MOST_CONTEXT_WORDS} `{{"word","pause_ms"}}`. Take it from the same event',
+    )
+    reader: bool = option(
+        False,
+        Flag(),
+        "a reader does the second pass",
+        "with `second_pass`: the model `reader` of the same Triton reads the segments, if it has weights. What it "
+        "cannot read, or does not read in time, comes from the second pass or the first",
     )
     caller: str = option(
         "",

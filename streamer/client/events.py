@@ -72,7 +72,7 @@ class _FinalOptions(TypedDict, total=False):
     alternatives: list[Alternative]  # with `alternatives`
     channel: int  # with `multichannel`
     turn: float  # the probability that the turn was over, if the end of a turn ended the segment
-    read_by: Literal["first_pass", "second_pass"]  # with `second_pass`: which pass has read the words
+    read_by: Literal["first_pass", "second_pass", "reader"]  # with `second_pass`: which pass has read the words
 
 
 class Final(_FinalOptions):

@@ -26,7 +26,7 @@ class Options(TypedDict, total=False):
     hotwords: Sequence[str | Mapping[str, Any]]
     endpoint: Literal["off"] | Mapping[str, Any]
     settle_ms: int
-    second_pass: bool
+    second_pass: bool | Literal["reader"]
     partials: bool
     stability: Literal["low", "medium", "high"]
     partial_words: bool

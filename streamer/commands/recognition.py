@@ -6,7 +6,7 @@ The wire checks their values, so a value that a service would refuse is reported
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from streamer.base.limits import (
     OFF,
     ON,
 )
-from streamer.base.option_kinds import Argument, Choice, Flag, Option
+from streamer.base.option_kinds import Argument, Choice, Flag, FlagOr, Option
 from streamer.base.options import OPTIONS
 from streamer.commands.arguments import model_choice
 from streamer.wire.errors import WireError
@@ -45,7 +45,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
 
 
 def _help(option: Option, argument: Argument) -> str:
-    usual = option.default if option.kind.type is not bool else ON if option.default else OFF
+    usual = option.default if not isinstance(option.kind, (Flag, FlagOr)) else ON if option.default else OFF
     return argument.help or f"{option.help} ({argument.default or usual})"
 
 
@@ -53,9 +53,11 @@ def _add(parser: argparse._ActionsContainer, declared: Option, argument: Argumen
     """Add the argument of an option whose value is a single one."""
     kind, name, about = declared.kind, declared.name, _help(declared, argument)
     if isinstance(kind, Choice):
-        parser.add_argument(*argument.flags, dest=name, help=about, type=kind.type, choices=kind.values)
-    elif isinstance(kind, Flag):
-        parser.add_argument(*argument.flags, dest=name, help=about, type=_switch, metavar=f"{ON}|{OFF}")
+        parser.add_argument(*argument.flags, dest=name, help=about, type=type(kind.values[0]), choices=kind.values)
+    elif isinstance(kind, (Flag, FlagOr)):
+        words = kind.words if isinstance(kind, FlagOr) else ()
+        values = "|".join((*words, ON, OFF))
+        parser.add_argument(*argument.flags, dest=name, help=about, type=_switch_or(words), metavar=values)
     else:
         metavar = argument.metavar or kind.unit.upper() or None
         reader = option(name, int if kind.type is int else str)
@@ -153,10 +155,16 @@ def _check(check: Callable[[], Any]) -> Any:
         raise argparse.ArgumentTypeError(error.message) from None
 
 
-def _switch(text: str) -> bool:
-    if text not in (ON, OFF):
-        raise argparse.ArgumentTypeError(f"must be {ON} or {OFF}, not '{text}'")
-    return text == ON
+def _switch_or(words: Sequence[str]) -> Callable[[str], bool | str]:
+    """Return a function that reads `on`, `off`, or one of these words."""
+    *others, last = (*words, ON, OFF)
+
+    def switch(text: str) -> bool | str:
+        if text not in (*others, last):
+            raise argparse.ArgumentTypeError(f"must be {', '.join(others)} or {last}, not '{text}'")
+        return text if text in words else text == ON
+
+    return switch
 
 
 def _endpoint(text: str) -> str | JsonObject:

@@ -160,9 +160,10 @@ def _typed(what: str, value: Any, type_: type) -> Any:
 def _valid(what: str, short: str, value: Any, option: Option) -> Any:
     """Return a value that its declaration allows. `what` and `short` name the option in errors."""
     kind = option.kind
-    if option.name not in _MODEL_CHOICES and not kind.accepts(_typed(what, value, kind.type)):
+    typed = value if kind.type is None else _typed(what, value, kind.type)
+    if option.name not in _MODEL_CHOICES and not kind.accepts(typed):
         raise BadOptions(f"{short} must be {kind.right}, not {value!s:.80}")
-    return _typed(what, value, kind.type)
+    return typed
 
 
 def _one_of(what: str, value: object, allowed: Sequence[object]) -> None:

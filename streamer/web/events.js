@@ -73,7 +73,7 @@
  * @property {number} cut_ms audio from here on belongs to later segments
  * @property {number} [channel] with `multichannel`
  * @property {number} [turn] the probability that the turn was over, if the end of a turn ended the segment
- * @property {"first_pass" | "second_pass"} [read_by] with `second_pass`: which pass has read the words
+ * @property {"first_pass" | "second_pass" | "reader"} [read_by] with `second_pass`: which pass has read the words
  */
 
 /**

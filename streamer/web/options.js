@@ -22,8 +22,8 @@
  *     boolean, eagerness?: "low" | "medium" | "high", longest_pause_ms?: number}} [endpoint] when a segment ends:
  *     "off", or the object of the protocol as JSON
  * @property {number} [settle_ms] how long after its end a word may still change: 500 to 10000, or 0 for no limit
- * @property {boolean} [second_pass] read each segment once more as a whole when it has ended: fewer wrong words, but
- *     until then any word may change
+ * @property {boolean | "reader"} [second_pass] read each segment once more as a whole when it has ended: fewer wrong
+ *     words, but until then any word may change; reader: by another model, if the service has one
  * @property {boolean} [partials] send text while it may still change
  * @property {"low" | "medium" | "high"} [stability] which words are shown early: the best guess, those that two steps
  *     agree on, or only those that will not change

@@ -22,6 +22,7 @@ from streamer.base.limits import (
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
+    READER,
 )
 from streamer.base.option_kinds import Group, Option, Text, Whole
 from streamer.base.options import (
@@ -100,7 +101,7 @@ def _rule(option: Option) -> Rule:
     audio = option.group is Group.AUDIO
 
     def rule(name: str, value: Any) -> Any:
-        if not accepts(_check_type(name, value, expected)):
+        if not accepts(value if expected is None else _check_type(name, value, expected)):
             raise _refusal(name, kind.right, value, audio=audio)
         return value
 
@@ -198,11 +199,11 @@ class Resume:
 
 
 def with_second_pass(options: Mapping[str, object]) -> JsonObject:
-    """Return these options with a second pass, unless they exclude it. Commands and uploads of recordings use this.
+    """Return these options with a second pass by a reader, unless they exclude it. Commands and uploads use this.
 
     Otherwise the service makes no second pass, because with one live words become stable only when their segment ends.
     """
-    return {"second_pass": True, **options} if not wants_stable_words(options) else dict(options)
+    return {"second_pass": READER, **options} if not wants_stable_words(options) else dict(options)
 
 
 _USUAL: Final = Endpoint()
@@ -237,7 +238,10 @@ class Start(RecogniserOptions, ServiceOptions):
         Those with the default value are left out: an older model does not know all of them.
         """
         values = ((option, getattr(self, name)) for name, option in RECOGNISER_OPTIONS.items())
-        return {option.name: _as_json(value) for option, value in values if value != option.default}
+        options = {option.name: _as_json(value) for option, value in values if value != option.default}
+        if self.second_pass == READER:
+            options |= {"second_pass": True, READER: True}  # a model without a reader leaves out the latter
+        return options
 
 
 def _as_json(value: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage, content
+from streamer.base.option_kinds import Flag, FlagOr
 from streamer.base.options import OPTIONS
 from streamer.base.transcript import Transcript
 from streamer.wire.errors import WireError, bad, quote
@@ -181,9 +182,12 @@ def flag(name: str, text: str) -> bool:
 
 def _value(name: str, text: str) -> Any:
     """Return the value of an option in the type that it has in `start`."""
-    kind = OPTIONS[name].kind.type
-    if kind is bool:
+    declared = OPTIONS[name].kind
+    if isinstance(declared, FlagOr) and text in declared.words:
+        return text
+    if isinstance(declared, (Flag, FlagOr)):
         return flag(name, text)
+    kind = declared.type
     if kind is int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a whole number, not {quote(text)}.")
