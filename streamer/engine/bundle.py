@@ -36,6 +36,9 @@ from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel, Neur
 from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.network_graphs import CompiledReading
+from streamer.engine.reader.alignment import Aligner
+from streamer.engine.reader.reader_pass import ReaderPass
+from streamer.engine.reader.segment_reader import SegmentReader
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
@@ -66,16 +69,20 @@ def load_recogniser(
     device: str = CPU,
     precision: str | None = None,
     idle_limit_s: float = 20.0,
+    reader: SegmentReader | None = None,
 ) -> Recogniser:
     """Return a recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
 
-    `precision` is the number format of the encoder; by default the best one for this machine.
+    `precision` is the number format of the encoder; by default the best one for this machine. `reader` reads the
+    segments of streams that want it.
     """
     LOADING.mark("engine")
     folder = Path(folder)
     model = load_acoustic_model(folder, device, precision)
     detector = model.detector(slots)
-    return assemble_recogniser(folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s)
+    return assemble_recogniser(
+        folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s, reader=reader
+    )
 
 
 # The acoustic model: graphs compute it on a CPU, and torch computes it elsewhere. So only the latter imports torch.
@@ -145,6 +152,7 @@ def assemble_recogniser(
     slots: int,
     device: str,
     idle_limit_s: float,
+    reader: SegmentReader | None = None,
 ) -> Recogniser:
     """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
     LOADING.mark("networks")
@@ -162,6 +170,9 @@ def assemble_recogniser(
         if acoustics is None:  # this recogniser has the audio, so it can do a second pass
             wide = BeamSearch(lexicon, language, units, slots, second, rescorer=rescorer, first=beam)
             second_searches["lexicon"] = wide
+        reader_pass = None
+        if reader is not None:
+            reader_pass = ReaderPass(reader, Aligner(lexicon, language.words, units, letters))
         LOADING.mark("search and its loops")
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
@@ -179,6 +190,7 @@ def assemble_recogniser(
         acoustics=acoustics,
         detector=detector,
         second_searches=second_searches,
+        reader_pass=reader_pass,
         idle_limit_s=idle_limit_s,
     )
 

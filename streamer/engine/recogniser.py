@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from streamer.base.limits import LANGUAGE
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, ModelAcoustics
 from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel
 from streamer.engine.endpointing import TurnRule, TurnWatch
+from streamer.engine.reader.reader_pass import ReaderPass
 from streamer.engine.search.search import NO_WORDS, Hypothesis, LikelyWords, Search
 from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import OpenStreams, SlotLease
@@ -35,6 +36,7 @@ __all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
 
 # A request with more audio than this would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
+PHONES: Final = "phones"  # the head that a reader pass needs
 _CHARACTER_S = 0.00004  # the approximate time to prepare one character of a hotword
 
 
@@ -76,12 +78,14 @@ class Recogniser:
         acoustics: Acoustics | None = None,
         detector: Detector | None = None,
         second_searches: Mapping[str, Search] | None = None,
+        reader_pass: ReaderPass | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are the searches from which streams may choose. Each has room for all slots.
 
-        `second_searches` replace them in the second pass, under the same names, and use their hotwords.
+        `second_searches` replace them in the second pass, under the same names, and use their hotwords. `reader_pass`
+        reads the segments of streams that want a reader.
 
         Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words do
         not help to find the end of a turn. Without `acoustics`, the model computes the audio, with this `detector` of
@@ -90,6 +94,7 @@ class Recogniser:
         self.model = model
         self.searches = searches
         self._second_searches = second_searches or {}
+        self._reader_pass = reader_pass
         self._acoustics = acoustics or ModelAcoustics(model, slots, detector)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
@@ -128,7 +133,18 @@ class Recogniser:
 
         def make(lease: SlotLease, now: float) -> Stream:
             results, watch = self._results(options), self._watch(options)
-            return Stream(stream, lease, options, results, self._time_scale, supply, now, detects=detects, watch=watch)
+            return Stream(
+                stream,
+                lease,
+                options,
+                results,
+                self._time_scale,
+                supply,
+                now,
+                detects=detects,
+                watch=watch,
+                reader_pass=self._reader_pass if options.second_pass and options.reader else None,
+            )
 
         slot = self._streams.open(stream, make).lease.slot
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
@@ -342,6 +358,9 @@ class Recogniser:
     def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> None:
         slots = [stream.lease.slot for stream in streams]
         emissions, activity = self._acoustics.compute(slots, steps, [stream.speaking for stream in streams])
+        for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):
+            if stream.reader_pass is not None:
+                stream.keep(phones)
         self._handling.run(
             (stream, stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)))
             for stream, hypothesis in self._searched(streams, emissions)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
+
 from streamer.base.codes import FailureCode
 from streamer.base.events import (
     Again,
@@ -21,9 +23,11 @@ from streamer.base.events import (
     Turn,
     TurnState,
 )
-from streamer.base.limits import WHOLE_MS
+from streamer.base.limits import READER, WHOLE_MS
 from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
+from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.endpointing import SegmentEnd, TurnWatch, frames_to_end, paused
+from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
@@ -82,9 +86,11 @@ class Stream:
     last_used: float
     detects: bool = False  # speech is detected in pieces that are shorter than a step
     watch: TurnWatch | None = None  # for a stream that wants turns
+    reader_pass: ReaderPass | None = None  # for a stream whose segments a reader reads
     flushing: bool = False  # the client wants everything so far to become final
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
+    _phones: list[Floats] = field(default_factory=list)  # of the running segment, for a reader pass
     _activity: ActivityReading | None = None  # in the running segment, if the model reports activity
     _last_hypothesis: Hypothesis = NO_WORDS  # after the last step, for a glance at the next step
     # The speech that segments depend on. It follows only from their audio and from the options.
@@ -115,6 +121,10 @@ class Stream:
         """The length of the pieces in which speech is detected; None if it is detected in steps."""
         frame = self.time_scale.frame_samples
         return self.time_scale.ms(piece_samples(self.step_samples, frame)) if self.detects else None
+
+    def keep(self, phones: Floats) -> None:
+        """Keep the log-probabilities of phones in the next step, in which a reader pass finds its words."""
+        self._phones.append(phones.astype(np.float16))
 
     def next_pieces(self) -> list[Any]:
         """Return the pieces that the detector of speech must read now."""
@@ -241,6 +251,7 @@ class Stream:
             self.time_scale.ms(end),
             self.time_scale.frame_ms,
             self.options.step_ms,
+            self.options.search,
         )
 
     @property
@@ -296,12 +307,24 @@ class Stream:
         if not twice:
             return first
         seconds = self.supply.computed / self.time_scale.sample_rate
-        answer = yield Reread(seconds, search.again(self.supply.segment()))
-        if answer is None:
-            return first
-        again, second = answer
-        new_words = second.finish().words
-        return _Reading(again, new_words, self._alternatives(second), ReadBy.SECOND_PASS) if new_words else first
+        reading = yield Reread(seconds, self._whole(first, search))
+        return reading or first
+
+    def _whole(self, first: _Reading, search: SegmentSearch) -> OutsideWork[_Reading | None]:
+        """Return what a reader reads in the segment, or else the second pass; None if neither finds words."""
+        segment = self.supply.segment()
+        # A reader writes the names of marks as it likes, so dictated marks are left to the search.
+        if self.reader_pass is not None and self.reader_pass.reader.present and not self.options.dictation:
+            phones = np.concatenate(self._phones).astype(np.float32)
+            heard = HeardSegment(segment, phones, self.time_scale.frame_samples, first.words, self.options.hotwords)
+            words = yield from self.reader_pass.read(heard)
+            if words:
+                likely = math.prod(word.share for word in words)
+                others = [(other, share * (1 - likely)) for other, share in first.alternatives]
+                return _Reading(Hypothesis(words, len(words)), words, [(words, likely), *others], ReadBy.READER)
+        again, second = yield from search.again(segment)
+        words = second.finish().words
+        return _Reading(again, words, self._alternatives(second), ReadBy.SECOND_PASS) if words else None
 
     def _alternatives(self, search: SegmentSearch) -> list[LikelyWords]:
         """Return more alternatives than the client wants, because those that differ only after the cut are merged."""
@@ -327,6 +350,8 @@ class Stream:
         position = self._position_after(self._frames if frames is None else frames)
         if reading.read_by is ReadBy.SECOND_PASS:
             position = replace(position, step_ms=WHOLE_MS)
+        elif reading.read_by is ReadBy.READER:
+            position = replace(position, search=READER)
         own_words, silence = _before(words, frame), heard_ms is not None
         ending = SegmentEnding(
             silence, self.time_scale.ms(cut - self.supply.base), heard_ms, tuple(words[len(own_words) :])
@@ -355,6 +380,7 @@ class Stream:
             reported = self._event_speech.speaking if self.detects else None
             self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context, reported))
         self.supply.begin_at(cut)
+        self._phones.clear()
         self._activity = None
         self._event_speech.begin_segment()
         self._segment_speech.begin_segment(cut)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamer.engine.adapters.event_model import EventModel
 from streamer.engine.adapters.instance import Instance
+from streamer.engine.adapters.reader_calls import ReaderCalls
 from streamer.engine.recogniser import Recogniser
 
 
@@ -15,4 +16,10 @@ class TritonPythonModel(EventModel):
         device = instance.device
         from streamer.engine.bundle import load_recogniser  # here, because it takes a second
 
-        return load_recogniser(instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s)
+        return load_recogniser(
+            instance.bundle,
+            slots=instance.slots,
+            device=device,
+            idle_limit_s=instance.idle_limit_s,
+            reader=ReaderCalls(),
+        )

@@ -43,6 +43,11 @@ class Instance:
         return int(self.config["sequence_batching"]["max_sequence_idle_microseconds"]) / 1e6 + 2
 
     @property
+    def has_bundle(self) -> bool:
+        """Whether the configuration names the folder of the bundle."""
+        return BUNDLE in self.config.get("parameters", {})
+
+    @property
     def bundle(self) -> Path:
         """The folder with the weights; by default, the folder of this version."""
         parameter = self.config.get("parameters", {}).get(BUNDLE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.reader.network import Network, TokenRun
 from streamer.engine.reader.pieces import PIECES_FILE, Pieces, load_pieces
+from streamer.engine.reader.reading import Reading, Token
 
 RATE: Final = 16_000
 TOKENS_A_SECOND: Final = 6.5
@@ -20,28 +20,6 @@ LONGEST: Final = 24 * RATE  # samples; longer segments are cut
 _SHORTEST: Final = RATE // 20  # samples; there is no word in less
 _EARLIEST_CUT: Final = LONGEST // 2
 _QUIET: Final = RATE // 50  # the length of what is compared to find the quietest place
-
-
-@dataclass(frozen=True)
-class Token:
-    """A part of the text, and the logarithm of its probability after the parts before it."""
-
-    text: str
-    log_probability: float
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a reader reads in one segment.
-
-    `log_probability`: the mean of all tokens, the ends of parts among them; what nothing was read from has 0.
-    `complete`: whether the reader ended by itself, and not for too many tokens or because it ran in circles.
-    """
-
-    text: str = ""
-    tokens: tuple[Token, ...] = ()
-    log_probability: float = 0.0
-    complete: bool = True
 
 
 class Reader:

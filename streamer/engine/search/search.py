@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from streamer.base.limits import HOTWORD_WEIGHT
 from streamer.engine.acoustics.streaming_model import Emissions
+from streamer.engine.text.marks import MarkedWord
 from streamer.engine.waiting import Work
 
 BLANK = 0
@@ -28,6 +29,7 @@ class HypothesisWord:
     end: int
     confidence: float  # the geometric mean of the posteriors of its phones
     share: float = 1.0  # the probability of all hypotheses with this word at about this time; `finish` sets it
+    marked: MarkedWord | None = None  # the mark and the capitals that a reader has written; a search writes none
 
 
 @dataclass(frozen=True)

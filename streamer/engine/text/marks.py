@@ -66,6 +66,11 @@ class MarkedWord:
     mark: Mark
     case: Case
 
+    @classmethod
+    def plain(cls) -> MarkedWord:
+        """Return what a word without a mark and in lower case has."""
+        return cls(Mark.NONE, Case.LOWER)
+
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]

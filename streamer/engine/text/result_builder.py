@@ -12,7 +12,7 @@ from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWord
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.hotword_spelling import spellings_of
-from streamer.engine.text.marks import HeardWord, Mark, MarkedWord
+from streamer.engine.text.marks import Case, HeardWord, Mark, MarkedWord
 from streamer.engine.text.profanity import Profanity, clean_words
 from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMarks
 from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, settled_tokens, written_tokens
@@ -22,7 +22,7 @@ from streamer.engine.text.written_form import Form, WrittenToken, read_tokens, s
 class SegmentPosition:
     """The position of a segment: its number and start, and how much of the stream was computed.
 
-    `frame_ms` and `step_ms` are the lengths of the frames and steps with which its words were found.
+    `frame_ms` and `step_ms` are the lengths of the frames and steps with which `search` found its words.
     """
 
     segment: int
@@ -30,6 +30,7 @@ class SegmentPosition:
     audio_ms: int
     frame_ms: float
     step_ms: int
+    search: str
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,9 @@ class ResultBuilder:
                 for words in (own_words, *(words for words, _ in alternatives))
             ]
             marks, others = yield from self.marks.end(segments[0], segments[1:])
+        marks = _with_reader_marks(own_words, marks, pause=ending.pause)
         timed_words = self._timed(own_words, position)
-        fit = self.calibration.fit(position.step_ms, self.options.search)
+        fit = self.calibration.fit(position.step_ms, position.search)
         confidences = [fit.confidence(word) for word in own_words]
         words = [
             Word(word.word, word.start_ms, word.end_ms, round(confidence, 3))
@@ -188,7 +190,7 @@ class ResultBuilder:
         self, search_words: Sequence[HypothesisWord], position: SegmentPosition, heard_ms: int | None = None
     ) -> SegmentWords:
         """Return these words for the punctuation model. `heard_ms` is the end of the silence after the last one."""
-        spans = self.calibration.spans(search_words, position.frame_ms, position.step_ms, self.options.search)
+        spans = self.calibration.spans(search_words, position.frame_ms, position.step_ms, position.search)
         places = [
             place
             for token in read_tokens([word.text for word in search_words], self._form)
@@ -210,7 +212,7 @@ class ResultBuilder:
 
     def _timed(self, words: Sequence[HypothesisWord], position: SegmentPosition) -> list[Word]:
         """Return the words with times in the stream, in ascending order."""
-        spans = self.calibration.spans(words, position.frame_ms, position.step_ms, self.options.search)
+        spans = self.calibration.spans(words, position.frame_ms, position.step_ms, position.search)
 
         def within(time: float) -> int:
             return min(max(position.start_ms + round(time), self._last_end_ms), position.audio_ms)
@@ -253,6 +255,27 @@ class ResultBuilder:
             merged[text] = merged.get(text, 0.0) + probability
         likeliest = list(merged.items())[: self.options.alternatives]
         return tuple(Alternative(text, round(probability, 3)) for text, probability in likeliest)
+
+
+def _with_reader_marks(
+    words: Sequence[HypothesisWord], marks: list[MarkedWord] | None, *, pause: bool
+) -> list[MarkedWord] | None:
+    """Return the marks and capitals that a reader has written, where it has, and otherwise these.
+
+    A reader writes a capital at the start of each segment, and a full stop at its end. So the capitals of a first word
+    are not believed, nor the last mark if the speaker did not pause.
+    """
+    if not any(word.marked for word in words):
+        return marks
+    known = marks or [MarkedWord.plain()] * len(words)
+    result: list[MarkedWord] = []
+    for place, (word, other) in enumerate(zip(words, known, strict=False)):
+        own = word.marked or other
+        first = place == 0 or result[-1].mark.ends_sentence
+        case = other.case if first and own.case is not Case.ALL else own.case
+        mark = other.mark if place == len(words) - 1 and not pause else own.mark
+        result.append(MarkedWord(mark, case))
+    return result + list(known[len(words) :])
 
 
 def _open_ended(marks: list[MarkedWord], decided: int) -> list[MarkedWord]:

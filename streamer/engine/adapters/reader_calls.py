@@ -1,0 +1,91 @@
+"""Sends segments to the model `reader` of the same Triton, from the process of a recogniser.
+
+The calls of Triton block, so each has a thread. A recogniser has few of them at a time: what waits for a place waits in
+the recogniser's queue, where callers get equal shares.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
+
+from streamer.base.limits import READER
+from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.segment_reader import PendingReading, ReaderError
+
+PLACES: Final = 2  # one segment is read while the next one travels
+# A reader that is not there, or whose process has died, is not asked again for this time. Meanwhile a bridge reloads
+# it.
+ABSENT_S: Final = 2.0
+
+
+class ReaderCalls:
+    """The calls of one recogniser."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(PLACES, thread_name_prefix="reader call")
+        self._under_way = 0
+        self._absent_until = float("-inf")
+
+    @property
+    def present(self) -> bool:
+        """Whether there was a reader a moment ago, as far as is known."""
+        return time.monotonic() >= self._absent_until
+
+    def ready(self) -> bool:
+        """Return whether there is a place for another segment."""
+        return self._under_way < PLACES
+
+    def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
+        """Send a segment. There must be a place."""
+        self._under_way += 1
+        future = self._threads.submit(_read, samples, pauses)
+        future.add_done_callback(self._end)
+        return _Call(future)
+
+    def close(self) -> None:
+        """Wait for no call any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _end(self, future: Future[Reading]) -> None:
+        self._under_way -= 1
+        error = None if future.cancelled() else future.exception()
+        if error is not None and self.present:
+            self._absent_until = time.monotonic() + ABSENT_S
+            pb_utils.Logger.log_warn(f"no reader for {ABSENT_S:g} s: {error}")
+
+
+class _Call:
+    """A segment that is being read."""
+
+    def __init__(self, future: Future[Reading]) -> None:
+        self._future = future
+
+    def ready(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> Reading:
+        return self._future.result(timeout=0)
+
+
+def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> Reading:
+    inputs = [pb_utils.Tensor("AUDIO", samples.reshape(1, -1))]
+    if pauses:
+        inputs.append(pb_utils.Tensor("PAUSES", np.array([pauses], np.int32)))
+    try:
+        request = pb_utils.InferenceRequest(model_name=READER, requested_output_names=["READING"], inputs=inputs)
+        response = request.exec()
+    except Exception as error:  # Triton has no such model
+        raise ReaderError(str(error)) from error
+    if response.has_error():
+        raise ReaderError(response.error().message())
+    content: dict[str, Any] = json.loads(pb_utils.get_output_tensor_by_name(response, "READING").as_numpy().item())
+    tokens = tuple(Token(**token) for token in content.pop("tokens"))
+    return Reading(**content, tokens=tokens)

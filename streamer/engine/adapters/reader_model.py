@@ -1,0 +1,58 @@
+"""A model of Triton that reads whole segments with a public model. Any instance may read any segment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from streamer.engine.adapters.instance import Instance
+from streamer.engine.adapters.requests import BatchMetrics, array
+from streamer.engine.loading_times import LOADING, loading_line
+from streamer.engine.reader.reader import Reader, load_reader
+
+
+class TritonPythonModel:
+    """An instance. Its configuration names the folder with the weights."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the weights. If that fails, the model answers every request with the reason, and Triton goes on."""
+        LOADING.mark("Python and libraries")
+        instance = Instance(args)
+        self._metrics = BatchMetrics(instance)
+        self._reader: Reader | None = None
+        self._reason = f"there are no weights in {instance.bundle}"
+        try:
+            if instance.has_bundle:
+                self._reader = load_reader(instance.bundle)
+        except Exception as error:  # whatever is wrong with the folder
+            self._reason = f"the reader in {instance.bundle} cannot be used: {error}"
+            pb_utils.Logger.log_error(self._reason)
+        LOADING.mark("reader")
+        pb_utils.Logger.log_info(loading_line(instance.name))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        """Read the segments one by one."""
+        with self._metrics.computing(requests):
+            return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Any) -> Any:
+        if self._reader is None:
+            return _failure(self._reason)
+        try:
+            samples = array(request, "AUDIO")
+            pauses = pb_utils.get_input_tensor_by_name(request, "PAUSES")
+            spans = [] if pauses is None else pauses.as_numpy().reshape(-1, 2).tolist()
+            reading = self._reader.read(samples, [(start, end) for start, end in spans])
+        except Exception as error:  # an error in our code must not end the other segments of the batch
+            return _failure(f"the segment could not be read: {error}")
+        text = json.dumps(asdict(reading))
+        return pb_utils.InferenceResponse([pb_utils.Tensor("READING", np.array([[text.encode()]], dtype=np.object_))])
+
+
+def _failure(reason: str) -> Any:
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(reason))

@@ -1,0 +1,140 @@
+"""The spoken words of a reading, each with the mark and the capitals that the reader wrote.
+
+A reader writes as people do: with marks, capitals, figures and abbreviations. All other stages expect spoken words in
+lower case, as the recogniser has them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamer.engine.reader.reading import Token
+from streamer.engine.reader.spoken_figures import Words, spoken_figures
+from streamer.engine.text.marks import Case, Mark, MarkedWord
+
+_MARKS: Final = {".": Mark.FULL_STOP, "!": Mark.FULL_STOP, "…": Mark.FULL_STOP, "?": Mark.QUESTION}
+_MARKS_WITHIN: Final = {",": Mark.COMMA, ";": Mark.COMMA, ":": Mark.COMMA, "\u2014": Mark.COMMA, "\u2013": Mark.COMMA}
+_ABBREVIATIONS: Final = {
+    "mr.": "mr",
+    "mrs.": "mrs",
+    "ms.": "ms",
+    "dr.": "doctor",
+    "st.": "saint",
+    "prof.": "professor",
+    "jr.": "junior",
+    "sr.": "senior",
+    "vs.": "versus",
+    "no.": "number",
+    "a.m.": "a m",
+    "p.m.": "p m",
+    "&": "and",
+    "+": "plus",
+    "=": "equals",
+    "@": "at",
+}
+# Curved quotation marks, and other hyphens.
+_PLAIN: Final = str.maketrans("\u2019\u2018`\u201c\u201d\u2010\u2011", "'''\"\"--")
+_CHUNK: Final = re.compile(r"\S+")
+# Where a written word falls into several: at hyphens and slashes, and between letters and figures.
+_PARTS: Final = re.compile(
+    r"[$£€]?\d[\d,.:]*(?:st|nd|rd|th|'?s|%|°)?(?![\w])|[$£€]?\d[\d,.:]*|[^\W\d_]+(?:'[^\W\d_]+)*'?"
+)
+_LONGEST_SPELLED: Final = 5  # capitals that may be spelled, such as FBI
+
+
+@dataclass(frozen=True)
+class ReadWord:
+    """A spoken word of a reading. `probability` is how likely the reader finds its letters."""
+
+    text: str
+    marked: MarkedWord
+    probability: float
+
+
+Phrase = tuple[tuple[ReadWord, ...], ...]
+"""The ways to say one written word: each a row of spoken words, likeliest first."""
+
+
+def phrases_of(tokens: Sequence[Token], knows: Callable[[str], bool]) -> list[Phrase]:
+    """Return the spoken words of these tokens, written word by written word. `knows`: whether a lexicon has a word."""
+    text = "".join(token.text for token in tokens).translate(_PLAIN)
+    scores: list[float] = []  # of the token of each character
+    for token in tokens:
+        scores += [token.log_probability] * len(token.text)
+    phrases: list[Phrase] = []
+    for chunk in _CHUNK.finditer(text):
+        ways = _spoken(chunk[0], knows)
+        if not ways:
+            if phrases and (mark := _mark_of(chunk[0])) is not Mark.NONE:
+                phrases[-1] = tuple(_with_mark(way, mark) for way in phrases[-1])
+            continue
+        own = scores[chunk.start() : chunk.end()]
+        probability = math.exp(sum(own) / len(own))
+        mark = Mark.NONE if chunk[0].lower() in _ABBREVIATIONS else _mark_of(chunk[0])
+        phrases.append(
+            tuple(
+                _with_mark(tuple(ReadWord(word, MarkedWord(Mark.NONE, case), probability) for word, case in way), mark)
+                for way in ways
+            )
+        )
+    return phrases
+
+
+def _with_mark(words: tuple[ReadWord, ...], mark: Mark) -> tuple[ReadWord, ...]:
+    last = words[-1]
+    return (*words[:-1], ReadWord(last.text, MarkedWord(mark, last.marked.case), last.probability))
+
+
+def _mark_of(chunk: str) -> Mark:
+    """Return the mark after a written word: the strongest of the marks at its end."""
+    rest = chunk[len(chunk.rstrip("".join((*_MARKS, *_MARKS_WITHIN)) + "\"')]}»-")) :]
+    found = [_MARKS[character] for character in rest if character in _MARKS]
+    if found:
+        return Mark.QUESTION if Mark.QUESTION in found else found[-1]
+    return next((_MARKS_WITHIN[character] for character in rest if character in _MARKS_WITHIN), Mark.NONE)
+
+
+def _spoken(chunk: str, knows: Callable[[str], bool]) -> list[tuple[tuple[str, Case], ...]]:
+    """Return the ways to say a written word, each as its words and their capitals."""
+    core = chunk.strip('"()[]{}«»“”*_')
+    if (full := _ABBREVIATIONS.get(core.lower().rstrip(",;"))) is not None:
+        case = Case.FIRST if core[:1].isupper() else Case.LOWER
+        return [tuple((word, case) for word in full.split())]
+    ways: list[tuple[tuple[str, Case], ...]] = [()]
+    for part in _PARTS.findall(_plain(core)):
+        own = _part(part, knows)
+        # Each other way differs from the likeliest in one part.
+        ways = [(*ways[0], *own[0]), *((*way, *own[0]) for way in ways[1:]), *((*ways[0], *way) for way in own[1:])]
+    return [way for way in ways if way]
+
+
+def _part(part: str, knows: Callable[[str], bool]) -> list[tuple[tuple[str, Case], ...]]:
+    if any(character.isdecimal() for character in part):
+        said = spoken_figures(part.rstrip(".,:")) or [_digits(part)]
+        return [tuple((word, Case.LOWER) for word in way) for way in said]
+    word, case = part.lower().rstrip("'") or part, _case_of(part)
+    spelled = tuple((letter, Case.ALL) for letter in word if letter.isalpha())
+    if case is Case.ALL and 1 < len(word) <= _LONGEST_SPELLED:
+        return [((word, case),), spelled] if knows(word) else [spelled, ((word, case),)]
+    return [((word, case),)]
+
+
+def _digits(part: str) -> Words:
+    return tuple(word for digit in part if digit.isdecimal() for word in spoken_figures(str(int(digit)))[0])
+
+
+def _case_of(word: str) -> Case:
+    letters = [character for character in word.removesuffix("'s") if character.isalpha()]
+    if len(letters) > 1 and all(letter.isupper() for letter in letters):
+        return Case.ALL
+    return Case.FIRST if word[:1].isupper() else Case.LOWER
+
+
+def _plain(word: str) -> str:
+    """Return the word without accents, as the lexicon has it."""
+    return "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
