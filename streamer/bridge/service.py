@@ -115,6 +115,7 @@ class Service:
         self.metrics.unknown = lambda: unknown_parts
         self.metrics.recognisers.set_function(lambda: self.models.tritons)
         self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
+        self.metrics.readers_ready.set_function(lambda: self.models.readers_ready)
         # This callback ends sessions before their links. The one above is for a start that fails half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
         sessions = await self._sessions(self.models.default) if callable(self._sessions) else self._sessions

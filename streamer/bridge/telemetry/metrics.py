@@ -197,6 +197,7 @@ class Metrics:
         self.sequences = gauge("sequences", "Sequences that sessions hold: one each, or one for each channel.")
         self.recognisers = gauge("recognisers", "Tritons that the service knows.")
         self.recognisers_ready = gauge("recognisers_ready", "Tritons where every model passed a probe just now.")
+        self.readers_ready = gauge("readers_ready", "Tritons whose reader of segments answered just now.")
         text = "Changes of the number of a model's instances."
         self.instance_changes = words("instance_changes", text, "change", CHANGES)
         self.model_loads = words("model_loads", "Models loaded on demand, by what became of it.", "result", LOADS)

@@ -126,6 +126,20 @@ def link_model(
     (copy / CONFIG).write_text(config_text(new), encoding="utf-8")
 
 
+def link_reader(reader: Path, weights: Path, copy: Path, *, instances: int) -> None:
+    """Make `copy` the model of links that reads segments with the weights in this folder."""
+    config = reconfigure(model_config(reader), instances=instances)
+    config.parameters[BUNDLE].string_value = BUNDLE
+    _clear(copy)
+    copy.mkdir()
+    for path in reader.iterdir():
+        if path.name != CONFIG:
+            (copy / path.name).symlink_to(path)
+    # A link, because Triton's Python processes know only ASCII paths.
+    (copy / BUNDLE).symlink_to(weights.resolve())
+    (copy / CONFIG).write_text(config_text(config), encoding="utf-8")
+
+
 def make_resizable(copy: Path, instances: int) -> None:
     """Change a model of links so that the number of its instances can change while it runs.
 

@@ -21,10 +21,18 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from streamer.base.limits import READER
 from streamer.base.package import PACKAGE
 from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.installation import Installation, find_tritonserver
-from streamer.bridge.triton.repository import link_model, link_repository, make_resizable, models_in
+from streamer.bridge.triton.repository import (
+    asr_repository,
+    link_model,
+    link_reader,
+    link_repository,
+    make_resizable,
+    models_in,
+)
 from streamer.bridge.triton.server_process import (
     NEVER_READY,
     Endpoints,
@@ -64,6 +72,7 @@ class TritonServer:
         folders: Mapping[str, Path] | None = None,
         instances: int | None = None,
         slots: int | None = None,
+        reader: Path | None = None,
         resizable: bool = False,
         private: bool = False,
         ready_timeout: float = 60.0,
@@ -73,14 +82,16 @@ class TritonServer:
         """Describe the server. It loads `models`, by default all of the repository.
 
         `folders` has the models that are not in the repository, by name. `instances` and `slots` (sequences in each
-        instance) replace the numbers in the models' config.pbtxt. `resizable`: the number of instances can change while
-        the server runs. `private`: the server listens at sockets that only our user can open; otherwise it listens at
-        ports, which all users of this machine can reach. `grace`: how long stop() waits for requests in flight and open
-        sequences. `log`: the file that the server's log is appended to.
+        instance) replace the numbers in the models' config.pbtxt. `reader`: the folder with the weights of a reader;
+        the server then also has the model that reads ended segments with it. `resizable`: the number of instances can
+        change while the server runs. `private`: the server listens at sockets that only our user can open; otherwise it
+        listens at ports, which all users of this machine can reach. `grace`: how long stop() waits for requests in
+        flight and open sequences. `log`: the file that the server's log is appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
+        self._reader = reader
         self._instances, self._slots, self._private = instances, slots, private
         # The present number of instances of each model, if it can change.
         self._resizable, self._instance_counts = resizable, dict.fromkeys(self._models, instances or 1)
@@ -111,7 +122,7 @@ class TritonServer:
         running = self._running_process()
         deadline = time.monotonic() + self._ready_timeout
         attempt = 1
-        while not running.answers(self._models):
+        while not running.answers(self._names):
             ended = running.has_ended()
             log = running.read_log()
             if self._running is not running:
@@ -147,6 +158,11 @@ class TritonServer:
     def running(self) -> bool:
         """Whether the server was started and has not ended, by itself or by stop()."""
         return self._running is not None and not self._running.has_ended()
+
+    @property
+    def reader(self) -> str | None:
+        """The name of the model that reads ended segments; None if the server has none."""
+        return None if self._reader is None else READER
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -254,7 +270,7 @@ class TritonServer:
                 installation.link_backend(folder / "backends")
                 endpoints = (sockets_in(folder) if self._private else None) or loopback_ports()
                 repository = self._repository_in(folder)
-                command = _command(installation, folder, repository, self._models, endpoints, self._grace)
+                command = _command(installation, folder, repository, self._names, endpoints, self._grace)
                 log = undo.enter_context((self._log or folder / "log").open("a+b"))
                 log_start = log.tell()
                 process = subprocess.Popen(
@@ -276,7 +292,17 @@ class TritonServer:
     @property
     def _is_copied(self) -> bool:
         """Whether the server gets a repository of links instead of the original."""
-        return bool(self._folders) or self._resizable or self._instances is not None or self._slots is not None
+        return (
+            bool(self._folders or self._reader)
+            or self._resizable
+            or self._instances is not None
+            or self._slots is not None
+        )
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The models that a start loads, and the reader."""
+        return self._models if self._reader is None else (*self._models, READER)
 
     def _link(self, model: Path, copy: Path) -> None:
         link_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
@@ -291,6 +317,8 @@ class TritonServer:
             self._link(model, copy / name)
         for name in self._models:
             self._make_resizable(copy / name)
+        if self._reader is not None:
+            link_reader(asr_repository() / READER, self._reader, copy / READER, instances=1)
         return copy
 
     def _make_resizable(self, copy: Path) -> None:

@@ -13,6 +13,7 @@ from streamer.bridge.session.endings import RETRY_S
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.pool import LoadState, Reservation, UpstreamPool
+from streamer.bridge.upstreams.reader_watch import ReaderWatch
 from streamer.bridge.upstreams.supervision import Tritons
 from streamer.wire.dialects.dialect import Languages
 
@@ -232,7 +233,8 @@ class Models:
             for name, model in models.items()
         }
         self._on_demand = on_demand
-        self._following: asyncio.Task[None] | None = None
+        self._following: list[asyncio.Task[None]] = []
+        self._readers = ReaderWatch(tritons)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -265,18 +267,26 @@ class Models:
         loaded = [pool for pool in self._pools.values() if not self._on_demand or pool.state is LoadState.LOADED]
         return len(set(self._tritons.present).intersection(*(pool.ready_upstreams for pool in loaded)))
 
+    @property
+    def readers_ready(self) -> int:
+        """The number of Tritons that have a reader, which answered a moment ago."""
+        return self._readers.ready
+
     async def open(self) -> None:
         """Wait until each model is well at one Triton. Raise LinkError or TritonError if that fails."""
         await self._tritons.find()
         for pool in [self.default] if self._on_demand else self._pools.values():
             await pool.open()
-        self._following = asyncio.create_task(self._tritons.follow(self._follow))
+        self._following = [
+            asyncio.create_task(self._tritons.follow(self._follow)),
+            asyncio.create_task(self._readers.follow()),
+        ]
 
     async def close(self) -> None:
         """Leave all Tritons, and stop embedded ones."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        for task in self._following:
+            task.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._tritons.end()
 

@@ -86,6 +86,12 @@ class Supervisor(Protocol):
         `broken`: a process of the model has died or hangs.
         """
 
+    def reader_address(self) -> str | None:
+        """Return the gRPC address at which its reader may be asked now; None if it has no reader, or is away."""
+
+    async def reload(self, model: str) -> None:
+        """Load a model again whose processes have died. Raise TritonError if that fails."""
+
     async def end(self) -> None:
         """Stop supervising it."""
 
@@ -165,12 +171,19 @@ class RemoteTriton:
         if not broken:
             return
         try:
-            async with self._stub(f"did not reload {model}") as stub:
-                await _reload(stub, model)
+            await self.reload(model)
         except TritonError as error:  # for example, its model control does not allow that
             log.warning("model not reloaded", triton=self._address, detail=str(error))
-        else:
-            log.info("model reloaded", triton=self._address, model=model)
+
+    def reader_address(self) -> str | None:
+        """Return its address, because any Triton may have a reader."""
+        return self._address
+
+    async def reload(self, model: str) -> None:
+        """Load a model again."""
+        async with self._stub(f"did not reload {model}") as stub:
+            await _reload(stub, model)
+        log.info("model reloaded", triton=self._address, model=model)
 
     async def end(self) -> None:
         """Do nothing, because it is not ours."""
@@ -257,6 +270,17 @@ class EmbeddedTriton:
             except TritonError as error:
                 log.warning("model not reloaded", triton=self.name, detail=str(error))
         await asyncio.to_thread(self._kill, address)
+
+    def reader_address(self) -> str | None:
+        """Return its address if it runs with a reader."""
+        return (self._running_address() or None) if self._server.reader else None
+
+    async def reload(self, model: str) -> None:
+        """Load a model again."""
+        async with _stub(self._running_address(), self.dial, f"did not reload {model}") as stub:
+            await _reload(stub, model)
+        await asyncio.to_thread(self._server.close_regions)
+        log.info("model reloaded", triton=self.name, model=model)
 
     async def cut_off(self) -> None:
         """Kill it for good, without waiting for an orderly end."""
