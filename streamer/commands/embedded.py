@@ -16,6 +16,7 @@ from streamer.base.timing import Timing
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
+from streamer.commands.reader_choice import choose_reader
 
 
 class Embedded:
@@ -27,7 +28,15 @@ class Embedded:
         self._model = model_name(folder) if folder else MODEL
         folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
-        self._triton = TritonServer(asr_repository(), models=[self._model], folders=folders, instances=1, private=True)
+        reader = choose_reader()
+        self._triton = TritonServer(
+            asr_repository(),
+            models=[self._model],
+            folders=folders,
+            instances=1,
+            reader=None if reader is None else reader.folder,
+            private=True,
+        )
 
     def __enter__(self) -> Embedded:
         self._triton.start()

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamer.base.limits import DEFAULT_MODEL, InstanceBounds
+from streamer.base.limits import DEFAULT_MODEL, OFF, InstanceBounds
 from streamer.base.package import install_command
 from streamer.base.text import as_sentence
 from streamer.bridge.access.keys import KeyFile, KeyFileError
@@ -25,6 +25,7 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import asr_repository, parts_of
 from streamer.commands.arguments import USAGE
+from streamer.commands.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
 from streamer.commands.settings.kinds import ListOf, Setting, SettingsError, Switch
 from streamer.commands.settings.serve import ON_DEMAND, SETTINGS, ServeSettings
@@ -35,7 +36,7 @@ from streamer.commands.settings.served_models import (
     first_folder_error,
     locate,
 )
-from streamer.models.library import ModelLibrary
+from streamer.models.library import LibraryError, ModelLibrary
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service
@@ -87,16 +88,19 @@ def run(options: argparse.Namespace) -> int:
             raise PortPolicyError(f"{label} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
         _check_load(configuration)
+        reader = _reader(configuration)
     except (SettingsError, PortPolicyError, TritonError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
+    if reader is not None:
+        logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
     if "model" not in configuration.entries and models[DEFAULT_MODEL].folder:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
     exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
     try:
-        return _serve(settings, models, policy, dial, exposed=exposed)
+        return _serve(settings, models, policy, dial, reader, exposed=exposed)
     except TritonError as error:
         return _fail(error)
 
@@ -106,10 +110,14 @@ def _serve(
     models: Mapping[str, ServedModel],
     policy: PortPolicy,
     dial: Dialer | None,
+    reader: ChosenReader | None,
     *,
     exposed: bool,
 ) -> int:
-    """Run the service until a signal. `exposed`: whether others on the network can read the traffic."""
+    """Run the service until a signal. `exposed`: whether others on the network can read the traffic.
+
+    `reader` reads ended segments once more.
+    """
     import asyncio
 
     from streamer.bridge.triton.server import TritonServer
@@ -137,6 +145,7 @@ def _serve(
             folders=folders,
             instances=instances,
             slots=slots,
+            reader=None if reader is None else reader.folder,
             resizable=bounds is not None,
             private=True,
         )
@@ -247,6 +256,27 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     if reason:
         raise SettingsError(f"{configuration.label('model')} {reason}.")
     return models
+
+
+def _reader(configuration: Configuration) -> ChosenReader | None:
+    """Return the reader; None without one. SettingsError if it cannot be had."""
+    settings, label = configuration.settings, configuration.label("reader")
+    if settings.triton:
+        if "reader" in configuration.entries:
+            raise SettingsError(
+                f"{label} is only for the embedded Triton: another Triton has the reader that it loaded."
+            )
+        return None
+    try:
+        reader = choose_reader(settings.reader)
+    except LibraryError as error:
+        raise SettingsError(as_sentence(f"{label}: {error}")) from error
+    if reader is None and settings.reader not in (AUTO, OFF):
+        raise SettingsError(
+            f"{label} names {settings.reader}, which is not on this machine: `streamer models get {settings.reader}` "
+            "fetches it."
+        )
+    return reader
 
 
 def _check_load(configuration: Configuration) -> None:

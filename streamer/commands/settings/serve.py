@@ -24,6 +24,7 @@ from streamer.base.limits import (
     MESSAGE_BOUNDS,
     MOST_UPLOADS,
     MOST_UPLOADS_BOUNDS,
+    OFF,
     RESOLVE_BOUNDS_S,
     RESOLVE_EVERY_S,
     RESUME_LIMIT_S,
@@ -137,6 +138,14 @@ class ServeSettings:
         "load (docs/how-to/serving-models.md).",
         unset="as in the model's config.pbtxt",
         example='"1-4"',
+    )
+    reader: str = setting(
+        Text("the name of a reader", f"{AUTO}|{OFF}|NAME"),
+        _RECOGNISER,
+        "What reads ended segments once more, for sessions that ask for it: the name of a reader of this machine "
+        f"(`streamer models` lists them), '{AUTO}' for the best one that its processors carry, or '{OFF}' "
+        "(docs/explanation/reader.md).",
+        AUTO,
     )
     slots: int | None = setting(
         COUNT,

@@ -64,7 +64,7 @@ export class Settings {
     get options() {
         const {hotwords, endpoint, step, written, dictation} = this.#values;
         const names = hotwords.split(/[\n,;]+/).map((name) => name.trim()).filter(Boolean);
-        const options = {partial_words: true, second_pass: true};
+        const options = {partial_words: true, second_pass: "reader"};
         if (names.length) options.hotwords = names.slice(0, HOTWORDS_MOST);
         if (endpoint === "off") options.endpoint = "off";
         else if (endpoint === "turn") options.endpoint = {turn: true};

@@ -23,7 +23,7 @@ from streamer.base.events import (
 )
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
-from streamer.base.limits import LONGEST_SEGMENT_MS
+from streamer.base.limits import LONGEST_SEGMENT_MS, READER
 from streamer.base.text import joined, json_text
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.dialect import (
@@ -199,7 +199,7 @@ class DeepgramLive(Dialect):
             partials=options.interim_results,
             partial_words=options.interim_results,
             speech=options.vad_events,
-            second_pass=True,  # these clients do not see which words are stable before their final
+            second_pass=READER,  # these clients do not see which words are stable before their final
             endpoint={} if after_ms is None else {"after_text_ms": after_ms},
         )
         total = channels if options.multichannel else 1
