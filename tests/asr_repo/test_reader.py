@@ -1,0 +1,126 @@
+"""The recogniser and a reader with real weights in a real Triton: ended segments are read by the other model."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_client
+
+from streamer.base.events import ReadBy
+from streamer.base.limits import READER
+from streamer.bridge.triton import MODEL
+from streamer.bridge.triton.link import Link
+from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.server import TritonServer
+from streamer.models.readers import find_reader
+from tests.asr_repo.model_client import Events, recognise, said
+from tests.samples import pcm
+from tests.triton_processes import asleep, stubs
+
+SPEECH = pcm("quilter.ogg")
+OPTIONS = {"second_pass": True, "reader": True, "written": True}
+
+
+@pytest.fixture(scope="module")
+def weights() -> Path:
+    folder = find_reader("moonshine-tiny")
+    assert folder is not None, "the package moonshine-voice of the tests is not installed"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(weights: Path) -> Iterator[TritonServer]:
+    with TritonServer(asr_repository(), models=[MODEL], slots=16, reader=weights) as server:
+        yield server
+
+
+@pytest.fixture
+async def link(server: TritonServer) -> AsyncIterator[Link]:
+    async with await Link.connect(server.grpc_address) as link:
+        yield link
+
+
+def finals(events: Events) -> Events:
+    return [event for event in events if event["type"] == "final"]
+
+
+def read_by(events: Events) -> set[str]:
+    return {final["read_by"] for final in finals(events)}
+
+
+async def test_a_reader_reads_the_segments(link: Link) -> None:
+    """Finals say so. Their words have times in order within the sound, and confidences; they are written and spoken."""
+    events = await recognise(link, SPEECH, **OPTIONS)
+    assert read_by(events) == {ReadBy.READER}
+    words = [word for final in finals(events) for word in final["words"]]
+    times = [time for word in words for time in (word["start_ms"], word["end_ms"])]
+    assert times == sorted(times)
+    assert times[-1] <= len(SPEECH) // 32
+    assert all(0 < word["confidence"] < 1 for word in words)
+    assert "Mr. Quilter" in " ".join(final["text"] for final in finals(events))
+    assert "mister quilter" in " ".join(final["spoken"] for final in finals(events)).replace("mr ", "mister ")
+
+
+async def test_only_streams_that_ask_for_it(link: Link) -> None:
+    """Without the option, the recogniser does the second pass."""
+    events = await recognise(link, SPEECH, second_pass=True)
+    assert read_by(events) == {ReadBy.SECOND_PASS}
+
+
+async def test_company_and_chunks_change_nothing(link: Link) -> None:
+    """Four streams at a time, in chunks of any length, have the finals of one alone.
+
+    A machine that is too busy may leave a segment to another pass, and says so.
+    """
+    alone = finals(said(await recognise(link, SPEECH, **OPTIONS)))
+
+    async def in_chunks(seed: int) -> Events:
+        lengths = random.Random(seed)
+        sizes = (lengths.randint(1, 9000) for _ in itertools.count())
+        return finals(said(await recognise(link, SPEECH, sizes, **OPTIONS)))
+
+    together = list(itertools.chain(*await asyncio.gather(*map(in_chunks, range(4)))))
+    by_reader = [final for final in together if final["read_by"] == ReadBy.READER]
+    assert by_reader
+    assert all(final in alone for final in by_reader)
+
+
+async def test_a_reader_that_dies(weights: Path) -> None:
+    """The recogniser reads the segments itself, and every word still gets a final."""
+    with TritonServer(asr_repository(), models=[MODEL], reader=weights) as server:
+        async with await Link.connect(server.grpc_address) as link:
+            before = await recognise(link, SPEECH, **OPTIONS)
+            [process] = [each for each in stubs(server.pid) if f"/{READER}/" in " ".join(each.cmdline())]
+            while not asleep(process):
+                pass
+            process.kill()
+            events = await recognise(link, SPEECH, **OPTIONS)
+            assert READER not in read_by(events)
+            assert len(finals(events)) == len(finals(before))
+
+
+async def test_a_reader_without_weights() -> None:
+    """It stops neither Triton nor sessions."""
+    with TritonServer(asr_repository(), models=[MODEL, READER]) as server:
+        async with await Link.connect(server.grpc_address) as link:
+            assert read_by(await recognise(link, SPEECH, **OPTIONS)) == {ReadBy.SECOND_PASS}
+
+
+def test_a_program_may_ask_it_directly(server: TritonServer) -> None:
+    """The reading has a text, and its tokens with their log-probabilities."""
+    samples = np.frombuffer(SPEECH, np.int16).reshape(1, -1)
+    audio = triton_client.InferInput("AUDIO", samples.shape, "INT16")
+    audio.set_data_from_numpy(samples)
+    answer = triton_client.InferenceServerClient(server.grpc_address).infer(READER, [audio])
+    reading = json.loads(answer.as_numpy("READING").item())
+    assert "Quilter" in reading["text"]
+    assert reading["complete"] is True
+    assert "".join(token["text"] for token in reading["tokens"]).strip() == reading["text"]
+    assert all(token["log_probability"] <= 0 for token in reading["tokens"])
