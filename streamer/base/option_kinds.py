@@ -103,6 +103,34 @@ class Whole(Kind):
         return {"anyOf": [{"enum": list(self.also)}, bounds]} if self.also else bounds
 
 
+class Number(Kind):
+    """A number within bounds, with or without a fraction."""
+
+    type = float
+
+    def __init__(self, bounds: tuple[float, float]) -> None:
+        self.least, self.most = bounds
+        self.right = f"a number from {self.least:g} to {self.most:g}"
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether this number is within the bounds. NaN is not."""
+        return bool(self.least <= value <= self.most)
+
+
+class Phrase(Kind):
+    """A string of a few words, with letters or digits."""
+
+    def __init__(self, most_words: int, longest: int) -> None:
+        self.most_words, self.longest = most_words, longest
+        limits = f"1 to {most_words} words and at most {longest} characters"
+        self.right = f"a phrase of {limits}, with letters or digits and only printable characters"
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether this string is neither too long nor without a word."""
+        short = 1 <= len(value.split()) <= self.most_words and len(value) <= self.longest
+        return short and value.isprintable() and any(character.isalnum() for character in value)
+
+
 class Text(Kind):
     """A string of at most so many characters. `pattern`: what it must match as a whole."""
 
@@ -191,9 +219,9 @@ class Option(NamedTuple):
     foreign: tuple[Foreign, ...] = ()
 
 
-def option(default: Any, kind: Kind, help: str = "", detail: str = "", **more: Any) -> Any:
-    """Declare a field of a class of options. `more`: the other values of `Option`."""
-    return field(default=default, metadata={OPTION: (default, kind, help, detail or help, more)})
+def option(default: Any, kind: Kind, help: str = "", detail: str = "", *, secret: bool = False, **more: Any) -> Any:
+    """Declare a field of a class of options. `secret`: no log may have it. `more`: the other values of `Option`."""
+    return field(default=default, repr=not secret, metadata={OPTION: (default, kind, help, detail or help, more)})
 
 
 def declared_options(owner: type[Any]) -> dict[str, Option]:

@@ -55,7 +55,9 @@ from streamer.base.option_kinds import (
     FlagOr,
     Foreign,
     Group,
+    Number,
     Option,
+    Phrase,
     Service,
     Structure,
     Text,
@@ -114,6 +116,22 @@ class Endpoint:
         "only with `turn`: a pause of this length ends the segment whatever was said: "
         f"{_BOUNDS(LONGEST_PAUSE_BOUNDS_MS)}",
     )
+
+
+@dataclass(frozen=True)
+class Hotword:
+    """A word or phrase to listen for; 1 is the usual weight, 0 changes nothing."""
+
+    text: str = option("", Phrase(MOST_HOTWORD_WORDS, LONGEST_HOTWORD), "the word or phrase")
+    weight: float = option(HOTWORD_WEIGHT, Number((0, HEAVIEST_HOTWORD)), "how much it is preferred")
+
+
+@dataclass(frozen=True)
+class Resume:
+    """The session to continue, and the number of the last message that the client received from it."""
+
+    token: str = option("", Text(), "the token of the session", secret=True)
+    after: int = option(0, Whole((0, 2**53)), "the `n` of the last message")
 
 
 # The classes have no methods, which their subclasses get: one of the wire, and one of the engine.
@@ -458,6 +476,8 @@ SERVICE_OPTIONS: Final = declared_options(ServiceOptions)
 RECOGNISER_OPTIONS: Final = declared_options(RecogniserOptions)
 STREAM_START: Final = declared_options(StreamStart)
 ENDPOINT_OPTIONS: Final = declared_options(Endpoint)
+HOTWORD_OPTIONS: Final = declared_options(Hotword)
+RESUME_OPTIONS: Final = declared_options(Resume)
 # What a client may set, by name.
 OPTIONS: Final[dict[str, Option]] = {**SERVICE_OPTIONS, **RECOGNISER_OPTIONS}
 

@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Ready
+from streamer.base.options import Resume
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead
 from streamer.bridge.model_requests import Holdings, ModelRequests
@@ -30,7 +31,6 @@ from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission
 from streamer.wire.errors import CloseCode
-from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
 

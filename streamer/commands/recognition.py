@@ -22,10 +22,10 @@ from streamer.base.limits import (
     ON,
 )
 from streamer.base.option_kinds import Argument, Choice, Flag, FlagOr, Option
-from streamer.base.options import OPTIONS
+from streamer.base.options import OPTIONS, Hotword
 from streamer.commands.arguments import model_choice
 from streamer.wire.errors import WireError
-from streamer.wire.options import Hotword, Start, hotword, read, with_second_pass
+from streamer.wire.options import Start, hotword, read, with_second_pass
 
 _ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
 _TURN: Final = "turn"

@@ -9,11 +9,9 @@ from typing import Any
 
 from streamer.base.limits import (
     BEAM,
-    HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
-    LONGEST_HOTWORD,
     MOST_CONTEXT_WORDS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
@@ -23,6 +21,7 @@ from streamer.base.limits import (
 from streamer.base.option_kinds import Option
 from streamer.base.options import (
     ENDPOINT_OPTIONS,
+    HOTWORD_OPTIONS,
     RECOGNISER_OPTIONS,
     STREAM_START,
     RecogniserOptions,
@@ -111,15 +110,12 @@ def _spoken(hotword: Hotword, most: int) -> list[Hotword]:
 
 def _hotword(entry: object) -> Hotword:
     content = {"text": entry} if isinstance(entry, str) else entry
-    if not isinstance(content, dict) or not content.keys() <= {"text", "weight"} or "text" not in content:
+    if not isinstance(content, dict) or not content.keys() <= HOTWORD_OPTIONS.keys() or "text" not in content:
         raise BadOptions(f'a hotword must be a string or {{"text":…,"weight":…}}, not {json.dumps(entry)}')
-    text, weight = _typed("the text of a hotword", content["text"], str), content.get("weight", HOTWORD_WEIGHT)
-    if not text.strip() or len(text) > LONGEST_HOTWORD or len(text.split()) > MOST_HOTWORD_WORDS:
-        limits = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
-        raise BadOptions(f"a hotword must have {limits}: {text!r:.80}")
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= HEAVIEST_HOTWORD:
-        raise BadOptions(f"the weight of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}: {text!r}")
-    return Hotword(text, float(weight))
+    for name, value in content.items():
+        what = f"the {name} of a hotword"
+        _valid(what, what, value, HOTWORD_OPTIONS[name])
+    return Hotword(content["text"], float(content.get("weight", HOTWORD_WEIGHT)))
 
 
 def _context(value: object) -> tuple[HeardWord, ...]:
@@ -147,12 +143,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "hotwords": _hotwords,
     "context": _context,
 }
-_JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
+_JSON_NAMES: dict[type, str] = {int: "integer", float: "number", bool: "true or false", str: "string"}
 
 
 def _typed(what: str, value: Any, type_: type) -> Any:
     # type() instead of isinstance(), because a boolean must not count as a number.
-    if type(value) is not type_:
+    if type(value) is not type_ and not (type_ is float and type(value) is int):
         raise BadOptions(f"{what} must be a JSON {_JSON_NAMES[type_]}, not {json.dumps(value)}")
     return value
 

@@ -1,37 +1,38 @@
 """The options of a session as clients send them, and the error for a value that is not allowed.
 
-`streamer/base/options.py` declares them; here are the sentences, and the readers of objects and lists.
+`streamer/base/options.py` declares them; here are the sentences, and what objects and lists have besides their fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import (
-    HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
-    LONGEST_HOTWORD,
     MOST_CHANNELS,
     MOST_CONTEXT_WORDS,
-    MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
     READER,
 )
-from streamer.base.option_kinds import Group, Option, Text, Whole
+from streamer.base.option_kinds import Group, Option
 from streamer.base.options import (
     ENDPOINT_OPTIONS,
+    HOTWORD_OPTIONS,
     OPTIONS,
     RECOGNISER_OPTIONS,
+    RESUME_OPTIONS,
     SAMPLE_BYTES,
     Endpoint,
+    Hotword,
     RecogniserOptions,
+    Resume,
     ServiceOptions,
     contradiction,
     wants_stable_words,
@@ -90,7 +91,8 @@ def read(kind: type[Any], owner: str, values: Mapping[str, Any]) -> dict[str, An
         if name not in rules:
             options = f"it takes {', '.join(rules)}" if rules else "it takes none"
             raise bad(ErrorCode.UNKNOWN_OPTION, f"'{owner}' has no option {quote(name)}; {options}.")
-    return {name: rules[name](name, value) for name, value in values.items()}
+    within = "" if kind is Start else f"' of '{owner}"
+    return {name: rules[name](name + within, value) for name, value in values.items()}
 
 
 def _rule(option: Option) -> Rule:
@@ -110,8 +112,10 @@ def _rule(option: Option) -> Rule:
 
 def _check_type(name: str, value: Any, expected: type) -> Any:
     # type(), not isinstance(): a boolean must not pass as a number, nor 1 as a boolean.
-    if type(value) is not expected:
-        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {kind_name(expected)}, not {kind_of(value)}.")
+    # JSON has one kind of number, so 1 is as good as 1.0.
+    if type(value) is not expected and not (expected is float and type(value) is int):
+        right = "a number" if expected is float else kind_name(expected)
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {right}, not {kind_of(value)}.")
     return value
 
 
@@ -120,25 +124,6 @@ def _refusal(name: str, right: str, value: Any, *, audio: bool = False) -> WireE
         what = f"'{name}' {quote(value)} is not supported; send {right}."
         return WireError(ErrorCode.UNSUPPORTED_AUDIO, CloseCode.BAD_AUDIO, what)
     return bad(ErrorCode.BAD_OPTION, f"'{name}' must be {right}, not {quote(value)}.")
-
-
-def _weight(name: str, value: Any) -> float:
-    # JSON has one kind of number, so 1 is as good as 1.0. NaN fails the comparison.
-    if type(value) not in (int, float) or not 0 <= value <= HEAVIEST_HOTWORD:
-        raise bad(ErrorCode.BAD_OPTION, f"'{name}' of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}.")
-    return float(value)
-
-
-def _phrase(name: str, value: Any) -> str:
-    text = str(_check_type(name, value, str))
-    words = len(text.split())
-    if not 1 <= words <= MOST_HOTWORD_WORDS or len(text) > LONGEST_HOTWORD:
-        right = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
-        raise bad(ErrorCode.BAD_OPTION, f"A hotword must have {right}, unlike {quote(value)}.")
-    if not text.isprintable() or not any(character.isalnum() for character in text):
-        right = "letters or digits, and only printable characters"
-        raise bad(ErrorCode.BAD_OPTION, f"A hotword must have {right}, unlike {quote(value)}.")
-    return text
 
 
 def _endpoint(name: str, value: Any) -> Endpoint:
@@ -172,14 +157,6 @@ def _resume(name: str, value: Any) -> Resume:
     return Resume(**read(Resume, name, options))
 
 
-@dataclass(frozen=True)
-class Hotword:
-    """A word or phrase to listen for; 1 is the usual weight, 0 changes nothing."""
-
-    text: str = ""
-    weight: float = HOTWORD_WEIGHT
-
-
 def hotword(entry: Any) -> Hotword:
     """Read a hotword: its text, or an object with its text and weight. Raise WireError if it is not valid."""
     if type(entry) not in (str, dict):
@@ -187,15 +164,8 @@ def hotword(entry: Any) -> Hotword:
     values = {"text": entry} if type(entry) is str else entry
     if "text" not in values:
         raise bad(ErrorCode.BAD_OPTION, "A hotword needs a 'text'.")
-    return Hotword(**read(Hotword, "hotwords", values))
-
-
-@dataclass(frozen=True)
-class Resume:
-    """The session to continue, and the number of the last message that the client received from it."""
-
-    token: str = field(default="", repr=False)  # a secret
-    after: int = 0
+    found = read(Hotword, "hotwords", values)
+    return Hotword(found["text"], float(found.get("weight", HOTWORD_WEIGHT)))
 
 
 def with_second_pass(options: Mapping[str, object]) -> JsonObject:
@@ -260,9 +230,6 @@ _STRUCTURES: Final[dict[str, Rule]] = {
 _RULES: Final[dict[type[Any], dict[str, Rule]]] = {
     Start: {name: _rule(option) for name, option in OPTIONS.items()},
     Endpoint: {name: _rule(key) for name, key in ENDPOINT_OPTIONS.items()},
-    Hotword: {"text": _phrase, "weight": _weight},
-    Resume: {
-        "token": _rule(Option("token", "", Text(), "", "")),
-        "after": _rule(Option("after", 0, Whole((0, 2**53)), "", "")),
-    },
+    Hotword: {name: _rule(key) for name, key in HOTWORD_OPTIONS.items()},
+    Resume: {name: _rule(key) for name, key in RESUME_OPTIONS.items()},
 }

@@ -108,9 +108,9 @@ def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: p
         (["--alternatives", "11"], "from 0 to 10, not 11"),
         (["--alternatives", "many"], "must be a whole number, not 'many'"),
         (["--settle-ms", "100"], "0 or a whole number from 500 to 10000"),
-        (["--endpoint", "turn:soon"], "'eagerness' must be low, medium or high"),
+        (["--endpoint", "turn:soon"], "'eagerness' of 'endpoint' must be low, medium or high"),
         (["--endpoint", "turn:high:1500:2"], "must be 'turn', 'turn:high' or 'turn:high:1500'"),
-        (["--endpoint", "300"], "'after_text_ms' must be a whole number from 400"),
+        (["--endpoint", "300"], "'after_text_ms' of 'endpoint' must be a whole number from 400"),
         (["--endpoint", "800:2000:15000:1"], "must be 'off', 'turn', or milliseconds"),
         (["--endpoint", "-1"], "must be 'off', 'turn', or milliseconds"),
         (["--hotword", "a b c d e f g"], "1 to 6 words"),
@@ -142,8 +142,8 @@ def test_hotwords_of_a_file(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"good\nbad\tmuch\n", "line 2: the weight must be a number, not 'much'"),
-        (b"good\n\nbad\t9\n", "line 3: 'weight' of a hotword must be a number from 0 to 5"),
-        (b"?!\n", "line 1: A hotword must have letters or digits"),
+        (b"good\n\nbad\t9\n", "line 3: 'weight' of 'hotwords' must be a number from 0 to 5"),
+        (b"?!\n", "line 1: 'text' of 'hotwords' must be a phrase of 1 to 6 words"),
         (b"\xff\xfe", "it is not UTF-8 text"),
     ],
 )

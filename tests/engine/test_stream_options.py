@@ -78,11 +78,12 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
         ({"hotwords": ["a"] * 201}, "at most 200 hotwords, not 201"),
         ({"hotwords": [1]}, "a hotword must be a string or"),
         ({"hotwords": [{"text": "a", "boost": 1}]}, "a hotword must be a string or"),
-        ({"hotwords": [" "]}, "a hotword must have 1 to 6 words"),
-        ({"hotwords": ["a b c d e f g"]}, "a hotword must have 1 to 6 words"),
+        ({"hotwords": [" "]}, "the text of a hotword must be a phrase of 1 to 6 words"),
+        ({"hotwords": ["a b c d e f g"]}, "the text of a hotword must be a phrase of 1 to 6 words"),
+        ({"hotwords": ["?!"]}, "with letters or digits"),
         ({"hotwords": ["a" * 61]}, "at most 60 characters"),
-        ({"hotwords": [{"text": "a", "weight": 5.1}]}, "the weight of a hotword must be a number from 0 to 5: 'a'"),
-        ({"hotwords": [{"text": "a", "weight": True}]}, "the weight of a hotword must be a number"),
+        ({"hotwords": [{"text": "a", "weight": 5.1}]}, "the weight of a hotword must be a number from 0 to 5, not 5.1"),
+        ({"hotwords": [{"text": "a", "weight": True}]}, "the weight of a hotword must be a JSON number"),
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, Any], complaint: str) -> None:

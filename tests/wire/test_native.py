@@ -60,7 +60,7 @@ def test_message(text: str, message: object) -> None:
         ('{"type":"%s"}' % ("x" * 500), "unknown_type", 4000, "xxx…"),
         ('{"type":"start","rate":16000}', "unknown_option", 4000, "it takes encoding, sample_rate, channels"),
         ('{"type":"start","resume":{"token":"t"}}', "bad_option", 4000, "'after': the 'n' of the last message"),
-        ('{"type":"start","resume":{"token":7,"after":1}}', "bad_option", 4000, "'token' must be a string"),
+        ('{"type":"start","resume":{"token":7,"after":1}}', "bad_option", 4000, "'token' of 'resume' must be a string"),
         ('{"type":"start","resume":{"token":"t","after":-1}}', "bad_option", 4000, "from 0 to"),
         ('{"type":"start","resume":{"token":"t","after":1},"words":true}', "bad_option", 4000, "only option"),
         ('{"type":"stop","now":true}', "unknown_option", 4000, "it takes none"),

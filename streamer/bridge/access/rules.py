@@ -86,7 +86,7 @@ class AccessRules:
         if _is_own_name(name) or ANY_ORIGIN in self._origins or allowed & {host, name}:
             return
         raise Denied(
-            "bad_origin",
+            ErrorCode.BAD_ORIGIN,
             f"On this machine, the service has no name {host[:80]!r}: use localhost or an IP address. Its operator can "
             "allow the name with --origin.",
         )

@@ -15,6 +15,7 @@ from enum import Enum
 from streamer.audio.decoder import AudioDecoder
 from streamer.base.codes import ErrorCode, FailureCode, QuietEnding, Reason
 from streamer.base.events import Done, Error, ModelEvent
+from streamer.base.options import Resume
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Deadlines, Limits
@@ -24,7 +25,7 @@ from streamer.bridge.session.stream import Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
 from streamer.wire.errors import WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
-from streamer.wire.options import Resume, Start
+from streamer.wire.options import Start
 
 # Failures after which another sequence can continue: the sequence is lost, or its slot was faulty.
 MENDABLE = (
