@@ -49,7 +49,7 @@ KEY_VARIABLE: Final = "STREAMER_KEY"
 
 def connect(
     url: str | None = None,
-    options: Options | Mapping[str, Any] | None = None,
+    options: Options | Mapping[str, object] | None = None,
     key: str | None = None,
     *,
     resume: bool = True,
@@ -74,7 +74,7 @@ def transcribe(
     source: Source,
     url: str | None = None,
     *,
-    options: Options | Mapping[str, Any] | None = None,
+    options: Options | Mapping[str, object] | None = None,
     paced: bool = False,
     channels: Channels = "mix",
     key: str | None = None,
@@ -147,7 +147,7 @@ class Opening:
     def __init__(
         self,
         url: str,
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
         key: str,
         *,
         resume: bool,

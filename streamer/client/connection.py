@@ -88,7 +88,7 @@ class Connection:
         closed = error.code in UNEXPLAINED and self._websocket.close_code in (CloseCode.FAILED, CloseCode.TRY_LATER)
         return closed or error.code in ENDED
 
-    async def open(self, start: Mapping[str, Any]) -> dict[str, Any]:
+    async def open(self, start: Mapping[str, object]) -> dict[str, Any]:
         """Begin or resume a session. Return the answer of the service, which is `ready`."""
         # The service may refuse the session before it reads. Then sending fails, and its answer has the reason.
         with suppress(SessionError):

@@ -51,7 +51,7 @@ class Reopening:
     def __init__(
         self,
         dial: Dial,
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
         token: str,
         kept: KeptAudio,
         progress: Progress,
@@ -117,17 +117,17 @@ class Reopening:
         finally:
             timer.cancel()
 
-    def _next_options(self) -> Mapping[str, Any]:
+    def _next_options(self) -> Mapping[str, object]:
         """Return the options of another session, which goes on after the words that are final."""
         contexts = self._progress.contexts
         return {**self._options, "context": contexts} if contexts else self._options
 
-    def _after_resume(self, ready: Mapping[str, Any]) -> list[Message]:
+    def _after_resume(self, ready: Message) -> list[Message]:
         if not self._kept.resume(ready.get("from_sample", -1), ready.get("flushes", 0)):
             raise _lost_audio_error()
         return []
 
-    def _after_restart(self, ready: Mapping[str, Any]) -> list[Message]:
+    def _after_restart(self, ready: Message) -> list[Message]:
         from_ms = self._kept.restart(self._progress.cuts_ms)
         if from_ms is None:
             raise _lost_audio_error()

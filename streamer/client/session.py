@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from streamer.client.connection import Connection, SessionError
 from streamer.client.events import Event, Ready
@@ -47,7 +47,7 @@ class Session:
         self._failure: SessionError | None = None  # the reason why there is no other connection
         self._ended = False  # all messages before the failure were read
 
-    async def start(self, options: Mapping[str, Any], dial: Dial, *, resume: bool, restart: bool) -> None:
+    async def start(self, options: Mapping[str, object], dial: Dial, *, resume: bool, restart: bool) -> None:
         """Open the session on its first connection; `connect` does this. `dial` opens further connections."""
         ready = await self._connection.open(options)
         start, token = describe_audio(options), ready.get("token", "")

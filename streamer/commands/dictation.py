@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from streamer.audio.decoder import Int16Samples
 from streamer.audio.microphone import Microphone, MicrophoneError
@@ -34,7 +34,7 @@ class Dictation:
     """Transcribes the audio of a microphone from now on. Ctrl-C or SIGTERM ends it after the last words."""
 
     def __init__(
-        self, make_microphone: Callable[[], Microphone], transcript: LiveTranscript, options: Mapping[str, Any]
+        self, make_microphone: Callable[[], Microphone], transcript: LiveTranscript, options: Mapping[str, object]
     ) -> None:
         """`options`: those of the session."""
         self._make_microphone = make_microphone

@@ -54,7 +54,7 @@ class ModelFileKind:
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} lacks a part of a {self.kind}: {error}") from error
 
-    def write(self, path: Path | str, arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]) -> None:
+    def write(self, path: Path | str, arrays: Mapping[str, NDArray[Any]], description: Mapping[str, object]) -> None:
         """Write a model, replacing the file as a whole."""
         target = Path(path)
         partial = target.with_name(target.name + ".partial")

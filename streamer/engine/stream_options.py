@@ -51,7 +51,7 @@ class StreamOptions(StreamStart, RecogniserOptions):
     context: tuple[HeardWord, ...] = ()  # the last words before the start
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
+    def from_dict(cls, content: Mapping[str, object], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
         """Read options from a JSON object. `step_ms` and `searches` are the choices that this model has.
 
         A model with a single step uses it, whatever the client wants. Clients without a preference request the search

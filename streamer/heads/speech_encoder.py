@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class Sound:
 
     stream: int
     samples: NDArray[np.int16]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     start: bool = False
     end: bool = False
 

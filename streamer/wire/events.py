@@ -150,7 +150,7 @@ def _field(name: str, hint: Any, required: bool) -> _Field:
 _PLANS: Final[Mapping[type[Any], _Plan]] = {kind: _plan(kind) for kind in (*KINDS, Word, Alternative, ContextWord)}
 
 
-def _read(kind: type[T], event: Mapping[str, Any], unknown: Counter[Unknown], known: int = 0) -> T:
+def _read(kind: type[T], event: Mapping[str, object], unknown: Counter[Unknown], known: int = 0) -> T:
     """Read an object of this class. `known`: how many fields it has that are not fields of the class."""
     plan = _PLANS[kind]
     values: dict[str, Any] = plan.blank.copy()
@@ -175,7 +175,7 @@ def _read(kind: type[T], event: Mapping[str, Any], unknown: Counter[Unknown], kn
     return found
 
 
-def _converted(field: _Field, event: Mapping[str, Any], value: Any, unknown: Counter[Unknown]) -> Any:
+def _converted(field: _Field, event: Mapping[str, object], value: Any, unknown: Counter[Unknown]) -> Any:
     """Convert a value whose type is not that of the class."""
     name, kind, plain, required = field
     if plain is None and is_dataclass(kind):
@@ -198,7 +198,7 @@ def _converted(field: _Field, event: Mapping[str, Any], value: Any, unknown: Cou
     raise _wrong(event, name, value)
 
 
-def _wrong(event: Mapping[str, Any], name: str, value: object) -> ValueError:
+def _wrong(event: Mapping[str, object], name: str, value: object) -> ValueError:
     owner = event.get("type", "part of an event")
     if name not in event:
         return ValueError(f"'{owner}' lacks '{name}'")

@@ -82,7 +82,7 @@ def parse(text: str) -> ClientMessage:
     return message
 
 
-def encode(event: Mapping[str, Any]) -> str:
+def encode(event: Mapping[str, object]) -> str:
     """Write a message of either direction as the text of one frame."""
     return json_text(event, separators=(",", ":"))
 

@@ -84,7 +84,7 @@ Rule = Callable[[str, Any], Any]
 """A function that checks the client's value of the option with this name. It returns the value, or raises WireError."""
 
 
-def read(kind: type[Any], owner: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def read(kind: type[Any], owner: str, values: Mapping[str, object]) -> dict[str, Any]:
     """Check the options of a message, or of an object in one, each by its rule. `owner`: the name of it in errors."""
     rules = _RULES.get(kind, {})
     for name in values:

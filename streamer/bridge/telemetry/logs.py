@@ -48,7 +48,7 @@ class Log(_Adapter):
     def __init__(self, name: str) -> None:
         super().__init__(logging.getLogger(name), {})
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+    def process(self, msg: Any, kwargs: MutableMapping[str, object]) -> tuple[Any, MutableMapping[str, object]]:
         """Turn the keyword arguments into fields, except those of logging itself."""
         fields = {name: kwargs.pop(name) for name in list(kwargs) if name not in _LOGGING_ARGUMENTS}
         kwargs["extra"] = {"fields": fields}

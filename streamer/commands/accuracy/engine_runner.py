@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.audio.recordings import AudioError
@@ -39,7 +39,7 @@ class EngineRunner:
     """Runs one evaluation with its own recogniser, which is made like that of the model in Triton."""
 
     def __init__(
-        self, options: Mapping[str, Any], *, at_once: int, bundle: Path | None = None, precision: str | None = None
+        self, options: Mapping[str, object], *, at_once: int, bundle: Path | None = None, precision: str | None = None
     ) -> None:
         """Load the recogniser. Unavailable if there is no model in this folder."""
         # No idle limit: here streams wait for each other, however slow the machine is.

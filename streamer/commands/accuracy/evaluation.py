@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from streamer.commands.accuracy.word_figures import ReferenceAlignments
 class Setup:
     """How utterances are recognised: the options of a session, how many at once, through a service or the engine."""
 
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     sessions: int = 8
     engine: bool = False
     paced: bool = False  # only for a service: send audio as fast as it was spoken
@@ -131,7 +131,7 @@ class ServiceRunner:
     """Runs one evaluation through a service."""
 
     def __init__(
-        self, url: str, options: Mapping[str, Any], *, at_once: int, paced: bool = False, ours: bool = False
+        self, url: str, options: Mapping[str, object], *, at_once: int, paced: bool = False, ours: bool = False
     ) -> None:
         """`ours`: the service runs in this process and its Triton below it, so their CPU time can be measured."""
         self._url = url

@@ -57,7 +57,7 @@ class Configuration:
         return self.entries[name].name if name in self.entries else SETTINGS[name].flag
 
 
-def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None) -> Configuration:
+def configure(flags: Mapping[str, object], environment: Mapping[str, str], config: Path | None = None) -> Configuration:
     """Combine these flags (by setting name; None means not given), the environment, and the file that one of them
     names. SettingsError lists everything that is wrong.
     """
@@ -84,7 +84,7 @@ def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: 
 
 
 def _sources(
-    setting: Setting, flags: Mapping[str, Any], environment: Mapping[str, str], file: ConfigFile | None
+    setting: Setting, flags: Mapping[str, object], environment: Mapping[str, str], file: ConfigFile | None
 ) -> Iterator[Entry]:
     """Yield the entries for a setting in all sources, in order of precedence."""
     if (value := flags.get(setting.name)) is not None:

@@ -191,8 +191,8 @@ class DeepgramOptions:
             return None
         return max(SHORTEST_UTTERANCE_END_MS, self._number("utterance_end_ms", int) or 0)
 
-    def _hotwords(self) -> tuple[Mapping[str, Any], ...]:
-        hotwords: list[Mapping[str, Any]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
+    def _hotwords(self) -> tuple[Mapping[str, object], ...]:
+        hotwords: list[Mapping[str, object]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
         for value in self._switched_on("keywords"):
             text, colon, boost = value.rpartition(":")
             weight = _float(boost) if colon else None
@@ -239,7 +239,7 @@ def _float(text: str) -> float | None:
     return value if abs(value) < 1e9 else None  # this also excludes infinity and NaN
 
 
-def _is_hotword(entry: Mapping[str, Any]) -> bool:
+def _is_hotword(entry: Mapping[str, object]) -> bool:
     try:
         hotword(dict(entry))
     except WireError:

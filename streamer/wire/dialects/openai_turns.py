@@ -288,7 +288,7 @@ class ServerEvents:
         self._number += 1
         return encode({"type": type, "event_id": f"event_{self._session}_{self._number}", **content})
 
-    def error(self, content: Mapping[str, Any]) -> str:
+    def error(self, content: Mapping[str, object]) -> str:
         """Return an error event. The session stays open unless the connection is closed."""
         return self.write("error", error=content)
 
@@ -322,7 +322,7 @@ class ServerEvents:
         content = {"item_id": item, "content_index": 0, "transcript": transcript, "usage": usage}
         return self.write(f"{_TRANSCRIPTION}.completed", **content)
 
-    def failed(self, item: str, error: Mapping[str, Any]) -> str:
+    def failed(self, item: str, error: Mapping[str, object]) -> str:
         """Return the event for: an item has no transcript."""
         return self.write(f"{_TRANSCRIPTION}.failed", item_id=item, content_index=0, error=error)
 
