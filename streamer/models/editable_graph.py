@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from struct import unpack
 from typing import Final
 
-from streamer.models.onnx_file import ElementType, Port, port_of
+from streamer.models.onnx_file import MOST_AXES, ElementType, Port, port_of
 from streamer.models.protobuf import (
     Content,
     Damaged,
@@ -19,6 +19,7 @@ from streamer.models.protobuf import (
     part_of,
     pieces,
     text_of,
+    values_of,
     view_of,
 )
 
@@ -27,6 +28,7 @@ _NODE, _WEIGHT, _INPUT, _OUTPUT, _BETWEEN = 1, 5, 11, 12, 13  # in a graph; _BET
 _ATTRIBUTE: Final = 5  # in a node
 _NAME, _NUMBER, _TENSOR, _NUMBERS, _TYPE = 1, 3, 5, 8, 20  # in an attribute
 _FLOAT_BYTES: Final = 4
+_MOST_ATTRIBUTES: Final = 1000  # of a node
 _SOME_NUMBERS: Final = 7  # the type of an attribute
 
 
@@ -61,7 +63,7 @@ class Node:
         parts = [part_of(value) for number, value in fields(content, 0, len(content)) if number == _TENSOR]
         if not parts:
             return None
-        tensor = dict(fields(content, *parts[0]))
+        tensor = values_of(content, parts[0], 1, 2, 9)
         raw = tensor.get(9)
         if 1 in tensor or tensor.get(2) != ElementType.FLOAT or raw is None:  # a tensor with a size is a list
             return None
@@ -198,8 +200,10 @@ def _node(content: Content, part: tuple[int, int]) -> Node:
             node.domain = text_of(content, value)
         elif number == _ATTRIBUTE:
             begin, end = part_of(value)
-            attribute = dict(fields(content, begin, end))
+            attribute = values_of(content, (begin, end), _NAME)
             node.attributes[text_of(content, attribute.get(_NAME))] = bytes(content[begin:end])
+            if len(node.attributes) > _MOST_ATTRIBUTES:
+                raise Damaged
     return node
 
 
@@ -209,6 +213,8 @@ def _weight(content: Content, part: tuple[int, int]) -> Port:
     for number, value in fields(content, *part):
         if number == 1:
             shape += numbers_of(content, value)
+            if len(shape) > MOST_AXES:
+                raise Damaged
         elif number == 2:
             type_ = number_of(value)
         elif number == 8:
@@ -225,7 +231,7 @@ def _port_content(port: Port) -> bytes:
 def _version(content: Content, parts: Iterable[tuple[int, int]]) -> int:
     """Return the version of the standard operators."""
     for part in parts:
-        operators = dict(fields(content, *part))
+        operators = values_of(content, part, 1, 2)
         if not text_of(content, operators.get(1)):
             return number_of(operators.get(2, 0))
     return 0

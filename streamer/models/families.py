@@ -16,6 +16,7 @@ from streamer.models.layout import (
     Metadata,
     SearchKind,
     check_port,
+    check_window,
     matching_states,
 )
 from streamer.models.nemo import FASTCONFORMER
@@ -36,6 +37,7 @@ def _t_one_layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     if length % _T_ONE_FRAME_MS:
         raise LayoutError(f"has steps of {length} ms, which are no whole frames of {_T_ONE_FRAME_MS} ms")
     frames = length // _T_ONE_FRAME_MS
+    check_window(length // FRAME_MS, FRAME_MS * _T_ONE_RATE // 1000)
     signal, *inputs = graph.inputs
     result, *outputs = graph.outputs
     check_port(signal, ElementType.INT32, (1, length * _T_ONE_RATE // 1000, 1), 0)

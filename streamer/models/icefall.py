@@ -14,6 +14,7 @@ from streamer.models.layout import (
     SearchKind,
     StateShape,
     check_port,
+    check_window,
     matching_states,
     transducer_of,
 )
@@ -33,6 +34,7 @@ def icefall_layout(graph: GraphFile, states: Sequence[StateShape], *, aged: bool
     window, step = metadata.whole("T"), metadata.whole("decode_chunk_len")
     if step % SUBSAMPLING or not step < window <= _LONGEST_WINDOW * step:
         raise LayoutError(f"has windows of {window} frames every {step} frames, which is impossible for such a model")
+    check_window(window, MELS)
     features, *inputs = graph.inputs
     result, *outputs = graph.outputs
     check_port(features, ElementType.FLOAT, (1, window, MELS), 0)
@@ -94,7 +96,7 @@ LSTM = EncoderFamily(
 def _zipformer_layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     """Return the layout of this encoder. Raise LayoutError if its graph and its metadata differ."""
     metadata = Metadata(graph.metadata)
-    layers = metadata.wholes("num_encoder_layers")
+    layers = metadata.layers()
     dims, attention, kernels, left = (
         metadata.wholes(key, len(layers))
         for key in ("encoder_dims", "attention_dims", "cnn_module_kernels", "left_context_len")
@@ -138,12 +140,12 @@ _KEYS = (
 def _zipformer2_layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     """Return the layout of this encoder or CTC model. Raise LayoutError if its graph and its metadata differ."""
     if graph.metadata.get("feature", "") not in ("", "fbank"):
-        raise LayoutError(f"needs {graph.metadata['feature']!r} features, which Streamer does not compute")
+        raise LayoutError(f"needs {graph.metadata['feature'][:80]!r} features, which Streamer does not compute")
     return icefall_layout(graph, _states(Metadata(graph.metadata)))
 
 
 def _states(metadata: Metadata) -> list[StateShape]:
-    layers = metadata.wholes("num_encoder_layers")
+    layers = metadata.layers()
     dims, query, value, heads, kernels, left = (metadata.wholes(key, len(layers)) for key in _KEYS)
     expected: list[StateShape] = []
     for stack, count in enumerate(layers):

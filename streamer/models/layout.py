@@ -7,16 +7,27 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import starmap
 from typing import Final
 
 from streamer.base.names import same_language
 from streamer.base.text import counted
-from streamer.models.onnx_file import ElementType, GraphFile, Port
+from streamer.models.onnx_file import ElementType, GraphFile, Port, whole_number
 
 FRAME_MS = 10  # the time between two feature frames
 FRAME_SHIFT = 160  # the same in samples, at 16 kHz
 FRAME_LENGTH = 400
 FRAME_LEAD = 120  # how far the first feature frame reaches back before the first sample
+
+# The largest numbers of a model. None that was published comes near them, and a hostile one would take all memory.
+MOST_TOKENS: Final = 1_000_000
+MOST_STACKS: Final = 100
+MOST_LAYERS: Final = 1000
+LONGEST_WINDOW: Final = 3000  # frames: 30 s
+MOST_MELS: Final = 1000  # numbers in a frame of features
+LONGEST_CONTEXT: Final = 64  # tokens
+MOST_STATE_BYTES: Final = 64 << 20  # of a stream
+_LARGEST: Final = 999_999  # of all other numbers in the metadata
 
 
 class LayoutError(ValueError):
@@ -87,7 +98,7 @@ class EncoderLayout:
     @property
     def state_bytes(self) -> int:
         """The bytes of memory for the states of one stream."""
-        return sum(state.input.type.width * math.prod(state.shape) for state in self.states)
+        return bytes_of(self.states)
 
     @property
     def ahead_samples(self) -> int:
@@ -105,20 +116,37 @@ class Metadata:
         """Return a positive number. Raise LayoutError if the metadata has none."""
         numbers = self.wholes(key)
         if len(numbers) != 1:
-            raise LayoutError(f"has {self._values[key]!r} as {key} in its metadata, which must be one number")
+            raise LayoutError(f"has {self._values[key][:80]!r} as {key} in its metadata, which must be one number")
         return numbers[0]
+
+    def at_most(self, key: str, most: int) -> int:
+        """Return a positive number. Raise LayoutError if it is larger than `most`."""
+        number = self.whole(key)
+        if number > most:
+            raise LayoutError(f"has {number} as {key} in its metadata, which is more than {most}")
+        return number
+
+    def layers(self) -> list[int]:
+        """Return the number of layers of each stack. Raise LayoutError if there are too many."""
+        layers = self.wholes("num_encoder_layers")
+        if sum(layers) > MOST_LAYERS:
+            raise LayoutError(f"has {sum(layers)} layers by its metadata, which is more than {MOST_LAYERS}")
+        return layers
 
     def wholes(self, key: str, count: int | None = None) -> list[int]:
         """Return positive numbers, which commas separate. Raise LayoutError if there are none, or not `count`."""
         text = self._values.get(key)
         if text is None:
             raise LayoutError(f"has no {key} in its metadata")
-        parts = [part.strip() for part in text.split(",")]
-        if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
+        parts = text.split(",", MOST_STACKS)
+        if len(parts) > MOST_STACKS:
+            raise LayoutError(f"has more than {MOST_STACKS} numbers as {key} in its metadata, which no model has")
+        numbers = [number for part in parts if (number := whole_number(part, _LARGEST))]
+        if len(numbers) < len(parts):
             raise LayoutError(f"has {text[:80]!r} as {key} in its metadata, which must be positive numbers")
-        if count is not None and len(parts) != count:
-            raise LayoutError(f"has {len(parts)} numbers as {key} in its metadata, but {count} stacks of layers")
-        return [int(part) for part in parts]
+        if count is not None and len(numbers) != count:
+            raise LayoutError(f"has {len(numbers)} numbers as {key} in its metadata, but {count} stacks of layers")
+        return numbers
 
 
 def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], streams: int) -> None:
@@ -149,7 +177,23 @@ def matching_states(inputs: Sequence[Port], outputs: Sequence[Port], expected: S
         if result.type is not type_:
             raise LayoutError(f"has {result.name} of the type {result.type.name.lower()}, not {type_.name.lower()}")
         states.append(StatePort(port, shape, axis, result.name))
+    size = bytes_of(states)
+    if size > MOST_STATE_BYTES:
+        raise LayoutError(f"needs {size >> 20} MiB for the state of each stream, and at most 64 MiB are allowed")
     return states
+
+
+def bytes_of(states: Sequence[StatePort]) -> int:
+    """Return the bytes of memory for these states of one stream."""
+    return sum(state.input.type.width * math.prod(state.shape) for state in states)
+
+
+def check_window(window: int, mels: int) -> None:
+    """Raise LayoutError for a window that would take far more memory than that of any model."""
+    if window > LONGEST_WINDOW:
+        raise LayoutError(f"has windows of {window} frames, and the longest that is possible has {LONGEST_WINDOW}")
+    if mels > MOST_MELS:
+        raise LayoutError(f"has frames of {mels} numbers, and at most {MOST_MELS} are possible")
 
 
 # The languages of a model that takes the language as an input, from the metadata of the export.
@@ -157,6 +201,9 @@ def matching_states(inputs: Sequence[Port], outputs: Sequence[Port], expected: S
 AUTO: Final = "auto"
 """The choice by which the model itself finds out which language is spoken."""
 _AUTO_NUMBER: Final = 101  # the number of AUTO if the metadata does not say it
+_MOST_LANGUAGES: Final = 1000
+_LONGEST_LANGUAGE: Final = 40  # characters of its name, which goes to clients and pages
+_LARGEST_LANGUAGE: Final = (1 << 31) - 1  # the graph may take it as a number of 32 bits
 
 
 @dataclass(frozen=True)
@@ -179,14 +226,24 @@ class Languages:
 
 def languages_of(metadata: Mapping[str, str]) -> Languages:
     """Return the languages in the metadata; there may be none. Raise ValueError if they cannot be read."""
+    usual = whole_number(metadata.get("auto_prompt_id", str(_AUTO_NUMBER)), _LARGEST_LANGUAGE)
     try:
         numbers = json.loads(metadata.get("prompt_dictionary", "{}"))
-        usual = int(metadata.get("auto_prompt_id", _AUTO_NUMBER))
-    except ValueError:
-        raise ValueError("has a prompt_dictionary or an auto_prompt_id in its metadata that cannot be read") from None
-    if not isinstance(numbers, dict) or not all(type(number) is int and number >= 0 for number in numbers.values()):
+    except (ValueError, RecursionError):  # a list in a list, ten thousand times
+        numbers = usual = None
+    if usual is None:
+        raise ValueError("has a prompt_dictionary or an auto_prompt_id in its metadata that cannot be read")
+    if not isinstance(numbers, dict) or not all(starmap(_is_language, numbers.items())):
         raise ValueError("has a prompt_dictionary in its metadata that is not a table of languages and numbers")
+    if len(numbers) > _MOST_LANGUAGES:
+        raise ValueError(f"has {len(numbers)} languages in its metadata, and at most {_MOST_LANGUAGES} are possible")
     return Languages(numbers, numbers.get(AUTO, usual))
+
+
+def _is_language(name: str, number: object) -> bool:
+    """Return whether these are the name of a language, which others may print, and its number."""
+    printable = name.isascii() and name.isprintable() and 0 < len(name) <= _LONGEST_LANGUAGE
+    return printable and type(number) is int and 0 <= number <= _LARGEST_LANGUAGE
 
 
 @dataclass(frozen=True)
@@ -229,7 +286,7 @@ def transducer_of(
         raise LayoutError(f"{joiner.path.name} is not a joiner: it must have two inputs and one output")
     try:
         metadata = Metadata(predictor.metadata)
-        context = metadata.whole("context_size")
+        context = metadata.at_most("context_size", LONGEST_CONTEXT)
         check_port(predictor.inputs[0], ElementType.INT64, (1, context), 0)
         width = _width(predictor.outputs[0])
     except LayoutError as error:

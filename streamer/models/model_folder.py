@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from streamer.models.families import find_encoder
-from streamer.models.layout import AnyTransducer, EncoderFamily, EncoderLayout, Family, LayoutError, SearchKind
+from streamer.models.layout import (
+    MOST_TOKENS,
+    AnyTransducer,
+    EncoderFamily,
+    EncoderLayout,
+    Family,
+    LayoutError,
+    SearchKind,
+)
 from streamer.models.onnx_file import GraphFile, GraphFileError, read_graph_file
 from streamer.models.tokens import (
     BLANKS,
@@ -78,6 +86,8 @@ def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
     family, layout = _check_encoder(graph, SearchKind.CTC)
     if layout.units is None:
         raise ModelFolderError(f"{graph.path} does not say how many tokens it knows")
+    if layout.units > MOST_TOKENS:
+        raise ModelFolderError(f"{graph.path} has {layout.units} tokens, and at most {MOST_TOKENS} are possible")
     tokens = read_tokens(folder / TOKENS_FILE, layout.units)
     blank = blank_of(tokens)
     if blank is None:

@@ -23,6 +23,7 @@ from streamer.models.layout import (
     SearchKind,
     StatePort,
     check_port,
+    check_window,
     languages_of,
     matching_states,
 )
@@ -124,6 +125,7 @@ def _layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
     mels = features.shape[1] if features.shape and len(features.shape) == 3 else None
     if not isinstance(mels, int) or mels < 1:
         raise LayoutError(f"does not say how many numbers a frame of {features.name} has")
+    check_window(window, mels)
     check_port(features, ElementType.FLOAT, (1, mels, window), 0)
     check_port(length, ElementType.INT64, (1,), 0)
     given, languages = [(length, Given.WINDOW)], None

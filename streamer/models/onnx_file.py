@@ -2,6 +2,8 @@
 
 An ONNX file is a protobuf message. This module reads only the few fields that matter. So a command can check a model of
 several hundred megabytes in milliseconds, without onnxruntime, and before onnxruntime reads a damaged file.
+
+The file may be hostile: what is kept of it has limits, and names that cannot be printed are refused.
 """
 
 from __future__ import annotations
@@ -10,15 +12,25 @@ import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from streamer.models.int8_graph import ROUNDING, Int8Graph, UnknownInt8
-from streamer.models.protobuf import Content, Damaged, fields, number_of, part_of, text_of
+from streamer.models.protobuf import Content, Damaged, fields, number_of, part_of, signed, text_of, values_of
 
 Dimension = int | str
 """A fixed size, or the name of a size that may differ from run to run. The name may be empty."""
 
-_LFS = b"version https://git-lfs"
+MOST_PORTS: Final = 4096  # inputs, and outputs
+MOST_AXES: Final = 16
+MOST_METADATA: Final = 4096
+MOST_PARTS: Final = 1 << 17  # nodes, weights, inputs, outputs and types of inner values
+LONGEST_NAME: Final = 1000
+LARGEST_SIZE: Final = 1 << 31
+_LARGEST_PLACE: Final = 1 << 62  # in a file
+_OFTEN: Final = 2  # how often the bytes of a file with weights may be used, on average
+_DIGITS: Final = 20  # of the largest number of 64 bits; Python refuses to read thousands of them with its own error
+_LFS: Final = b"version https://git-lfs"
 
 
 class GraphFileError(ValueError):
@@ -79,6 +91,8 @@ class GraphFile:
 def read_graph_file(path: Path) -> GraphFile:
     """Read a file. Raise GraphFileError if it is damaged, cut off, or no ONNX graph."""
     try:
+        if path.exists() and not path.is_file():  # nothing may ever come out of a pipe
+            raise GraphFileError(f"{path} is no file")
         with path.open("rb") as file:
             if not path.stat().st_size:
                 raise GraphFileError(f"{path} is empty: copy it again")
@@ -88,41 +102,45 @@ def read_graph_file(path: Path) -> GraphFile:
                 return _read(path, content)
     except OSError as error:
         raise GraphFileError(f"{path} cannot be read: {error.strerror}") from error
-    except (Damaged, UnicodeDecodeError) as error:
+    except (Damaged, UnicodeDecodeError, IndexError) as error:  # IndexError: a node in int8 without its inputs
         raise GraphFileError(f"{path} is cut off or is not an ONNX graph: copy it again") from error
 
 
 def _read(path: Path, content: mmap.mmap) -> GraphFile:
     metadata: dict[str, str] = {}
     graph: tuple[int, int] | None = None
-    for number, value in fields(content, 0, len(content)):
+    for count, (number, value) in enumerate(fields(content, 0, len(content)), 1):
+        _check_count(path, count, MOST_METADATA, "entries in its metadata")
         if number == 7:
             graph = part_of(value)
         elif number == 14:
-            pair = dict(fields(content, *part_of(value)))
+            pair = values_of(content, part_of(value), 1, 2)
             metadata[text_of(content, pair.get(1))] = text_of(content, pair.get(2))
     if graph is None:
         raise Damaged
     weights: set[str] = set()
-    ends: dict[Path, int] = {}
+    outside: dict[Path, list[_Place]] = {}
     inputs: list[Port] = []
     outputs: list[Port] = []
-    for number, value in fields(content, *graph):
+    for count, (number, value) in enumerate(fields(content, *graph), 1):
+        _check_count(path, count, MOST_PARTS, "nodes and weights")
         if number == 5:
-            name, beside, end = _weight(path, content, part_of(value))
+            name, place = _weight(path, content, part_of(value))
             weights.add(name)
-            if beside is not None:
-                ends[beside] = max(end, ends.get(beside, 0))
+            if place is not None:
+                outside.setdefault(place.file, []).append(place)
         elif number == 11:
-            inputs.append(port_of(content, part_of(value)))
+            inputs.append(_checked(path, port_of(content, part_of(value))))
         elif number == 12:
-            outputs.append(port_of(content, part_of(value)))
-    for beside, end in ends.items():
-        _check_beside(path, beside, end)
+            outputs.append(_checked(path, port_of(content, part_of(value))))
+            _check_count(path, len(outputs), MOST_PORTS, "outputs")
+    for beside, places in outside.items():
+        _check_beside(path, beside, places)
     # Old exports list their weights among the inputs too.
     real = tuple(port for port in inputs if port.name not in weights)
     if not real or not outputs:
         raise Damaged
+    _check_count(path, len(real), MOST_PORTS, "inputs")
     quantised = content.find(ROUNDING) >= 0
     if quantised:
         try:
@@ -130,41 +148,95 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
         except UnknownInt8 as error:
             unknown = f"{path} computes in int8 in a way that Streamer does not know ({error})"
             raise GraphFileError(f"{unknown}: use the file without .int8") from error
-    return GraphFile(path, metadata, real, tuple(outputs), quantised, tuple(ends))
+    return GraphFile(path, metadata, real, tuple(outputs), quantised, tuple(outside))
 
 
-def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> tuple[str, Path | None, int]:
-    """Return the name of a weight. If another file has its numbers, also return this file and where they end in it."""
-    name, outside = "", {}
+def whole_number(text: str, most: int) -> int | None:
+    """Return a number from 0 to `most` in decimal digits, as metadata has it; None if the text is anything else."""
+    plain = text.strip()
+    if not plain.isascii() or not plain.isdecimal() or len(plain) > _DIGITS:
+        return None
+    number = int(plain)
+    return number if number <= most else None
+
+
+def _check_count(path: Path, count: int, most: int, what: str) -> None:
+    if count > most:
+        raise GraphFileError(f"{path} has more than {most} {what}, which no model has")
+
+
+def _checked(path: Path, port: Port) -> Port:
+    """Return this input or output. Raise GraphFileError for a name that cannot be printed, or for wild sizes."""
+    if len(port.name) > LONGEST_NAME or not port.name.isprintable():
+        raise GraphFileError(f"{path} has an input or output named {port.name[:80]!r}, as no export would")
+    wild = [size for size in port.shape or () if isinstance(size, int) and not 0 <= size < LARGEST_SIZE]
+    if wild:
+        raise GraphFileError(f"{path} has {port.name} of the size {wild[0]}, which is impossible")
+    return port
+
+
+# Weights in other files: a graph may only read files of its own folder, and only what is in them.
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the numbers of a weight are in another file. `length`: None if the graph does not say it."""
+
+    file: Path
+    offset: int
+    length: int | None
+
+
+def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> tuple[str, _Place | None]:
+    """Return the name of a weight. If another file has its numbers, also return where they are."""
+    name, outside = "", dict[str, str]()
     for number, value in fields(content, *part):
         if number == 8:
             name = text_of(content, value)
         elif number == 13:
-            pair = dict(fields(content, *part_of(value)))
+            pair = values_of(content, part_of(value), 1, 2)
             outside[text_of(content, pair.get(1))] = text_of(content, pair.get(2))
-    if "location" not in outside:
-        return name, None, 0
-    try:
-        end = int(outside.get("offset", 0)) + int(outside.get("length", 0))
-    except ValueError:
-        raise Damaged from None
-    return name, path.parent / outside["location"], end
+            _check_count(path, len(outside), MOST_AXES, "facts about a weight outside of it")
+    location = outside.get("location")
+    if location is None:
+        return name, None
+    # An import copies no folders within the folder. And what lies outside belongs to somebody else.
+    names = PurePosixPath(location).parts
+    if len(names) != 1 or names[0] in ("..", "/") or "\\" in location or not location.isprintable():
+        raise GraphFileError(f"{path} has weights in the file {location[:80]!r}, which is not in its own folder")
+    offset, length = (_whole_place(path, location, outside.get(key)) for key in ("offset", "length"))
+    return name, _Place(path.parent / names[0], offset or 0, length)
 
 
-def _check_beside(path: Path, beside: Path, end: int) -> None:
-    """Check that the file with weights of this graph exists and is complete."""
+def _whole_place(path: Path, location: str, text: str | None) -> int | None:
+    number = None if text is None else whole_number(text, _LARGEST_PLACE)
+    if number is None and text is not None:
+        raise GraphFileError(f"{path} has weights at the place {text[:80]!r} of {location}, which is impossible")
+    return number
+
+
+def _check_beside(path: Path, beside: Path, places: list[_Place]) -> None:
+    """Check that the file with these weights of this graph exists, is complete, and has as many bytes as they need."""
     if not beside.is_file():
         raise GraphFileError(f"{path} needs the file {beside.name} with its weights, which is not in the folder")
     with beside.open("rb") as file:
         if file.read(len(_LFS)) == _LFS:
             raise GraphFileError(f"{beside} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
-    if beside.stat().st_size < end:
+    size = beside.stat().st_size
+    if size < max(place.offset + (place.length or 0) for place in places):
         raise GraphFileError(f"{beside} is cut off: {path.name} has weights beyond its end; copy it again")
+    # Otherwise a thousand weights, each with all bytes of the file, would take a thousand times its memory.
+    used = (size - place.offset if place.length is None else place.length for place in places)
+    if sum(used) > _OFTEN * size:
+        raise GraphFileError(f"{path} has weights that share the bytes of {beside.name}, as no export would")
+
+
+# Inputs and outputs.
 
 
 def port_of(content: Content, part: tuple[int, int]) -> Port:
     """Return the input or output that this part of the file describes."""
-    port = dict(fields(content, *part))
+    port = values_of(content, part, 1, 2)
     name, kind, shape = text_of(content, port.get(1)), 0, None
     if 2 in port:
         for number, tensor in fields(content, *part_of(port[2])):
@@ -174,16 +246,17 @@ def port_of(content: Content, part: tuple[int, int]) -> Port:
                 if inner == 1:
                     kind = number_of(value)
                 elif inner == 2:
-                    shape = tuple(
-                        _dimension(content, part_of(dim)) for one, dim in fields(content, *part_of(value)) if one == 1
-                    )
+                    axes = [part_of(axis) for field, axis in fields(content, *part_of(value)) if field == 1]
+                    if len(axes) > MOST_AXES:
+                        raise Damaged
+                    shape = tuple(_dimension(content, axis) for axis in axes)
     return Port(name, ElementType(kind), shape)
 
 
 def _dimension(content: Content, part: tuple[int, int]) -> Dimension:
     for number, value in fields(content, *part):
         if number == 1:
-            return number_of(value)
+            return signed(number_of(value))
         if number == 2:
             return text_of(content, value)
     return ""

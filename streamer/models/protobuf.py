@@ -2,6 +2,9 @@
 
 A message is a list of fields. Each field has a number, and a value: a number, or bytes that mean text, numbers or
 another message. Reading does not copy bytes: a value says where they begin and end.
+
+A file may be hostile. A field of two bytes takes two hundred in memory. So the fields of a message have a limit, and
+only those that matter are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+MOST_FIELDS: Final = 1 << 18
+"""The most fields of a message, and the most numbers of a field."""
 _LONGEST: Final = (1 << 64) - 1
 
 Content = mmap.mmap | bytes
@@ -26,8 +31,12 @@ class Damaged(Exception):
 
 
 def fields(content: Content, at: int, end: int) -> Iterator[tuple[int, Value]]:
-    """Yield the fields of a message: the number of each, and its value."""
+    """Yield the fields of a message: the number of each, and its value. Raise Damaged if there are too many."""
+    left = MOST_FIELDS
     while at < end:
+        left -= 1
+        if left < 0:
+            raise Damaged
         key, at = _varint(content, at, end)
         field, wire = key >> 3, key & 7
         value: Value
@@ -45,6 +54,11 @@ def fields(content: Content, at: int, end: int) -> Iterator[tuple[int, Value]]:
         yield field, value
 
 
+def values_of(content: Content, part: tuple[int, int], *numbers: int) -> dict[int, Value]:
+    """Return the values of these fields of a message; of a field that is there several times, the last one."""
+    return {number: value for number, value in fields(content, *part) if number in numbers}
+
+
 def part_of(value: Value) -> tuple[int, int]:
     """Return where the bytes of a value are. Raise Damaged if it is a number."""
     if isinstance(value, int):
@@ -59,6 +73,11 @@ def number_of(value: Value) -> int:
     return value
 
 
+def signed(number: int) -> int:
+    """Return a number that may be negative: a message has it as if it had 64 bits without a sign."""
+    return number - (1 << 64) if number >> 63 else number
+
+
 def numbers_of(content: Content, value: Value) -> list[int]:
     """Return the numbers of a repeated field: the value is one of them, or bytes with all of them."""
     if isinstance(value, int):
@@ -68,6 +87,8 @@ def numbers_of(content: Content, value: Value) -> list[int]:
     while at < end:
         number, at = _varint(content, at, end)
         numbers.append(number)
+        if len(numbers) > MOST_FIELDS:
+            raise Damaged
     return numbers
 
 

@@ -6,13 +6,19 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count as count_up
 from pathlib import Path
 from typing import Final
 
-from streamer.models.protobuf import Content, Damaged, fields, number_of, part_of, text_of
+from streamer.models.onnx_file import whole_number
+from streamer.models.protobuf import Content, Damaged, fields, number_of, part_of, text_of, values_of
 
 TOKENS_FILE = "tokens.txt"
 BLANKS = ("<blk>", "<eps>", "<blank>")
+LARGEST_TABLE: Final = 16 << 20  # bytes. The largest tables that were published have a quarter of a million tokens
+LONGEST_TOKEN: Final = 256  # characters
+_LARGEST_NUMBER: Final = 1 << 62
+_TABLE_LIMIT: Final = f"is larger than {LARGEST_TABLE >> 20} MiB, which no table of tokens is"
 
 
 class TokenTableError(ValueError):
@@ -20,8 +26,15 @@ class TokenTableError(ValueError):
 
 
 def read_tokens(path: Path, count: int) -> tuple[str, ...]:
-    """Return the first `count` tokens by number. A line has a token and its number; a number alone means the space."""
+    """Return the first `count` tokens by number. A line has a token and its number; a number alone means the space.
+
+    The file bounds the memory that this takes, and not `count`: a hostile graph may have any number of tokens.
+    """
     try:
+        if path.exists() and not path.is_file():
+            raise TokenTableError(f"{path} is no file")  # nothing may ever come out of a pipe
+        if path.stat().st_size > LARGEST_TABLE:
+            raise TokenTableError(f"{path} {_TABLE_LIMIT}")
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         raise TokenTableError(f"{path} is missing: the folder is not complete") from None
@@ -30,16 +43,20 @@ def read_tokens(path: Path, count: int) -> tuple[str, ...]:
     except UnicodeDecodeError as error:
         raise TokenTableError(f"{path} is not UTF-8 text: copy it again") from error
     tokens: dict[int, str] = {}
-    for number, line in enumerate(lines, 1):
-        fields = line.split()
+    for place, line in enumerate(lines, 1):
+        fields = line.split(maxsplit=2)
         if not fields:
             continue
-        if len(fields) > 2 or not fields[-1].isdecimal():
-            raise TokenTableError(f"{path}, line {number}: expected a token and its number, not {line[:80]!r}")
-        tokens[int(fields[-1])] = fields[0] if len(fields) == 2 else " "
-    missing = [token for token in range(count) if token not in tokens]
-    if missing:
-        lack = f"lacks {len(missing)} of the {count} tokens of the model, the first is number {missing[0]}"
+        number = whole_number(fields[-1], _LARGEST_NUMBER) if len(fields) <= 2 else None
+        if number is None:
+            raise TokenTableError(f"{path}, line {place}: expected a token and its number, not {line[:80]!r}")
+        if len(fields[0]) > LONGEST_TOKEN:
+            raise TokenTableError(f"{path}, line {place}: the token has more than {LONGEST_TOKEN} characters")
+        if number < count:  # others are left out
+            tokens[number] = fields[0] if len(fields) == 2 else " "
+    if len(tokens) < count:
+        first = next(number for number in count_up() if number not in tokens)
+        lack = f"lacks {count - len(tokens)} of the {count} tokens of the model, the first is number {first}"
         raise TokenTableError(f"{path} {lack}: it is cut off, or belongs to another model")
     return tuple(tokens[token] for token in range(count))
 
@@ -79,6 +96,8 @@ def read_pieces(folder: Path) -> PieceModel | None:
     if path is None:
         return None
     try:
+        if path.stat().st_size > LARGEST_TABLE:
+            raise PieceModelError(f"{path} {_TABLE_LIMIT}")
         content = path.read_bytes()
         if content.startswith(_LFS):
             raise PieceModelError(f"{path} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
@@ -93,7 +112,7 @@ def _from_table(text: str) -> PieceModel:
     scores: dict[str, float] = {}
     for line in text.splitlines():
         try:
-            piece, score = line.split()
+            piece, score = line.split(maxsplit=2)
             scores[piece] = float(score)
         except ValueError:
             raise Damaged from None
@@ -105,13 +124,13 @@ def _from_message(content: Content) -> PieceModel:
     pairs = False
     for field, value in fields(content, 0, len(content)):
         if field == 1:
-            piece = dict(fields(content, *part_of(value)))
+            piece = values_of(content, part_of(value), 1, 2, 3)
             if number_of(piece.get(3, 1)) in _TEXT_KINDS:
                 begin, end = part_of(piece.get(2, (0, 0)))
                 (score,) = struct.unpack("<f", content[begin:end]) if end else (0.0,)
                 scores[text_of(content, piece.get(1))] = score
         elif field == 2:
-            trainer = dict(fields(content, *part_of(value)))
+            trainer = values_of(content, part_of(value), 3)
             pairs = number_of(trainer.get(3, 1)) == _BYTE_PAIRS
     return _piece_model(scores, pairs=pairs)
 
