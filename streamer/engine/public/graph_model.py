@@ -153,6 +153,8 @@ class GraphModel:
         frames = _transposed(frames) if self._layout.output_upright else frames
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
+        if self._layout.units is not None and frames.shape[2] != self._layout.units:
+            raise ValueError(f"the graph gave frames of {frames.shape[2]} numbers, not {self._layout.units}")
         step = self._layout.step * FRAME_SHIFT
         state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
         state[_STEPS][numbers] += 1

@@ -10,11 +10,11 @@ from streamer.engine.public.beam import CtcBeamSearch, TransducerBeamSearch
 from streamer.engine.public.graph_model import GraphModel
 from streamer.engine.public.greedy import CtcGreedySearch, RecurrentGreedySearch, TokenSearch, TransducerGreedySearch
 from streamer.engine.public.hotwords import PhraseTokens
-from streamer.engine.public.sessions import Placement
+from streamer.engine.public.sessions import Placement, reason_of
 from streamer.engine.public.transducers import RecurrentGraphs, TransducerGraphs
 from streamer.engine.recogniser import Recogniser
 from streamer.models.layout import RecurrentTransducer
-from streamer.models.model_folder import PublicModel, read_model_folder
+from streamer.models.model_folder import ModelFolderError, PublicModel, read_model_folder
 
 
 def load_public_model(
@@ -25,10 +25,15 @@ def load_public_model(
     The encoder is computed where `placement` says, and the searches on the CPU.
     """
     public = read_model_folder(folder)
-    model = GraphModel(public, name, placement)
-    LOADING.mark("encoder")
-    searches = token_searches(public, slots)
-    LOADING.mark("searches")
+    try:
+        model = GraphModel(public, name, placement)
+        LOADING.mark("encoder")
+        searches = token_searches(public, slots)
+        LOADING.mark("searches")
+    except ModelFolderError:
+        raise
+    except Exception as error:  # the exceptions of onnxruntime have no common class
+        raise ModelFolderError(f"{folder} cannot be computed: {reason_of(error)}") from error
     return Recogniser(model, searches, slots=slots, idle_limit_s=idle_limit_s)
 
 

@@ -91,8 +91,13 @@ def new_session(
 
 
 def _refused(graph: GraphFile, error: Exception) -> ModelFolderError:
-    reason = str(error).splitlines()[0][:300]
-    return ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason}")
+    return ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason_of(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, in one line that can be printed: it may quote names from a hostile graph."""
+    line = next(iter(str(error).splitlines()), "") or type(error).__name__
+    return "".join(each if each.isprintable() else "?" for each in line[:300])
 
 
 # Decides where the encoder of a public model is computed: on a GPU or on the CPU.

@@ -2,6 +2,8 @@
 
 There are three kinds of tables of tokens: pieces of words (`▁` begins a word), the same with a token for each byte, and
 pieces of bytes (each character stands for a byte). In scripts without spaces, each character is a word.
+
+The table may be hostile: characters that a terminal obeys, and those that change the order of others, are left out.
 """
 
 from __future__ import annotations
@@ -31,6 +33,20 @@ _BYTE_CHARACTERS: Final = {
 }
 # A table with this or a later character, and no character other than those above, almost certainly has pieces of bytes.
 _ONLY_BYTES: Final = "\u0180"
+# Controls (those that are spaces only separate words), what changes the direction of text, and what nobody can see.
+_NO_TEXT: Final = frozenset(
+    chr(code)
+    for first, last in (
+        (0, 0x1F),
+        (0x7F, 0x9F),
+        (0x202A, 0x202E),
+        (0x2066, 0x206F),
+        (0xFFF9, 0xFFFB),
+        (0xE0000, 0xE007F),
+    )
+    for code in range(first, last + 1)
+    if not chr(code).isspace()
+)
 
 
 @dataclass(frozen=True)
@@ -68,19 +84,22 @@ class TokenText:
         return [self._word(tokens, *part) for part in _parts(self._characters(tokens))]
 
     def _characters(self, tokens: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
-        """Yield each character with the first and the last of its tokens. Bytes that make no character are left out."""
+        """Yield each character with the first and the last of its tokens. What is no text is left out."""
         decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         first = 0
         for place, token in enumerate(tokens):
             if not decoder.getstate()[0]:
                 first = place
             for character in decoder.decode(self.bytes[token.number]):
-                yield character, first, place
+                if character not in _NO_TEXT:
+                    yield character, first, place
                 first = place
 
     def _word(self, tokens: Sequence[Token], text: str, first: int, last: int) -> HypothesisWord:
         own = tokens[first : last + 1]
-        confidence = math.exp(sum(token.log_prob for token in own) / len(own))
+        certainty = sum(token.log_prob for token in own) / len(own)
+        # A model may give scores that are no logarithms of probabilities, or no numbers.
+        confidence = math.exp(certainty) if certainty < 0 else float(certainty >= 0)
         return HypothesisWord(text.lower() if self._small else text, own[0].frame, own[-1].end, confidence)
 
 

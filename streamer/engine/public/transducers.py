@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.public.sessions import open_graph
+from streamer.engine.public.sessions import open_graph, reason_of
 from streamer.models.layout import ContextTransducer, RecurrentTransducer
 from streamer.models.model_folder import ModelFolderError
 
@@ -31,6 +31,7 @@ class TransducerGraphs:
         self._predictor, self._joiner = open_graph(transducer.predictor), open_graph(transducer.joiner)
         self._predictor_input = transducer.predictor.inputs[0].name
         self._joiner_inputs = [port.name for port in transducer.joiner.inputs]
+        self._vocabulary = transducer.vocabulary
         self.started: NDArray[np.float32] = self.predict([self.start])[0]
         """The prediction for this context."""
 
@@ -44,6 +45,7 @@ class TransducerGraphs:
         """Return the scores of all tokens for each pair of a frame and a prediction."""
         feeds = zip(self._joiner_inputs, (never_one(frames), never_one(predictions)), strict=True)
         (scores,) = self._joiner.run(None, dict(feeds))
+        check_width(scores, self._vocabulary)
         return np.asarray(scores[: len(frames)], dtype=np.float32)
 
 
@@ -62,15 +64,16 @@ class RecurrentGraphs:
         self._token, self._count = (port.name for port in transducer.predictor.inputs[:2])
         self._states = transducer.states
         self._joiner_inputs = [port.name for port in transducer.joiner.inputs]
+        self._vocabulary = transducer.vocabulary
         first = transducer.predictor.outputs[0].name
         self._predictor_outputs = [first, *(state.output for state in self._states)]
         try:
             # The prediction before the first token, and the memory after it.
             self.started, self.fresh = self.predict([self.blank], self.memory(1))
         except Exception as error:  # the exceptions of onnxruntime have no common class
-            reason = str(error).splitlines()[0][:300]
-            path = transducer.predictor.path
-            raise ModelFolderError(f"{path} cannot compute several streams at a time: {reason}") from error
+            raise ModelFolderError(
+                f"{transducer.predictor.path} cannot compute several streams at a time: {reason_of(error)}"
+            ) from error
 
     def memory(self, rows: int) -> Memory:
         """Return the memory of the predictor before it has read a token."""
@@ -90,6 +93,7 @@ class RecurrentGraphs:
         """Return the scores of all tokens for each pair of a frame and a prediction."""
         rows = (never_one(frames)[:, :, None], never_one(predictions)[:, :, None])
         (scores,) = self._joiner.run(None, dict(zip(self._joiner_inputs, rows, strict=True)))
+        check_width(scores, self._vocabulary)
         return np.asarray(scores[: len(frames), 0, 0], dtype=np.float32)
 
 
@@ -103,6 +107,12 @@ Number = TypeVar("Number", bound=np.generic)
 def never_one(rows: NDArray[Number], axis: int = 0) -> NDArray[Number]:
     """Return a single row twice, because onnxruntime computes one row differently from several. Return others as is."""
     return np.repeat(rows, 2, axis=axis) if rows.shape[axis] == 1 else rows
+
+
+def check_width(scores: NDArray[np.generic], vocabulary: int) -> None:
+    """Raise ValueError if there is not one score for each token: a graph need not do what it says about itself."""
+    if scores.shape[-1] != vocabulary:
+        raise ValueError(f"the graph gave {scores.shape[-1]} scores, and the model has {vocabulary} tokens")
 
 
 def log_prob(logits: Rows, number: int) -> float:

@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 from onnxruntime.quantization import quantize_dynamic
 
 from streamer.base.events import Final, Heard, Partial, StreamEvent
@@ -17,9 +19,11 @@ from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.models.model_folder import ModelFolderError
 from tests.engine.public.byte_characters import STANDS_FOR
 from workshop.graphs.comparison import random_sound
 from workshop.graphs.exact_icefall import (
+    TOKENS,
     make_conformer_folder,
     make_ctc_folder,
     make_lstm_folder,
@@ -120,6 +124,39 @@ def test_other_families(make: Make, tmp_path: Path) -> None:
     test_any_chunking(recogniser, options)
     test_any_company(recogniser, options)
     test_times_of_words(recogniser, options)
+
+
+def test_tokens_with_commands_for_a_terminal(tmp_path: Path) -> None:
+    """Whatever stands in the table of tokens, a transcript has none of it that a terminal obeys."""
+    tokens = [token if token.startswith("<") else f"{token}\x1b]52;c;QQ==\x07\x9b31m\u202e" for token in TOKENS]
+    hostile = load_public_model(make_ctc_folder(tmp_path, tokens=tokens), name="exact", slots=3)
+    events = _alone(hostile, random_sound(np.random.default_rng(3), 6), 3200, OPTIONS)
+    texts = [event.text for event in events if isinstance(event, (Partial, Final))]
+    assert any("]52;c;QQ==" in text for text in texts)
+    assert all(text.isprintable() for text in texts)
+
+
+@pytest.mark.parametrize("size", [20, 30])
+def test_a_graph_that_does_not_do_what_it_says(size: int, tmp_path: Path) -> None:
+    """A graph with scores for other tokens than it says is refused when it is loaded, and not when somebody speaks."""
+    folder = make_ctc_folder(tmp_path)
+    model = onnx.load(str(folder / "model.onnx"))
+    model.graph.output[0].type.tensor_type.shape.dim[2].dim_value = size
+    onnx.save(model, str(folder / "model.onnx"))
+    (folder / "tokens.txt").write_text("<blk> 0\n" + "".join(f"{number} {number}\n" for number in range(1, size)))
+    with pytest.raises(ModelFolderError, match=rf"gave frames of 24 numbers, not {size}"):
+        load_public_model(folder, name="exact", slots=3)
+
+
+def test_a_graph_that_cannot_be_computed(tmp_path: Path) -> None:
+    """The sentence can be printed, although it quotes a name from the graph."""
+    folder = make_ctc_folder(tmp_path)
+    model = onnx.load(str(folder / "model.onnx"))
+    model.graph.node.append(helper.make_node("Nothing", [model.graph.input[0].name], ["y"], name="\x1b]0;title\x07"))
+    onnx.save(model, str(folder / "model.onnx"))
+    with pytest.raises(ModelFolderError, match=r"model\.onnx is not accepted by onnxruntime: .*Nothing") as refusal:
+        load_public_model(folder, name="exact", slots=3)
+    assert str(refusal.value).isprintable()
 
 
 def _options(recogniser: Recogniser, given: dict[str, object]) -> StreamOptions:

@@ -84,3 +84,35 @@ def test_capitals_among_pieces_of_bytes() -> None:
     pieces = ["".join(STANDS_FOR[byte] for byte in part.encode()) for part in ("OK", "好", "é", "ok")]
     assert [word for word, *_ in words([*pieces[:3], STANDS_FOR[255]], pieces[:3])] == ["ok", "好", "é"]
     assert [word for word, *_ in words([*pieces, STANDS_FOR[255]], pieces[:1])] == ["OK"]
+
+
+ESCAPE, BELL = "\x1b]52;c;QQ==", "\x07"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [f"▁a{ESCAPE}{BELL}", "▁a\x9b31m", "▁a\x7f\x00", "▁a\u202eb", "▁a\u2066b\u2069", "▁a\U000e0041"],
+    ids=["command", "sequence", "control", "order", "direction", "unseen"],
+)
+def test_what_is_no_text(piece: str) -> None:
+    """What a terminal obeys, what changes the order of text and what nobody sees reaches no transcript."""
+    [(word, start, end)] = words(["<blk>", piece], [piece])
+    assert word.isprintable()
+    assert word[0] == "a"
+    assert (start, end) == (0, 1)
+
+
+def test_no_text_in_bytes() -> None:
+    """The same of characters that come as bytes, in one token or in several; those that scripts need are kept."""
+    table = ["<blk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a"]
+    text = f"{ESCAPE}{BELL}\x9b\u202e\N{ZERO WIDTH NON-JOINER}b"
+    found = words(table, ["▁a", *(f"<0x{byte:02X}>" for byte in text.encode())])
+    assert [word for word, *_ in found] == ["a]52;c;QQ==\N{ZERO WIDTH NON-JOINER}b"]
+    table = [STANDS_FOR[byte] for byte in range(256)]
+    assert [word.text for word in TokenText(table).words(tokens(list(text.encode())))] == [found[0][0][1:]]
+
+
+@pytest.mark.parametrize(("score", "confidence"), [(1e30, 1.0), (math.inf, 1.0), (math.nan, 0.0), (-math.inf, 0.0)])
+def test_scores_that_are_no_probabilities(score: float, confidence: float) -> None:
+    """A confidence is from 0 to 1, whatever a model gives."""
+    assert [word.confidence for word in TokenText(["a"]).words([Token(0, 0, 1, score)])] == [confidence]
