@@ -25,6 +25,7 @@ from workshop.attack.families import (
     faults,
     http_requests,
     messages,
+    models,
     openai_files,
     openai_realtime,
     sessions,
@@ -314,6 +315,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *deepgram_recorded.ATTACKS,
     *openai_realtime.ATTACKS,
     *openai_files.ATTACKS,
+    *models.ATTACKS,
     *faults.ATTACKS,
 )
 FAMILIES: Final = tuple(dict.fromkeys(attack.family for attack in ATTACKS))
