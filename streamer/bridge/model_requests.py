@@ -148,7 +148,7 @@ class Holdings:
     def take(self, start: Start, streams: int) -> None:
         """Take the slots of all streams. Raise Refused if there are too few, and Loading if the model is not loaded."""
         options = start.model_options()
-        if start.hotwords and self._admittance is not None:
+        if self._admittance is not None:  # the recogniser gives callers equal shares of what streams wait for
             options["caller"] = self._admittance.pseudonym
         self.reservations = self._admission.take(options, streams, start.model, self)
         self._model = start.model

@@ -68,6 +68,8 @@ class ExactModel:
 HANG_S = 12.0
 FOREVER_S = 3600.0
 HANG_FILE = "hang"
+SLOWNESS = 0.2  # the seconds for a second of a segment that is read again slowly
+PART_S = 0.005
 
 
 def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: PunctuationModel | None = None) -> Recogniser:
@@ -75,11 +77,23 @@ def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: Punctu
     return Recogniser(ExactModel(), searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
 
 
+class SlowModel(ExactModel):
+    """Reads whole segments slowly, in short parts."""
+
+    def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
+        """Return the units of a whole segment."""
+        for _ in range(round(SLOWNESS * len(samples) / self.sample_rate / PART_S)):
+            time.sleep(PART_S)
+            yield
+        return (yield from super().whole(samples))
+
+
 class FaultyRecogniser(Recogniser):
     """An exact recogniser with a fault."""
 
     def __init__(self, fault: Fault, folder: Path, slots: int, idle_limit_s: float) -> None:
-        super().__init__(ExactModel(), searches(slots), slots=slots, idle_limit_s=idle_limit_s)
+        model = SlowModel() if fault == "reads again slowly" else ExactModel()
+        super().__init__(model, searches(slots), slots=slots, idle_limit_s=idle_limit_s)
         self._fault = fault
         self._folder = folder
 

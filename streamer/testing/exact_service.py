@@ -127,7 +127,9 @@ class ExactService:
 
 # Makes model repositories for a real Triton. Their model recognises test audio exactly, and can have a fault.
 
-Fault = Literal["does not load", "fails", "says nothing", "talks nonsense", "hangs", "hangs later"]
+Fault = Literal[
+    "does not load", "fails", "says nothing", "talks nonsense", "hangs", "hangs later", "reads again slowly"
+]
 
 # The faults that a model can have.
 FAULTS: Final[dict[Fault, str]] = {
@@ -137,6 +139,7 @@ FAULTS: Final[dict[Fault, str]] = {
     "talks nonsense": "its events are not JSON",
     "hangs": "a stream waits for 12 s if no other one is open",
     "hangs later": "it stops answering for good when there is a file `hang` beside its model.py",
+    "reads again slowly": "a second pass takes a fifth of the length of its segment",
 }
 
 _ADAPTER = """from streamer.testing.exact_adapter import adapter
