@@ -92,9 +92,9 @@ class Backlog:
         """Whether no audio should be added for now."""
         return self._level.now is Level.HIGH
 
-    def exceeds(self, mark: int) -> bool:
-        """Return whether more than `mark` bytes, or too many flushes, are waiting."""
-        return self._exceeds(mark, MOST_FLUSHES)
+    def exceeds(self, mark: int, flushes: int = 0) -> bool:
+        """Return whether more than `mark` bytes are waiting, or too many flushes, besides these."""
+        return self._exceeds(mark, MOST_FLUSHES + flushes)
 
     def add(self, data: bytes) -> None:
         """Add any number of whole samples."""

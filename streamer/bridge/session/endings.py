@@ -114,6 +114,11 @@ def too_fast(mark: int) -> Ending:
     return Ending(ErrorCode.TOO_FAST, CloseCode.TOO_FAST, message)
 
 
+def too_slow(behind_s: float, rest_ms: int) -> Ending:
+    """Return the ending for a live client whose audio waits because the model has too much to do."""
+    return failed(f"The recogniser has been too busy for {behind_s:g} s", rest_ms)
+
+
 def no_start(limit_s: float) -> Ending:
     """Return the ending for a client that did not send `start` in time."""
     message = f'No \'start\' came within {limit_s:g} s; send {{"type":"start"}} after connecting.'

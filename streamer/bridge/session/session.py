@@ -21,7 +21,7 @@ from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Deadlines, Limits
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending, Outcome
 from streamer.bridge.session.messages import Messages, Numbered, Outbox
-from streamer.bridge.session.stream import Request, SequenceState, StreamGroup
+from streamer.bridge.session.stream import MOST_WAITED_S, Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
 from streamer.wire.errors import WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
@@ -184,7 +184,7 @@ class Session:
             self._begin(message, now)
         elif isinstance(message, Flush):
             self._intake.flush()
-            self._check_pace()
+            self._check_pace(now)
         elif isinstance(message, Stop):
             decoder = self._intake.decoder
             self._finish(endings.odd_bytes(decoder, self.start) if decoder.in_frame else self._ending)
@@ -196,7 +196,7 @@ class Session:
         if state is State.STREAMING:
             self._deadlines.stir(now)
             self._intake.receive(data)
-            self._check_pace()
+            self._check_pace(now)
         elif state is State.OPENING:
             self._misplaced("Audio", State.STREAMING)
         elif state is State.FINISHING:
@@ -361,9 +361,13 @@ class Session:
         self._messages.begin(start)
         self._intake.begin(start, self.limits.refresh_s, now)
 
-    def _check_pace(self) -> None:
-        if self._intake.too_fast:
+    def _check_pace(self, now: float) -> None:
+        if not self._intake.behind(now):
+            return
+        if self.streams.waited_s(now) < MOST_WAITED_S:
             self._fail(endings.too_fast(self._intake.live_mark))
+        else:
+            self._fail(endings.too_slow(MOST_WAITED_S, self.streams.unrecognised_ms))
 
     def _finish(self, ending: Ending) -> None:
         self._ending = ending
@@ -425,10 +429,9 @@ class Intake:
         """Whether the client should not be read for now. A live client is always read."""
         return not self.start.live and self._streams.full
 
-    @property
-    def too_fast(self) -> bool:
-        """Whether too much audio of a live client waits for the model."""
-        return self.start.live and self._streams.exceeds(self.live_mark)
+    def behind(self, now: float) -> bool:
+        """Return whether too much audio of a live client waits for the model, besides what the model has delayed."""
+        return self.start.live and self._streams.exceeds(self.live_mark, now)
 
     def begin(self, start: Start, refresh_s: float, now: float) -> None:
         """Prepare for the audio that `start` describes."""

@@ -26,6 +26,8 @@ from streamer.bridge.states import StateError, States
 # More than the longest segment that a client may choose, plus the audio that is sent until its cut arrives. If a model
 # cuts later, the audio cannot be replayed.
 MOST_KEPT = 70 * BYTES_PER_S
+# A live client is not blamed for the time in which the model does not answer, up to this time in a row.
+MOST_WAITED_S = 60.0
 # Pauses between attempts to open a new sequence; the first attempt is made at once.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 2.0
 
@@ -163,6 +165,7 @@ class Stream:
         self._sent_audio = _SentAudio()
         self._outage: _Outage | None = None
         self._extra = 0  # bytes that may wait in addition, after an outage or a move
+        self._waited_s = 0.0  # the time in which the model had a request, since the backlog was low
         self._under_way: Request | None = None
         self._sent_at = now
         self._step_ms = step_ms
@@ -235,9 +238,14 @@ class Stream:
         """Return the time at which the present outage will have lasted too long without progress."""
         return None if self._outage is None else self._outage.alive_at + limit_s
 
-    def exceeds(self, mark: int) -> bool:
-        """Return whether more than `mark` bytes, or too many flushes, wait, besides what an outage has delayed."""
-        return self._backlog.exceeds(mark + self._extra)
+    def waited_s(self, now: float) -> float:
+        """The time for which the model has delayed the audio that waits now."""
+        return self._waited_s + (now - self._sent_at if self._under_way is not None else 0.0)
+
+    def exceeds(self, mark: int, now: float) -> bool:
+        """Return whether more than `mark` bytes, or too many flushes, wait, besides what the model has delayed."""
+        waited_s = min(self.waited_s(now), MOST_WAITED_S)
+        return self._backlog.exceeds(mark + self._extra + int(waited_s * BYTES_PER_S), int(waited_s))
 
     def add(self, pcm: bytes) -> None:
         """Add audio for the model."""
@@ -283,6 +291,7 @@ class Stream:
         `leaving`: replace this sequence by a new one at its next cut, or now if no audio was sent since the last cut.
         """
         request = self._settle()
+        self._waited_s += now - self._sent_at
         self._reach(SequenceState.ENDED if request.end else SequenceState.OPEN)
         leaving = leaving and not request.end and self._outage is None and self.mendable
         cut = self._replay.clock.cut
@@ -306,6 +315,7 @@ class Stream:
     def lose(self, now: float, reason: str) -> None:
         """Note that the request under way failed, and that a new sequence will continue at the last cut."""
         request = self._settle()
+        self._waited_s += now - self._sent_at
         if self._outage is None:
             mark = self._replay.clock.cut + len(self._sent_audio) // SAMPLE_BYTES
             self._outage = _Outage(self._sent_at, now, mark, request.flush or request.end)
@@ -331,7 +341,7 @@ class Stream:
             return Request(end=True)
         portion = None if hold else self._backlog.take(*self._ends, last=self._supply.now is Supply.COMPLETE)
         if len(self._backlog) <= LOW_MARK and self._outage is None:
-            self._extra = 0
+            self._extra, self._waited_s = 0, 0.0
         if portion is not None:
             return Request(portion.pcm, flush=portion.flush, end=portion.last)
         return Request() if now - self._sent_at >= self._refresh_s else None
@@ -452,9 +462,13 @@ class StreamGroup(collections.abc.Collection[Stream]):
         """The audio that is not in a final yet, in the stream that has the most of it."""
         return max((stream.unrecognised_ms for stream in self._streams), default=0)
 
-    def exceeds(self, mark: int) -> bool:
-        """Return whether more than `mark` bytes, or too many flushes, wait in a stream."""
-        return any(stream.exceeds(mark) for stream in self._streams)
+    def exceeds(self, mark: int, now: float) -> bool:
+        """Return whether more than `mark` bytes, or too many flushes, wait in a stream, besides what is excused."""
+        return any(stream.exceeds(mark, now) for stream in self._streams)
+
+    def waited_s(self, now: float) -> float:
+        """The time for which the model has delayed the waiting audio of a stream, at most."""
+        return max((stream.waited_s(now) for stream in self._streams), default=0.0)
 
     def hopeless_at(self, limit_s: float) -> float | None:
         """Return the time at which an outage of a stream will have lasted too long without progress."""

@@ -85,6 +85,51 @@ def test_live_client_too_fast() -> None:
     driven.assert_ends()
 
 
+def live_beside_a_busy_model(flushes: bool = False) -> Driven:
+    """Return a live session that sends at the speed of speech, and whose model needs 4 s for each answer."""
+    driven = Driven(start=None)
+    driven.text('{"type":"start","live":true}')
+    driven.exchange()
+    assert driven.said() == ["ready"]
+    driven.audio(bytes(STEP))
+    while driven.session.state is State.STREAMING and driven.now < 400:
+        assert driven.request() is not None
+        for _ in range(4):
+            driven.audio(bytes(BYTES_PER_S))
+            if flushes:
+                driven.text(FLUSH)
+            driven.later(1)
+        if driven.session.state is State.STREAMING:
+            driven.answer()
+    return driven
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_a_live_client_does_not_pay_for_a_busy_model(flushes: bool) -> None:
+    """Audio and flushes that wait because the model does not answer do not count. But not without end."""
+    driven = live_beside_a_busy_model(flushes)
+    assert 150 < driven.now < 300
+    *_, error = driven.messages()
+    assert (error["code"], error["fatal"]) == ("failed", True)
+    assert "too busy for 60 s" in error["message"]
+    assert error["unrecognised_ms"] > 60_000
+
+
+def test_a_live_client_may_still_be_too_fast() -> None:
+    """Beside a busy model, audio that comes much faster than it is spoken still closes a live session."""
+    driven = Driven(start=None)
+    driven.text('{"type":"start","live":true}')
+    driven.exchange()
+    driven.messages()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.later(10)
+    driven.audio(bytes(LIVE_MARK + 10 * BYTES_PER_S))
+    assert driven.session.state is State.STREAMING
+    driven.audio(bytes(2))
+    driven.assert_refused("too_fast", 4029, "20 s")
+
+
 def test_flushes_hold_back() -> None:
     """Too many waiting flushes stop the reading until half of them are answered, and close a live session."""
     driven, live = Driven(), Driven(start=None)
