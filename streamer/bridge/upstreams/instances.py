@@ -52,6 +52,7 @@ class Instances:
         self.dead_since: float | None = None  # when the first dead one was noticed
         self._names: set[str] = set()
         self._leaving: dict[str, float] = {}  # the groups that will be removed, and the time of that
+        self._answered_at: dict[str, float] = {}  # the time of the last answer of each
 
     def note_living(self, names: Iterable[str]) -> None:
         """Note that these instances have answered."""
@@ -59,6 +60,14 @@ class Instances:
         self.dead.difference_update(names)
         if not self.dead:
             self.dead_since = None
+
+    def note_answer(self, name: str, now: float) -> None:
+        """Note that this instance has answered a request. The name is empty if the model does not report names."""
+        self._answered_at[name] = now
+
+    def answer_since(self, names: Iterable[str], at: float) -> bool:
+        """Return whether each of these has answered a request since this time, so that it is at most busy."""
+        return all(self._answered_at.get(name, float("-inf")) > at for name in names)
 
     def remove(self, groups: Iterable[str], until: float) -> None:
         """Note that these groups of instances will be removed. Their sequences must have left them at this time."""
@@ -75,6 +84,7 @@ class Instances:
 
     def forget(self, groups: Iterable[str]) -> None:
         """Note that these groups were removed, or that they stay."""
+        self._answered_at = {name: at for name, at in self._answered_at.items() if self.leaves_at(name) is None}
         for group in groups:
             self._leaving.pop(group, None)
 

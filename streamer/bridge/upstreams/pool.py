@@ -412,14 +412,16 @@ class Reservation:
                     upstream.note_instance(self, instance_of(events))
             else:
                 with patience.work(audio_s, sent_at):
-                    limit = lambda: patience.limit_s  # noqa: E731 (it grows with the work of others)
+                    limit = lambda: upstream.limit_s(self)  # noqa: E731 (it grows with the work of others)
                     events = await self._sequence.send(audio, flush=flush, end=end, timeout=limit)
                     patience.note(time.monotonic() - sent_at, time.monotonic(), audio_s)
         except LinkError as error:
             silent = isinstance(error, Overdue) and link.answered_at < sent_at
-            upstream.doubt(link, error, certain=silent)
+            if not (isinstance(error, Overdue) and upstream.answers_since(self, sent_at)):
+                upstream.doubt(link, error, certain=silent)
             raise
         now = time.monotonic()
+        upstream.note_answer(self)
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
         if opening and not preparing:  # the time of preparations says nothing about other answers

@@ -142,6 +142,24 @@ class Upstream:
         """The limits for its answers."""
         return Patience() if self._open_model is None else self._open_model.patience
 
+    def limit_s(self, holder: object) -> float:
+        """The time after which an answer for this holder is overdue. A busy instance gets the longest time."""
+        lately = time.monotonic() - probe.SHORTEST_S
+        return max(self.patience.limit_s, probe.LONGEST_S if self.answers_since(holder, lately) else 0.0)
+
+    def answers_since(self, holder: object, at: float) -> bool:
+        """Return whether the instance of this holder has answered any request since this time, so that it works."""
+        place = self._holders.instances.get(holder)
+        return (
+            place is not None and self._open_model is not None and self._open_model.instances.answer_since([place], at)
+        )
+
+    def note_answer(self, holder: object) -> None:
+        """Note that the instance of this holder has answered a request."""
+        place = self._holders.instances.get(holder)
+        if place is not None and self._open_model is not None:
+            self._open_model.instances.note_answer(place, time.monotonic())
+
     def hold(self, holder: object) -> Link:
         """Hold a slot for one sequence, and return the link for it. The upstream must be well."""
         self._health.expect(Health.WELL)
@@ -240,7 +258,10 @@ class Upstream:
         self._health.become(Health.RETIRING)
 
     def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
-        """Note that a request failed on this link. `certain`: no other request was answered meanwhile."""
+        """Note that a request failed on this link. `certain`: no other request was answered meanwhile.
+
+        An overdue answer of an instance that works is no reason for this: the instance is busy.
+        """
         open_model = self._open_model
         if (
             open_model is None
@@ -381,8 +402,12 @@ class Upstream:
         failure = open_model.probe.failure or failure
         if failure.code == FailureCode.FULL:  # other clients hold all slots, so it lives
             return True
-        if failure.code == FailureCode.OVERDUE and self._link.answered_at > started and not self._doubts.again():
-            return True  # it answers other requests
+        if failure.code == FailureCode.OVERDUE and self._link.answered_at > started:
+            places = set(self._holders.instances.values())
+            if places and instances.answer_since(places, started):
+                return True  # every instance with sessions works, so they are busy
+            if not self._doubts.again():
+                return True  # it answers other requests
         self._worsen(Health.BROKEN if reports_dead_instance(failure) else Health.ILL)
         return False
 

@@ -165,6 +165,20 @@ async def until(holds: object, limit_s: float = 60.0) -> None:
     assert holds()
 
 
+def test_which_instances_work() -> None:
+    """An instance works if it has answered since a time, and several work if each of them has."""
+    instances = Instances()
+    assert not instances.answer_since(["a_0_0"], 10.0)
+    instances.note_answer("a_0_0", 11.0)
+    instances.note_answer("a_1_0", 13.0)
+    assert instances.answer_since(["a_0_0", "a_1_0"], 10.0)
+    assert not instances.answer_since(["a_0_0", "a_1_0"], 12.0)
+    assert not instances.answer_since(["a_0_0", "b_0_0"], 10.0)
+    instances.remove(["a_1"], until=20.0)
+    instances.forget(["a_1"])
+    assert not instances.answer_since(["a_1_0"], 10.0)
+
+
 def test_another_step_of_an_ensemble_is_no_replacement() -> None:
     """Only a living instance of the same model can take the place of a dead one."""
     instances = Instances()

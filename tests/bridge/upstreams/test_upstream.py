@@ -17,8 +17,11 @@ from streamer.bridge.upstreams import probe as prober
 from streamer.bridge.upstreams.supervision import RemoteTriton
 from streamer.bridge.upstreams.upstream import Health
 from streamer.testing.exact_service import add_exact_model, exact_repository
+from streamer.testing.exact_speech import say
 from tests.bridge.upstreams.opened_models import models_at, opened, until
 from tests.triton_processes import asleep, stubs
+
+SEGMENT = say("somebody speaks for so long that it takes five seconds to read it again " * 3).tobytes()
 
 
 async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +69,34 @@ async def test_model_of_another_is_reloaded(tmp_path: Path) -> None:
             await reservation.begin({})
             assert await reservation.send(bytes(1000), end=True)
             assert before.isdisjoint(stub.pid for stub in stubs(triton.pid))
+
+
+async def test_a_busy_model_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If answers are overdue again and again while the model answers others, it is busy, and its link stays."""
+    add_exact_model(tmp_path, "streaming_asr", slots=6, instances=1, fault="reads again slowly")
+    with TritonServer(tmp_path) as triton:
+        async with opened(triton.grpc_address) as models:
+            slow, other = models.default.reserve({"second_pass": True, "endpoint": "off"}), models.default.reserve({})
+            assert slow is not None
+            assert other is not None
+            await other.begin({})
+            link = slow.upstream.hold("first")
+            impatient: set[object] = set()
+            limit_s = lambda _, holder: 0.5 if holder in impatient else 60.0  # noqa: E731
+            monkeypatch.setattr(upstream.Upstream, "limit_s", limit_s)
+            for _ in range(3):
+                await slow.begin({})
+                await slow.send(SEGMENT)
+                impatient.add(slow)
+                ending = asyncio.create_task(slow.send(flush=True))
+                while not ending.done():
+                    await other.send(bytes(10_240))
+                with pytest.raises(Overdue):
+                    await ending
+                impatient.clear()
+            assert slow.upstream.well
+            assert slow.upstream.hold("second") is link
+            assert await other.send(end=True)
 
 
 @pytest.mark.parametrize("moments", range(5))
