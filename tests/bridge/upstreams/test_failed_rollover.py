@@ -36,7 +36,7 @@ async def test_a_model_that_cannot_work(repository: Path, monkeypatch: pytest.Mo
     async with serving(repository) as (service, triton):
         whole = await recognise(service.url, audio)
         assert text(whole).split() == words.split()
-        for fault in FAULTS.keys() - {"hangs later"}:
+        for fault in FAULTS.keys() - {"hangs later", "reads again slowly"}:
             name = fault.replace(" ", "_")
             add_exact_model(repository, name, fault=fault)
             speaking = asyncio.create_task(speak(service.url, audio, 8.0))
