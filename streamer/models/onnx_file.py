@@ -41,6 +41,8 @@ class ElementType(IntEnum):
     """The types of tensors that streaming models use, with their numbers in ONNX."""
 
     FLOAT = 1
+    UINT8 = 2
+    INT8 = 3
     INT32 = 6
     INT64 = 7
     BOOL = 9
@@ -50,7 +52,9 @@ class ElementType(IntEnum):
     @property
     def width(self) -> int:
         """The bytes of one element; four for OTHER."""
-        return {ElementType.INT64: 8, ElementType.FLOAT16: 2, ElementType.BOOL: 1}.get(self, 4)
+        if self in (ElementType.UINT8, ElementType.INT8, ElementType.BOOL):
+            return 1
+        return {ElementType.INT64: 8, ElementType.FLOAT16: 2}.get(self, 4)
 
     @classmethod
     def _missing_(cls, value: object) -> ElementType:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.reader.graph_files import reader_graphs
 from streamer.engine.reader.network import Network, TokenRun
 from streamer.engine.reader.pieces import PIECES_FILE, Pieces, load_pieces
 from streamer.engine.reader.reading import Reading, Token
@@ -73,4 +74,4 @@ def _quietest(sound: NDArray[np.float32]) -> int:
 
 def load_reader(folder: Path, *, threads: int = 1) -> Reader:
     """Return the reader in this folder."""
-    return Reader(Network(folder, threads=threads), load_pieces(folder / PIECES_FILE))
+    return Reader(Network(reader_graphs(folder), threads=threads), load_pieces(folder / PIECES_FILE))
