@@ -49,6 +49,7 @@ INNER_ROOMS: dict[str, tuple[str, ...]] = {
     "streamer.commands.capacity": (),
     "streamer.commands.settings": (),
     "streamer.commands.terminal": (),
+    "streamer.commands.traffic": ("streamer.commands.accuracy",),
 }
 
 # What only these may import: the engine runs outside Triton, and everything but the accuracy of the engine without it.
@@ -96,6 +97,8 @@ HEAVY = {
     "streamer.commands.doctor": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.plan": ("numpy", "soundfile", "websockets", "grpc", "torch", "asyncio"),
     "streamer.commands.evaluate": ("numpy", "soundfile", "websockets", "grpc", "torch", "rapidfuzz"),
+    "streamer.commands.load": ("numpy", "soundfile", "websockets", "grpc", "torch", "rapidfuzz", "asyncio"),
+    "streamer.commands.traffic.clients": ("torch", "grpc", "tritonclient", "prometheus_client", "rapidfuzz"),
     "streamer.bridge.triton.server": ("numpy", "websockets", "grpc", "torch"),
     "streamer.wire.native": ("numpy", "asyncio", "websockets", "torch"),
     "streamer.base.transcript": ("numpy", "torch"),

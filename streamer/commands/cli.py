@@ -82,6 +82,10 @@ COMMANDS: Final = {
         "streamer.commands.evaluate",
         "Recognises recordings with known texts, and reports how accurate and how fast the service is.",
     ),
+    "load": Command(
+        "streamer.commands.load",
+        "Runs more and more live sessions, and reports how soon words come and what the service uses.",
+    ),
 }
 
 

@@ -1,0 +1,153 @@
+"""A client process: the orders that it takes, and what it tells."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.bridge.service import Service
+from streamer.commands.traffic.clients import Ear, Order, Process
+from streamer.commands.traffic.conversations import Heard, Kind
+from streamer.testing import say
+
+TEXT = "somebody speaks"
+LIMIT_S = 60
+COMMAND = (sys.executable, "-m", "streamer.commands.traffic.clients")
+
+
+class Client:
+    """A client process, its orders and its answers."""
+
+    def __init__(self, url: str, recording: Path) -> None:
+        self.process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        recordings = [{"name": recording.name, "path": str(recording)}]
+        self.order({"url": url, "format": "native", "options": {}, "recordings": recordings})
+
+    def order(self, content: Mapping[str, Any]) -> None:
+        """Give it an order."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(content) + "\n")
+        self.process.stdin.flush()
+
+    def told(self) -> dict[str, Any]:
+        """Wait for its next message."""
+        assert self.process.stdout is not None
+        message: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return message
+
+    def level(self, speakers: list[int], seconds: float) -> list[dict[str, Any]]:
+        """Order a level of this length, and return all that it tells about it."""
+        now = time.monotonic()
+        self.order({"speakers": speakers, "all_speakers": 2, "begin": now, "measure": now + 0.2, "end": now + seconds})
+        messages: list[dict[str, Any]] = []
+        while "over" not in (message := self.told()):
+            messages.append(message)
+        return messages
+
+    def end(self) -> int:
+        """End its orders, and wait for its end."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait(LIMIT_S)
+
+
+def test_two_levels(exact_service: Service, tmp_path: Path) -> None:
+    """Sessions follow one another; without speakers there is nothing to do; the end of orders ends the process."""
+    recording = tmp_path / "speech.pcm"
+    recording.write_bytes(say(TEXT).tobytes())
+    client = Client(exact_service.url, recording)
+    assert client.told() == {"ready": True}
+    messages = client.level([0], 6.0)
+    counts: Counter[str] = Counter()
+    for message in messages:
+        counts.update({name: value for name, value in message["found"].items() if isinstance(value, (int, float))})
+    said = [tuple(each) for message in messages for each in message["found"].get("said", ())]
+    assert said
+    assert set(said) == {(0, TEXT)}
+    assert counts["opened"] == counts["done"] == len(said) + 1  # the last session was broken off
+    assert counts["audio_s"] == pytest.approx(5.8, abs=1.5)
+    assert messages[-1]["cpu_s"] > 0
+    assert not any("failed" in message["found"] or "refused" in message["found"] for message in messages)
+    assert not any(message["found"].get("opened") for message in client.level([], 1.0))
+    assert client.end() == 0
+
+
+def test_orders_end_within_a_level(exact_service: Service, tmp_path: Path) -> None:
+    """If its orders end while sessions are open, it ends at once."""
+    recording = tmp_path / "speech.pcm"
+    recording.write_bytes(say(TEXT).tobytes())
+    client = Client(exact_service.url, recording)
+    assert client.told() == {"ready": True}
+    now = time.monotonic()
+    client.order({"speakers": [0, 1], "all_speakers": 2, "begin": now, "measure": now, "end": now + 600})
+    while not client.told().get("live"):
+        pass
+    assert client.end() == 0
+
+
+def test_speakers_begin_one_after_the_other() -> None:
+    """The last one begins when the measurement does, and only what was spoken then is measured."""
+    order = Order([0, 1], 4, begin=100.0, measure=102.0, end=110.0)
+    assert [order.start_of(speaker) for speaker in range(4)] == [100.5, 101.0, 101.5, 102.0]
+    assert [order.counts(at) for at in (101.9, 102.0, 109.9, 110.0)] == [False, True, True, False]
+
+
+def heard_at(ear: Ear, now: float, heard: Heard) -> None:
+    """Let something be heard at this time."""
+    ear._take(heard, now)
+
+
+def test_delays() -> None:
+    """A word counts from its end to the first message with it in its place; a final from its last word."""
+    process = Process()
+    ear = Ear(100.0, Order([0], 1, 100.0, 100.0, 200.0), process, from_beginning=True)
+    heard_at(ear, 100.9, Heard(Kind.PARTIAL, ("a",), 0.64))
+    heard_at(ear, 101.4, Heard(Kind.PARTIAL, ("a", "bat"), 1.28))
+    heard_at(ear, 103.0, Heard(Kind.FINAL, ("a", "bad", "day"), 2.56, (0.5, 1.0, 1.6)))
+    heard_at(ear, 104.5, Heard(Kind.FINAL, ("over",), 3.84, (3.5,)))
+    ear.ended = 104.0
+    ear.leave()
+    tally = process.tally
+    assert tally.first == pytest.approx([0.9])
+    assert tally.partial == pytest.approx([0.26, 0.12])
+    assert tally.word == pytest.approx([0.4, 2.0, 1.4, 1.0])
+    assert tally.final == pytest.approx([1.4])
+    assert tally.last == pytest.approx([0.5])
+    assert ear.words == ["a", "bad", "day", "over"]
+
+
+def test_what_does_not_count() -> None:
+    """Audio from before or after the measurement does not count, whenever its words come."""
+    process = Process()
+    ear = Ear(100.0, Order([0], 1, 100.0, 101.0, 102.0), process, from_beginning=True)
+    heard_at(ear, 101.2, Heard(Kind.PARTIAL, ("a",), 0.64))
+    heard_at(ear, 101.6, Heard(Kind.PARTIAL, ("a", "b"), 1.28))
+    heard_at(ear, 103.0, Heard(Kind.FINAL, ("a", "b", "c"), 2.56, (0.5, 1.2, 2.2)))
+    ear.ended = 102.6
+    ear.leave()
+    tally = process.tally
+    assert (tally.first, tally.final, tally.last) == ([], [], [])
+    assert tally.partial == pytest.approx([0.32])
+    assert tally.word == pytest.approx([0.4])
+
+
+def test_a_final_before_the_end() -> None:
+    """If the last final came before the audio ended, a pause ended it, and nothing was waited for at the end."""
+    process = Process()
+    ear = Ear(100.0, Order([0], 1, 100.0, 100.0, 200.0), process, from_beginning=False)
+    heard_at(ear, 102.0, Heard(Kind.FINAL, ("a",), 1.9, (0.8,)))
+    ear.ended = 103.0
+    ear.leave()
+    assert process.tally.first == []
+    assert process.tally.final == pytest.approx([1.2])
+    assert process.tally.last == []
