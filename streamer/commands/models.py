@@ -322,6 +322,7 @@ class _ModelFacts(TypedDict, total=False):
     """What is known about a model: what the catalogue says, and what the files show if it is here."""
 
     name: str
+    kind: str
     here: bool
     address: str
     languages: tuple[str, ...]
@@ -350,6 +351,7 @@ class _ReaderFacts(TypedDict, total=False):
     """What is known of a reader, and what is here of it."""
 
     name: str
+    kind: str
     maker: str
     languages: tuple[str, ...]
     million_weights: int

@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from tests.samples import pcm
 from tests.triton_processes import asleep, stubs
 
 SPEECH = pcm("quilter.ogg")
-OPTIONS = {"second_pass": True, "reader": True, "written": True}
+OPTIONS: dict[str, Any] = {"second_pass": True, "reader": True, "written": True}
 
 
 @pytest.fixture(scope="module")

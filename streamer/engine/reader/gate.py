@@ -1,8 +1,8 @@
 """Decides whether a reading is believed, or the words of the second pass.
 
-A reader hears strangers far better than the recogniser, but it writes likely sentences where it hears badly: learners of
-the language above all. What tells both apart is how sure it is, how well its words fit the phones that the first pass
-heard, and how sure the first pass is. `scripts/train/fit_reader.py` finds the weights.
+A reader hears strangers far better than the recogniser, but it writes likely sentences where it hears badly: learners
+of the language above all. What tells both apart is how sure it is, how well its words fit the phones that the first
+pass heard, and how sure the first pass is. `scripts/train/fit_reader.py` finds the weights.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _WORST_FIT: Final = -6.0  # so that one odd word in a short segment does not out
 class Evidence:
     """What speaks for a reading.
 
-    `certainty`: the mean log-probability of its tokens. `fit`: how much likelier its words make the phones than those of
-    the first pass do, as a natural log for each word. `agreement`: the part of the words that both have. `confidence`:
-    how sure the first pass is of its words.
+    `certainty`: the mean log-probability of its tokens. `fit`: how much likelier its words make the phones than those
+    of the first pass do, as a natural log for each word. `agreement`: the part of the words that both have.
+    `confidence`: how sure the first pass is of its words.
     """
 
     certainty: float

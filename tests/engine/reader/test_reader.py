@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
 from streamer.engine.reader.pieces import PiecesError
-from streamer.engine.reader.reader import LONGEST, RATE, Reader, Reading, load_reader, parts
+from streamer.engine.reader.reader import LONGEST, RATE, Reader, load_reader, parts
+from streamer.engine.reader.reading import Reading
 from tests.engine.reader.random_reader import random_weights, write_reader
 
 _PACKAGE = importlib.util.find_spec("moonshine_voice")
