@@ -140,6 +140,7 @@ UNCHECKED = {
     "streamer.engine.stream_options": "options of a request to a model",
     "streamer.engine.text.calibration": "a file of a model",
     "streamer.models.library": "the catalogue, and what was fetched before",
+    "streamer.models.readers": "the catalogue",
     "streamer.wire.dialects.openai_realtime": "events of a client",
     "streamer.wire.events": "events of a model",
     "streamer.wire.options": "options of a client",

@@ -16,7 +16,7 @@ from streamer.base.timing import Timing
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.reader_choice import choose_reader
+from streamer.commands.capacity.reader_choice import choose_reader
 
 
 class Embedded:

@@ -25,6 +25,7 @@ from streamer.commands.capacity.plan import (
     largest,
     plan,
 )
+from streamer.commands.capacity.reader_choice import choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, Capacities, Finding, circumstances
 from streamer.commands.settings.kinds import FilePath, Number
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
@@ -172,7 +173,9 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             kind = instance_kind(config)
             configs = [InstanceConfig(model.name, kind)]
             measurement = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
-        parts = [*server_parts(model.repository, len(configs)), *measurement.parts]
+        reader = choose_reader()
+        folder = None if reader is None else reader.folder
+        parts = [*server_parts(model.repository, len(configs), folder), *measurement.parts]
     except (MeasuringError, OSError) as error:
         return _no_plan(error)
     here = Memory(machine_memory().size, measurement.gpu_memory)

@@ -25,7 +25,7 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import asr_repository, parts_of
 from streamer.commands.arguments import USAGE
-from streamer.commands.reader_choice import AUTO, ChosenReader, choose_reader
+from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
 from streamer.commands.settings.kinds import ListOf, Setting, SettingsError, Switch
 from streamer.commands.settings.serve import ON_DEMAND, SETTINGS, ServeSettings

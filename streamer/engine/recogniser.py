@@ -94,7 +94,7 @@ class Recogniser:
         self.model = model
         self.searches = searches
         self._second_searches = second_searches or {}
-        self._reader_pass = reader_pass
+        self.reader_pass = reader_pass
         self._acoustics = acoustics or ModelAcoustics(model, slots, detector)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
@@ -143,7 +143,7 @@ class Recogniser:
                 now,
                 detects=detects,
                 watch=watch,
-                reader_pass=self._reader_pass if options.second_pass and options.reader else None,
+                reader_pass=self.reader_pass if options.second_pass and options.reader else None,
             )
 
         slot = self._streams.open(stream, make).lease.slot

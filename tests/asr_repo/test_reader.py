@@ -107,9 +107,9 @@ async def test_a_reader_that_dies(weights: Path) -> None:
             assert len(finals(events)) == len(finals(before))
 
 
-async def test_a_reader_without_weights() -> None:
+async def test_a_reader_without_weights(tmp_path: Path) -> None:
     """It stops neither Triton nor sessions."""
-    with TritonServer(asr_repository(), models=[MODEL, READER]) as server:
+    with TritonServer(asr_repository(), models=[MODEL], reader=tmp_path) as server:
         async with await Link.connect(server.grpc_address) as link:
             assert read_by(await recognise(link, SPEECH, **OPTIONS)) == {ReadBy.SECOND_PASS}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from streamer.base.limits import READER
 from streamer.base.package import install_command, shipped
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.models.model_folder import holds_graphs
@@ -62,20 +63,21 @@ def parts_of(model: Path, repository: Path) -> list[Path]:
 
 
 def models_to_serve(repository: Path) -> tuple[str, ...]:
-    """Return the names of the models of a repository that a service can serve: all except steps of ensembles."""
-    steps = steps_in(repository)
-    return tuple(name for name in models_in(repository) if name not in steps)
+    """Return the names of the models of a repository that sessions may use: no steps of ensembles, and no reader."""
+    others = steps_in(repository) | {READER}
+    return tuple(name for name in models_in(repository) if name not in others)
 
 
 def models_alone(repository: Path) -> tuple[str, ...]:
     """Return the names of the models of a repository that are neither ensembles nor steps of ensembles.
 
-    The image of Triton loads these (`deploy/images/models-entry`).
+    The image of Triton loads these (`deploy/images/models-entry`). A reader without weights stops nothing.
     """
+    steps = steps_in(repository)
     return tuple(
         name
-        for name in models_to_serve(repository)
-        if not model_config(repository / name).HasField("ensemble_scheduling")
+        for name in models_in(repository)
+        if name not in steps and not model_config(repository / name).HasField("ensemble_scheduling")
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
+from streamer.base.limits import READER
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.upstreams.pool import Reservation, UpstreamPool
 
@@ -126,7 +127,8 @@ async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> floa
     audio = audio[: int(SEGMENT_S * BYTES_PER_S)]
 
     async def end_s(second_pass: bool) -> float:
-        options = {"second_pass": second_pass, "endpoint": "off"}
+        # Without a reader, the recogniser does the second pass itself.
+        options = {"second_pass": second_pass, READER: second_pass, "endpoint": "off"}
         reservations = _reserve(pool, options, segments)
         try:
             await asyncio.gather(*(reservation.begin({}) for reservation in reservations))

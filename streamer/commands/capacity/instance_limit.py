@@ -19,6 +19,7 @@ from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, instance_kind, is_public, model_config
 from streamer.commands.capacity.memory import MeasuringError, model_memory, server_parts, version_folder
 from streamer.commands.capacity.plan import GIGABYTE, Memory, Part, Scope, Size
+from streamer.commands.capacity.reader_choice import choose_reader
 from streamer.commands.capacity.session_limit import Capacities, circumstances
 from streamer.models.model_folder import read_model_folder
 
@@ -70,7 +71,9 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None,
 
 
 def _sizes(model: Path, repository: Path, batch: int, kind: str) -> Sizes:
-    conditions: JsonObject = {**circumstances(model, None, None), "batch": batch, "kind": kind}
+    reader = choose_reader()
+    name, folder = (None, None) if reader is None else reader
+    conditions: JsonObject = {**circumstances(model, None, None), "batch": batch, "kind": kind, "reader": name}
     capacities = Capacities()
     entry = capacities.recall(conditions)
     try:
@@ -78,7 +81,7 @@ def _sizes(model: Path, repository: Path, batch: int, kind: str) -> Sizes:
     except (KeyError, TypeError, ValueError):
         logs.say("measuring how much memory an instance takes; this takes about ten seconds")
         measurement = model_memory(version_folder(model), batch, kind)
-        parts, gpu = [*server_parts(repository), *measurement.parts], measurement.gpu_memory
+        parts, gpu = [*server_parts(repository, reader=folder), *measurement.parts], measurement.gpu_memory
         capacities.remember(conditions, {"parts": [_as_list(part) for part in parts], "gpu_memory": gpu})
     return Sizes(parts, Memory(machine_memory().size, gpu))
 

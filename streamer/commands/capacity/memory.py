@@ -37,6 +37,18 @@ if TYPE_CHECKING:
 _REPORT: Final = "streamer.engine.memory.report"
 _GRAPH_REPORT: Final = "streamer.engine.memory.graph_report"  # of a public model
 _PATIENCE_S: Final = 300.0  # for one measurement; a busy machine with a slow disk needs a minute to load the libraries
+# It reads ten seconds, because the memory grows with the length of a segment.
+_READING: Final = """
+import sys
+from pathlib import Path
+
+import numpy
+
+from streamer.engine.reader.reader import load_reader
+
+load_reader(Path(sys.argv[1])).read(numpy.zeros(160_000, numpy.int16))
+print(open("/proc/self/status").read())
+"""
 _BRIDGE: Final = "import streamer.bridge.service, time; print(open('/proc/self/status').read())"
 
 
@@ -80,10 +92,10 @@ def report(program: Sequence[str], batch: int, kind: str) -> JsonObject:
     return result
 
 
-def server_parts(repository: Path, steps: int = 1) -> list[Part]:
+def server_parts(repository: Path, steps: int = 1, reader: Path | None = None) -> list[Part]:
     """Measure Triton without models, and the bridge without sessions. TritonError if there is no server.
 
-    `steps`: how many models belong to one instance of the recogniser.
+    `steps`: how many models belong to one instance of the recogniser. `reader`: the folder of the reader, if any.
     """
     with TritonServer(repository, models=(), private=True) as server:
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
@@ -91,9 +103,15 @@ def server_parts(repository: Path, steps: int = 1) -> list[Part]:
     return [
         Part("bridge: Python and its libraries", Scope.SERVICE, resident_bytes(measure(["-c", _BRIDGE]))),
         Part("Triton", Scope.SERVICE, resident_bytes(status)),
+        *([] if reader is None else [reader_part(reader)]),
         Part(f"shared memory between Triton and {among}", Scope.INSTANCE, REGION_BYTES * steps),
         Part("audio for a replay, and messages, in the bridge", Scope.STREAM, MOST_AUDIO + HIGH_MARK + MOST_MESSAGES),
     ]
+
+
+def reader_part(folder: Path) -> Part:
+    """Measure a process that reads segments with the reader in this folder. MeasuringError if it cannot be loaded."""
+    return Part("reader of ended segments", Scope.SERVICE, resident_bytes(measure(["-c", _READING, str(folder)])))
 
 
 def version_folder(model: Path) -> Path:

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -86,6 +86,6 @@ def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> Read
         raise ReaderError(str(error)) from error
     if response.has_error():
         raise ReaderError(response.error().message())
-    content: dict[str, Any] = json.loads(pb_utils.get_output_tensor_by_name(response, "READING").as_numpy().item())
+    content = json.loads(pb_utils.get_output_tensor_by_name(response, "READING").as_numpy().item())
     tokens = tuple(Token(**token) for token in content.pop("tokens"))
     return Reading(**content, tokens=tokens)

@@ -14,10 +14,11 @@ from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import BatchMetrics, array
 from streamer.engine.loading_times import LOADING, loading_line
 from streamer.engine.reader.reader import Reader, load_reader
+from streamer.models.readers import find_reader
 
 
 class TritonPythonModel:
-    """An instance. Its configuration names the folder with the weights."""
+    """An instance. Its configuration names the folder with the weights; otherwise it uses the best reader here."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the weights. If that fails, the model answers every request with the reason, and Triton goes on."""
@@ -25,12 +26,13 @@ class TritonPythonModel:
         instance = Instance(args)
         self._metrics = BatchMetrics(instance)
         self._reader: Reader | None = None
-        self._reason = f"there are no weights in {instance.bundle}"
+        self._reason = "there is no reader on this machine: `streamer models get moonshine-tiny` fetches one"
+        folder = instance.bundle if instance.has_bundle else find_reader()
         try:
-            if instance.has_bundle:
-                self._reader = load_reader(instance.bundle)
+            if folder is not None:
+                self._reader = load_reader(folder)
         except Exception as error:  # whatever is wrong with the folder
-            self._reason = f"the reader in {instance.bundle} cannot be used: {error}"
+            self._reason = f"the reader in {folder} cannot be used: {error}"
             pb_utils.Logger.log_error(self._reason)
         LOADING.mark("reader")
         pb_utils.Logger.log_info(loading_line(instance.name))

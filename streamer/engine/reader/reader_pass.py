@@ -60,7 +60,7 @@ class ReaderPass:
 
     def __init__(self, reader: SegmentReader, aligner: Aligner, gate: Gate | None = None) -> None:
         self.reader = reader
-        self._aligner = aligner
+        self.aligner = aligner
         self._gate = gate or Gate()
 
     def read(self, segment: HeardSegment) -> OutsideWork[tuple[HypothesisWord, ...]]:
@@ -81,7 +81,7 @@ class ReaderPass:
         """Return the words of a reading with their frames; none if it cannot be used or is not believed."""
         if not reading.complete:
             return ()
-        phrases = phrases_of(reading.tokens, self._aligner.knows)
+        phrases = phrases_of(reading.tokens, self.aligner.knows)
         line, alignment = self._likeliest_line(phrases, segment.phones)
         if alignment is None:
             return ()
@@ -97,7 +97,7 @@ class ReaderPass:
         self, reading: Reading, words: Sequence[HypothesisWord], alignment: Alignment, segment: HeardSegment
     ) -> Evidence:
         """Return what speaks for a reading."""
-        own = self._aligner.align([word.text for word in segment.words], segment.phones)
+        own = self.aligner.align([word.text for word in segment.words], segment.phones)
         gain = 0.0 if own is None else (alignment.score - own.score) * len(segment.phones)
         return evidence_of(reading, words, segment.words, gain)
 
@@ -119,7 +119,7 @@ class ReaderPass:
         return [word for way in ways for word in way], best
 
     def _align(self, ways: Sequence[tuple[ReadWord, ...]], phones: NDArray[np.float32]) -> Alignment | None:
-        return self._aligner.align([word.text for way in ways for word in way], phones)
+        return self.aligner.align([word.text for way in ways for word in way], phones)
 
     def _with_hotwords(
         self, words: tuple[HypothesisWord, ...], alignment: Alignment, segment: HeardSegment
@@ -138,7 +138,7 @@ class ReaderPass:
             new = tuple(replace(word, marked=MarkedWord.plain()) for word in own[:-1])
             new += (replace(own[-1], marked=replace(marked, case=MarkedWord.plain().case)),)
             line = (*words[: places[0]], *new, *words[places[-1] + 1 :])
-            other = self._aligner.align([word.text for word in line], segment.phones)
+            other = self.aligner.align([word.text for word in line], segment.phones)
             if other is None:
                 continue
             heard = (other.score - alignment.score) * len(segment.phones)

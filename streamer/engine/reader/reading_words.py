@@ -20,8 +20,8 @@ from streamer.engine.text.marks import Case, Mark, MarkedWord
 _MARKS: Final = {".": Mark.FULL_STOP, "!": Mark.FULL_STOP, "…": Mark.FULL_STOP, "?": Mark.QUESTION}
 _MARKS_WITHIN: Final = {",": Mark.COMMA, ";": Mark.COMMA, ":": Mark.COMMA, "\u2014": Mark.COMMA, "\u2013": Mark.COMMA}
 _ABBREVIATIONS: Final = {
-    "mr.": "mr",
-    "mrs.": "mrs",
+    "mr.": "mister",
+    "mrs.": "missus",
     "ms.": "ms",
     "dr.": "doctor",
     "st.": "saint",
