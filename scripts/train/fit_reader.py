@@ -4,7 +4,8 @@
 
 MANIFEST is a table as for `streamer evaluate`. Half of its speakers are for fitting, and the table shows the other
 half. The weights of the gate belong into streamer/engine/reader/gate.py. --write writes the confidence into the
-calibration.json of the bundle, which scripts/train/calibrate.py makes first. Run this after every change of the weights.
+calibration.json of the bundle, which scripts/train/calibrate.py makes first. Run this after every change of the
+weights.
 """
 
 from __future__ import annotations
