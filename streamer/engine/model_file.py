@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-Arrays = dict[str, NDArray[Any]]
-_KINDS: Final = {"U8": "u1", "I8": "i1", "I32": "<i4", "I64": "<i8", "F16": "<f2", "F32": "<f4"}
-_LENGTH: Final = 8  # the bytes of the length of the header at the start of a file
+from streamer.engine.array_memory import Arrays, mapped_arrays
 
 
 class ModelFileError(Exception):
@@ -65,23 +62,3 @@ class ModelFileKind:
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
-
-
-def mapped_arrays(path: Path | str) -> Arrays:
-    """Return the arrays of a safetensors file by name, memory-mapped: `safe_open` would copy them for numpy.
-
-    They can be written like other arrays, which the compiled loops need, but no change gets into the file.
-    """
-    with Path(path).open("rb") as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    first = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
-    header = json.loads(content[_LENGTH:first])
-    header.pop("__metadata__", None)
-    arrays: Arrays = {}
-    for name, part in header.items():
-        if part["dtype"] not in _KINDS:
-            raise ValueError(f"{name} has numbers of the kind {part['dtype']}")
-        kind, (begin, end) = np.dtype(_KINDS[part["dtype"]]), part["data_offsets"]
-        flat: NDArray[Any] = np.frombuffer(content, kind, (end - begin) // kind.itemsize, first + begin)
-        arrays[name] = flat.reshape(part["shape"])
-    return arrays

@@ -65,7 +65,7 @@ def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str],
     tell(f"{counted(texts.left_out, 'sentence')} left out: dev has the whole or a long stretch")
 
     if recipe.same_words:
-        vocabulary = LanguageModel.load(recipe.same_words).words
+        vocabulary = list(LanguageModel.load(recipe.same_words).words)
     else:
         vocabulary = find_vocabulary(texts, references, recipe.vocabulary)
     dev = HeldOutText.number(references, vocabulary)

@@ -65,7 +65,7 @@ def write_lexicon(bundle: Path, pronunciations: Pronunciations) -> str:
     )
 
 
-def pronounced(words: list[str], pronunciations: Pronunciations) -> Iterator[tuple[int, tuple[int, ...]]]:
+def pronounced(words: Sequence[str], pronunciations: Pronunciations) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield every pronunciation of every word: the number of the word, and the units."""
     for number, word in enumerate(words[FIRST_WORD:], start=FIRST_WORD):
         for phones in pronunciations.variants(word, GUESSES):

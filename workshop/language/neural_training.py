@@ -136,7 +136,7 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
         check_vocabulary(start, language)
     sizes = recipe.sizes(start, language)
     gpu = torch.device(recipe.device).type == "cuda"
-    sources = renumbered(texts.sources, texts.words, language.words)
+    sources = renumbered(texts.sources, texts.words, list(language.words))
     batches = SentenceBatches(sources, sizes[0], recipe.order, GPU_BATCH_WORDS if gpu else BATCH_WORDS)
     chances = batches.chances(sizes[0])
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
@@ -203,7 +203,7 @@ def perplexities(model: NeuralNetwork, language: LanguageModel, references: list
 
     Here probabilities are divided by their sums. The last line has the mean of the sums.
     """
-    rescorer, dev = Rescorer(model, language), HeldOutText.number(references, language.words)
+    rescorer, dev = Rescorer(model, language), HeldOutText.number(references, list(language.words))
     numbers = {word: number for number, word in enumerate(language.words)}
     places = []
     for reference in references:

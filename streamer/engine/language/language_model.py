@@ -7,7 +7,6 @@ stored as multiples of a step. The error is at most 1/64 for trigrams, 1/128 for
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamer.engine.array_memory import Arrays
 from streamer.engine.language.ngram_loops import (
     BACK_OFF_STEP,
     BACK_OFF_ZERO,
@@ -25,7 +25,8 @@ from streamer.engine.language.ngram_loops import (
     TableArrays,
     score_all,
 )
-from streamer.engine.model_file import Arrays, ModelFileKind
+from streamer.engine.language.word_list import WordList
+from streamer.engine.model_file import ModelFileKind
 
 LANGUAGE_FILE = "language.safetensors"
 RESERVED = ("<unk>", "<s>", "</s>")
@@ -56,14 +57,14 @@ class LanguageModel:
 
     def __init__(
         self,
-        words: list[str],
+        words: Sequence[str],
         unigrams: ShortFloats,
         back_offs: ShortFloats,
         pair_back_offs: npt.NDArray[np.uint8],
         bigrams: NgramTable,
         trigrams: NgramTable,
     ) -> None:
-        self.words = words
+        self.words = words if isinstance(words, WordList) else WordList.of(words)
         self.unigrams = unigrams
         self._back_offs = back_offs
         self._pair_back_offs = pair_back_offs
@@ -76,14 +77,14 @@ class LanguageModel:
     @property
     def vocabulary(self) -> str:
         """A fingerprint of the words and their numbers. A lexicon fits only the vocabulary it was built for."""
-        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+        return self.words.fingerprint
 
     @classmethod
     def load(cls, path: Path | str) -> LanguageModel:
         """Read a model. Its tables are memory-mapped, so all processes share them."""
         header, arrays = _FILE.read(path)
         with _FILE.parts(path):
-            words = bytes(arrays["words"]).decode().split("\n")
+            words = WordList(arrays["words"])
             unigrams, back_offs, pair_back_offs = (arrays[name] for name in ("unigrams", "back_offs", "pair_back_offs"))
             bigrams, trigrams = (NgramTable.unpack(name, arrays, header[name]) for name in ("bigrams", "trigrams"))
             return cls(words, unigrams, back_offs, pair_back_offs, bigrams, trigrams)
@@ -99,7 +100,7 @@ class LanguageModel:
     def save(self, path: Path | str) -> None:
         """Write the model, replacing the file as a whole."""
         arrays: Arrays = {
-            "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
+            "words": self.words.text,
             "unigrams": self.unigrams,
             "back_offs": self._back_offs,
             "pair_back_offs": self._pair_back_offs,

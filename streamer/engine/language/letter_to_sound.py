@@ -17,6 +17,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from streamer.engine.array_memory import Arrays
+from streamer.engine.file_cache import cached_arrays, fingerprint
 from streamer.engine.waiting import Work, finish
 
 Graphone = tuple[str, tuple[str, ...]]
@@ -49,17 +51,24 @@ class LetterToSound:
             letter: np.array([number for number, (own_letter, _) in enumerate(graphones) if own_letter == letter])
             for letter in letters
         }
-        children = tensors["children"].astype(np.int64)
         self._size = len(graphones)
-        # Nodes are stored level by level, and the children of a node by their graphones, so the keys are sorted.
-        self._keys = np.repeat(np.arange(len(children)), children) * self._size + tensors["graphones"].astype(np.int64)
-        self._scores = _dequantise(tensors["scores"], scales["scores"])
-        self._backoffs = np.zeros(len(self._keys) + 1, np.float32)
-        self._backoffs[: len(children)] = _dequantise(tensors["backoffs"], scales["backoffs"])
+        names = sorted(tensors)
+        key = fingerprint(*(tensors[name] for name in names), *names, str(scales), str(self._size))
+        arrays = cached_arrays("letters", key, 16 * tensors["graphones"].size, lambda: self._look_ups(tensors, scales))
+        self._keys, self._scores, self._backoffs = (arrays.arrays[name] for name in ("keys", "scores", "backoffs"))
         # The contexts of a hypothesis: the nodes of its last 0, 1, 2, … graphones; -1 where the trie has no node.
         self._start = np.full((1, int(scales["order"][0])), -1)
         self._start[0, 0] = 0
         self._start[0, 1] = self._below(np.array([[0]]), np.array([graphones.index(BEGIN)]))[0, 0, 0]
+
+    def _look_ups(self, tensors: Mapping[str, Array], scales: Mapping[str, list[float]]) -> Arrays:
+        """Return the key of each node but the root, its score, and the back-off of each node."""
+        children = tensors["children"].astype(np.int64)
+        # Nodes are stored level by level, and the children of a node by their graphones, so the keys are sorted.
+        keys = np.repeat(np.arange(len(children)), children) * self._size + tensors["graphones"].astype(np.int64)
+        backoffs = np.zeros(len(keys) + 1, np.float32)
+        backoffs[: len(children)] = _dequantise(tensors["backoffs"], scales["backoffs"])
+        return {"keys": keys, "scores": _dequantise(tensors["scores"], scales["scores"]), "backoffs": backoffs}
 
     @classmethod
     def load(cls, path: Path) -> LetterToSound:

@@ -6,14 +6,17 @@ if `parent` at that index is `node`. So a look-up of any number of children take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.model_file import Arrays, ModelFileKind
+from streamer.engine.array_memory import Arrays, array_with_room
+from streamer.engine.file_cache import cached_arrays, fingerprint
+from streamer.engine.model_file import ModelFileKind
 from streamer.engine.waiting import NotNow, Work, finish
 
 ROOT = 0
@@ -38,13 +41,9 @@ class Lexicon:
         self.vocabulary = vocabulary  # the fingerprint of the words and their numbers
         self.base: NDArray[np.int32] = arrays["base"]
         self.parent: NDArray[np.int32] = arrays["parent"]
-        # The best natural-log unigram of the words below each node; minus infinity at unused indices.
-        self.look_ahead = arrays["look_ahead"].astype(np.float32)
         # The words that end at `node` are `words[first[node] : first[node + 1]]`, likeliest first.
         self.words: NDArray[np.int32] = arrays["words"]
-        counts = np.bincount(arrays["ends"], minlength=len(self.base))
-        self.first = np.concatenate([[0], counts.cumsum()])
-        self.homophones = int(counts.max())
+        self.homophones = int(np.bincount(arrays["ends"]).max())
 
     def __len__(self) -> int:
         """Return the number of nodes of the trie, including the root."""
@@ -124,6 +123,17 @@ class Lexicon:
         with _FILE.parts(path):
             return cls(arrays, description.get("vocabulary", ""))
 
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The place in `words` of the first word that ends at each node, or at a later one."""
+        counts = np.bincount(self._arrays["ends"], minlength=len(self.base))
+        return np.concatenate([[0], counts.cumsum()])
+
+    @property
+    def look_ahead(self) -> NDArray[np.float32]:
+        """The best natural-log unigram of the words below each node; minus infinity at unused indices."""
+        return self._arrays["look_ahead"].astype(np.float32)
+
     def pronunciations(self) -> Iterator[Pronunciation]:
         """Yield all pronunciations, in the order of their nodes."""
         units, parents, words = self.units.tolist(), self.parent.tolist(), self.words.tolist()
@@ -133,6 +143,11 @@ class Lexicon:
                 path.append(units[node])
                 node = parents[node]
             yield word, tuple(reversed(path))
+
+    @property
+    def stored(self) -> list[NDArray[Any]]:
+        """All arrays of the lexicon."""
+        return list(self._arrays.values())
 
     def arrays(self) -> tuple[NDArray[np.int32], ...]:
         """Return the end node and the word of each pronunciation, and the parent and the base of each node."""
@@ -210,33 +225,51 @@ class TrieArrays(NamedTuple):
     likely: NDArray[np.float64]  # the worth of each of these words without a context
 
 
+@dataclass(frozen=True)
+class Worth:
+    """Turns log-probabilities of the language model into the factors of words in the mass of a hypothesis."""
+
+    weight: float
+    bonus: float  # of every word
+
+    def __call__(self, log_probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the factor of a word with each of these log-probabilities."""
+        return np.exp(log_probabilities.astype(np.float64) * self.weight + self.bonus)
+
+
 class TrieTables:
-    """The rows of the lexicon, then the areas of slots with hotwords."""
+    """The rows of the lexicon, which all processes share, then the areas of slots with hotwords."""
 
     def __init__(
         self,
         lexicon: Lexicon,
-        worth: Callable[[NDArray[np.float32]], NDArray[np.float64]],
+        worth: Worth,
         unigrams: NDArray[np.float32],
         homophones: int,
         boundary: int,
         streams: int,
     ) -> None:
-        """`worth` turns log-probabilities into factors of a score. `homophones` limits the words at a node."""
+        """`homophones` limits the words at a node."""
         self._homophones, self._boundary = homophones, boundary
-        columns, words = finish(self._columns(lexicon)), lexicon.words
-        self.arrays = TrieArrays(
-            shared=len(columns),
-            table=columns,
-            parents=np.ascontiguousarray(columns[:, PARENT]),
-            ahead=worth(lexicon.look_ahead).astype(np.float32),
-            words=words.astype(np.int64),
-            likely=worth(unigrams[words]),
-        )
-        self._shared_words = len(words)
+        key = fingerprint(*lexicon.stored, unigrams, f"{worth} {homophones} {boundary}")
+        size = _COLUMNS * lexicon.base.nbytes
+        cached = cached_arrays("trie", key, size, lambda: self._shared(lexicon, worth, unigrams))
+        self.arrays, self._places = TrieArrays(len(lexicon.base), **cached.arrays), cached.places
+        self._shared_words = len(lexicon.words)
         self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
-        # Extending the tables later would copy the lexicon while other streams wait. Unused memory costs nothing.
+        # Extending the tables later would copy hotwords while other streams wait. Unused memory costs nothing.
         self._extend(min(MOST_NODES, streams * MOST_NODES_A_STREAM))
+
+    def _shared(self, lexicon: Lexicon, worth: Worth, unigrams: NDArray[np.float32]) -> Arrays:
+        """Return the rows of the lexicon, by the fields of `TrieArrays`."""
+        columns, words = finish(self._columns(lexicon)), lexicon.words
+        return {
+            "table": columns,
+            "parents": np.ascontiguousarray(columns[:, PARENT]),
+            "ahead": worth(lexicon.look_ahead).astype(np.float32),
+            "words": words.astype(np.int64),
+            "likely": worth(unigrams[words]),
+        }
 
     @property
     def most_bytes_a_stream(self) -> int:
@@ -302,8 +335,16 @@ class TrieTables:
 
     def _extend(self, rows: int) -> None:
         """Make room for more nodes. The new rows are undefined until an area is written."""
-        fields = self.arrays._asdict().items()
-        self.arrays = TrieArrays._make(field if name == "shared" else _longer(field, rows) for name, field in fields)
+        fields: list[object] = []
+        for name, array in self.arrays._asdict().items():
+            if name != "shared":
+                place = self._places.get(name)
+                kept = place.shape[0] if place else 0  # what is in the file need not be copied
+                longer = array_with_room(array.dtype, (len(array) + rows, *array.shape[1:]), place)
+                longer[kept : len(array)] = array[kept:]
+                array = longer
+            fields.append(array)
+        self.arrays = TrieArrays._make(fields)
 
     def _columns(self, lexicon: Lexicon) -> Work[NDArray[np.int32]]:
         unit, parent = lexicon.units, lexicon.parent

@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.array_memory import Arrays
 from streamer.engine.language.language_model import RESERVED, LanguageModel
-from streamer.engine.model_file import Arrays, ModelFileKind
+from streamer.engine.model_file import ModelFileKind
 
 NEURAL_FILE = "rescoring.safetensors"
 OTHERS = RESERVED.index("<unk>")

@@ -68,10 +68,10 @@ def footprint(*roots: object) -> Footprint:
         places.add(storage.place)
         if storage.on_device:
             device += storage.size
-        elif any(start <= storage.place < end for start, end in files):
-            mapped += storage.size
         else:
-            own += storage.size
+            in_files = sum(storage.overlap(*part) for part in files)
+            mapped += in_files
+            own += storage.size - in_files
     return Footprint(own, mapped, device)
 
 
@@ -82,6 +82,10 @@ class _Storage:
     place: int  # its address
     size: int
     on_device: bool = False
+
+    def overlap(self, begin: int, end: int) -> int:
+        """Return how many bytes lie between these addresses. A table may begin in a file and go on in the process."""
+        return max(0, min(self.place + self.size, end) - max(self.place, begin))
 
 
 def _of_array(array: NDArray[Any]) -> _Storage:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from streamer.engine.acoustics.streaming_model import Array, Emissions
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.language.lexicon import ROOT, WORD_COUNT, Lexicon, TrieTables
+from streamer.engine.language.lexicon import ROOT, WORD_COUNT, Lexicon, TrieTables, Worth
 from streamer.engine.search.beam_loops import Rules, Tables, last_words, read_step
 from streamer.engine.search.beams import ENDED_WORD, NO_HISTORY, Beams, EndedWord, Records, WordHistories
 from streamer.engine.search.hotwords import CompiledHotwords, HotwordBonuses, HotwordCompiler
@@ -333,10 +333,11 @@ class BeamExpander:
         )
         self._nodes: TrieTables
         self._bonuses: HotwordBonuses
+        worth = Worth(float(options.language_weight), float(options.word_bonus))
         if first:
             self._nodes, self._bonuses = first._nodes, first._bonuses
         else:
-            self._nodes = TrieTables(lexicon, self._worth, language.unigrams, homophones, boundary, slots)
+            self._nodes = TrieTables(lexicon, worth, language.unigrams, homophones, boundary, slots)
             self._bonuses = HotwordBonuses(slots)
         # Run the loops once, so that they are compiled, or read from disk, before a client waits for words.
         empty = Beams(1, options.beam, language.start)
@@ -347,11 +348,6 @@ class BeamExpander:
     def look_ahead(self) -> NDArray[np.float32]:
         """The factor for each node in the rank of a hypothesis. The ranks decide which hypotheses are kept."""
         return self._nodes.arrays.ahead
-
-    def _worth(self, log_probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the factor of a word with this language model probability in the mass of a hypothesis."""
-        weight, bonus = self._options.language_weight, self._options.word_bonus
-        return np.exp(log_probabilities.astype(np.float64) * weight + bonus)
 
     def set_hotwords(self, slot: int, hotwords: CompiledHotwords | None) -> Work[None]:
         """Set the hotwords of the stream in a slot. NotNow if there is no room for them now."""

@@ -12,8 +12,11 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.array_memory import Arrays
+from streamer.engine.file_cache import cached_arrays, fingerprint
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, Lexicon
+from streamer.engine.language.word_list import WordList
 from streamer.engine.search.beam_loops import BonusArrays, extend_hash
 from streamer.engine.search.search import BeamOptions, Hotword
 from streamer.engine.waiting import Work, finish
@@ -42,7 +45,7 @@ class HotwordCompiler:
     def __init__(
         self,
         lexicon: Lexicon,
-        words: Sequence[str],
+        words: WordList,
         unigrams: NDArray[np.float32],
         units: Sequence[str],
         letters: LetterToSound | None,
@@ -50,12 +53,20 @@ class HotwordCompiler:
     ) -> None:
         self._pronouncer = None if letters is None else Pronouncer(letters)
         self._options, self._unigrams = options, unigrams
-        self._numbers = {word: number for number, word in enumerate(words)}
+        self._words = words
         self._unit = {unit: number for number, unit in enumerate(units)}
         ends, words_of_ends, self._parent, base = lexicon.arrays()
         self._base = base
-        order = np.argsort(words_of_ends, kind="stable")
-        self._ends, self._first = ends[order], np.searchsorted(words_of_ends[order], np.arange(len(words) + 1))
+
+        def by_word() -> Arrays:
+            order = np.argsort(words_of_ends, kind="stable")
+            first = np.searchsorted(words_of_ends[order], np.arange(len(words) + 1))
+            return {"ends": ends[order], "first": first.astype(np.int32)}
+
+        key = fingerprint(ends, words_of_ends, str(len(words)))
+        arrays = cached_arrays("pronunciations", key, ends.nbytes + words_of_ends.nbytes, by_word).arrays
+        # The end nodes of a word are `ends[first[word] : first[word + 1]]`.
+        self._ends, self._first = arrays["ends"], arrays["first"]
 
     def compile(self, hotwords: Sequence[Hotword]) -> CompiledHotwords | None:
         """Compile these hotwords; return None if they have no effect. ValueError names one that cannot be used."""
@@ -75,9 +86,9 @@ class HotwordCompiler:
             names = words_of(hotword.text)
             numbers = []
             for name in names:
-                number = self._numbers.get(name)
+                number = self._words.number_of(name)
                 if number is None:
-                    number = texts.setdefault(name, len(self._numbers) + len(texts))
+                    number = texts.setdefault(name, len(self._words) + len(texts))
                 if number not in ways:
                     ways[number] = self._pronounce(name, hotword.text, guesses)
                 numbers.append(number)
@@ -93,7 +104,7 @@ class HotwordCompiler:
         yield
         options, own_numbers = self._options, list(best_bonus)
         chances = [
-            float(self._unigrams[number]) if number < len(self._numbers) else options.hotword_floor
+            float(self._unigrams[number]) if number < len(self._words) else options.hotword_floor
             for number in own_numbers
         ]
         scores = np.array(chances) * options.language_weight + options.word_bonus
@@ -142,7 +153,7 @@ class HotwordCompiler:
     def _lexicon_number(self, word: str) -> int | None:
         """Return the number of this word in the lexicon, with or without accents; None if it is not there."""
         for name in (word, _plain(word)):
-            number = self._numbers.get(name)
+            number = self._words.number_of(name)
             if number is not None and self._first[number] < self._first[number + 1]:
                 return number
         return None

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.model_file import Arrays, ModelFileKind
+from streamer.engine.array_memory import Arrays
+from streamer.engine.model_file import ModelFileKind
 from streamer.engine.text.mark_graph import MARKS, CompiledMarks, Floats, MarkWeights, NetworkShape, pause_number
 from streamer.engine.text.marks import Case, HeardWord, Mark, MarkedWord
 

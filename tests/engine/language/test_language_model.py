@@ -78,7 +78,7 @@ def test_the_start_is_a_context() -> None:
         ("<s>", "a", "b"): (-0.75, 0.0),
     }
     model = LanguageModel.build(["a", "b"], ngrams)
-    assert model.words == ["<unk>", "<s>", "</s>", "a", "b"]
+    assert list(model.words) == ["<unk>", "<s>", "</s>", "a", "b"]
     a, b = 3, 4
     contexts = np.array([model.start, model.start, (model.start[1], a), (a, b)])
     scores = model.score(contexts, np.array([a, b, b, a]))
@@ -104,7 +104,7 @@ def test_a_file_scores_as_the_model_that_wrote_it(tmp_path: Path) -> None:
     path = tmp_path / "language.safetensors"
     model.save(path)
     read = LanguageModel.load(path)
-    assert read.words == words
+    assert list(read.words) == words
     assert np.array_equal(read.unigrams, model.unigrams)
     ids = np.random.default_rng(0).integers(len(words), size=(500, 3))
     assert np.array_equal(read.score(ids[:, :2], ids[:, 2]), model.score(ids[:, :2], ids[:, 2]))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
+from streamer.engine import file_cache
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon, TrieTables, Worth
+from streamer.engine.memory.footprint import footprint, resident
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.waiting import finish
 
 
 def spoken(seed: int, words: int = 300) -> list[tuple[int, tuple[int, ...]]]:
@@ -98,3 +103,61 @@ def test_what_is_no_lexicon_is_refused(tmp_path: Path) -> None:
     for ways in ([], [(3, ())], [(3, (0,))], [(3, (99,))]):
         with pytest.raises(ValueError, match="pronunciation"):
             Lexicon.build(ways, np.zeros(10))
+
+
+# The tables of the trie: the rows of the lexicon, then those of hotwords.
+
+TOGETHER = 16  # streams with hotwords
+
+
+def tables(lexicon: Lexicon) -> TrieTables:
+    """Return the tables of this lexicon."""
+    return TrieTables(lexicon, Worth(0.5, 0.25), np.linspace(-9, -1, 400, dtype=np.float32), 4, 1, TOGETHER)
+
+
+def rows(found: TrieTables) -> list[NDArray[Any]]:
+    """Return the rows of the lexicon."""
+    nodes, words = found.arrays.shared, found._shared_words
+    arrays = found.arrays
+    return [
+        arrays.table[:nodes],
+        arrays.parents[:nodes],
+        arrays.ahead[:nodes],
+        arrays.words[:words],
+        arrays.likely[:words],
+    ]
+
+
+def test_processes_share_the_rows_of_the_lexicon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are the same from the cache, and stay the same there while streams have hotwords."""
+    lexicon = Lexicon.build(spoken(1), np.linspace(-9, -1, 400))
+    own = tables(lexicon)
+    assert not own._places
+    monkeypatch.setattr(file_cache, "folders_for_files", lambda: [tmp_path])
+    monkeypatch.setattr(file_cache, "LEAST", 0)
+    monkeypatch.setattr("streamer.engine.language.lexicon._LEAST_GROWTH", 1)
+    hotwords = Lexicon.build(spoken(2, 30), np.linspace(-9, -1, 400))
+    numbers, worth = np.arange(400), np.ones(400)
+    for _ in range(2):
+        shared = tables(lexicon)
+        assert all(place.path.is_relative_to(tmp_path) for place in shared._places.values())
+        for slot in range(TOGETHER):
+            roots = [finish(each.put(slot, hotwords, numbers, worth)) for each in (own, shared)]
+            assert roots[0] == roots[1]
+        assert footprint(shared.arrays).mapped >= sum(part.nbytes for part in rows(shared))
+        for part, other in zip(rows(own), rows(shared), strict=True):
+            assert np.array_equal(part, other)
+        start, end = shared._areas[TOGETHER - 1]
+        assert np.array_equal(own.arrays.table[start:end], shared.arrays.table[start:end])
+        shared._extend(1000)
+        assert np.array_equal(own.arrays.table[:end], shared.arrays.table[:end])
+        own, shared.arrays.table[0] = tables(lexicon), -5  # not in the file
+
+
+def test_room_for_hotwords_takes_no_memory() -> None:
+    """Tables for many streams take as much memory as the lexicon, while no stream has hotwords."""
+    lexicon = Lexicon.build(spoken(3), np.linspace(-9, -1, 400))
+    before = resident()["RssAnon"]
+    found = TrieTables(lexicon, Worth(0.5, 0.25), np.zeros(400, np.float32), 4, 1, 64)
+    assert found.hotword_bytes > 100 << 20
+    assert resident()["RssAnon"] - before < 4 << 20
