@@ -5,11 +5,17 @@ The graphs are written from weights by their names in torch. The modules of `net
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from onnxruntime import InferenceSession
 
 from streamer.engine.acoustics.bundle_files import Weights, within
 from streamer.engine.acoustics.encoder_config import (
@@ -20,25 +26,72 @@ from streamer.engine.acoustics.encoder_config import (
     rotation_tables,
 )
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
-from streamer.engine.public.sessions import new_session
+from streamer.engine.file_cache import LEAST, Part, cached_folder, fingerprint
+from streamer.engine.public.sessions import new_session, open_optimised, write_optimised
 from streamer.engine.waiting import Work
 from streamer.models.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.models.onnx_file import ElementType
 
 # A network that onnxruntime computes as a graph.
 
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """All that the content of a graph follows from. It names the files of the graph in the cache."""
+
+    graph: str
+    parts: Sequence[Part]
+    size: int  # the bytes of the weights
+
 
 class CompiledGraph:
-    """Computes the graph of a network in a session of its own."""
+    """Computes the graph of a network in a session of its own.
 
-    def __init__(self, content: bytes, *, plans: bool = True, without: Sequence[str] = ()) -> None:
-        """`content` is the content of the file of the graph. For the options, see `new_session`."""
-        self._size = len(content)
-        self._session = new_session(content, plans=plans, without=without)
+    With an origin, large weights are mapped from the cache: all processes share them, and do not write the graph again.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[], bytes],
+        *,
+        origin: Origin | None = None,
+        plans: bool = True,
+        without: Sequence[str] = (),
+    ) -> None:
+        """`write` returns the content of the file of the graph. For the options, see `new_session`."""
+        session = None if origin is None else _shared_session(write, origin, plans, without)
+        self._size = 0
+        if session is None:
+            content = write()
+            session, self._size = new_session(content, plans=plans, without=without), len(content)
+        self._session = session
 
     def __sizeof__(self) -> int:
-        """Return the size with the weights, which are in the memory of onnxruntime."""
+        """Return the size with the weights, if they are in the memory of onnxruntime."""
         return super().__sizeof__() + self._size
+
+
+def _shared_session(
+    write: Callable[[], bytes], origin: Origin, plans: bool, without: Sequence[str]
+) -> InferenceSession | None:
+    """Return a session with weights in the cache. None if they are too small, or if nothing can be written there."""
+
+    def add(folder: Path) -> None:
+        write_optimised(write(), folder, without=without)
+
+    if origin.size < LEAST:
+        return None
+    folder = cached_folder(origin.graph, fingerprint(*origin.parts, *without), add)
+    if folder is None:
+        return None
+    try:
+        return open_optimised(folder, plans=plans)
+    except OSError as error:
+        _LOG.warning("The weights of a graph are not shared by processes: %s", error)
+        shutil.rmtree(folder, ignore_errors=True)  # so that the next process makes them anew
+        return None
 
 
 Integers = NDArray[np.int64]
@@ -54,7 +107,13 @@ class CompiledEncoder(CompiledGraph):
             raise ValueError(f"left_frames {config.left_frames} is less than the longest step, {config.largest_chunk}")
         # onnxruntime computes layer normalisation and the sum before it several times slower if it fuses them. Plans of
         # the memory are left out: one for each size of a batch would take much memory and save little time.
-        super().__init__(EncoderGraph(config, weights).written(), without=["SkipLayerNormFusion"], plans=False)
+        part = within(weights, "")
+        super().__init__(
+            EncoderGraph(config, part).written,
+            origin=Origin("encoder", [json.dumps(config.to_json()), part.checksum], part.size),
+            without=["SkipLayerNormFusion"],
+            plans=False,
+        )
         self._windows, self._pasts = windows(config.layers), pasts(config.layers)
 
     def make_state(self, slots: int) -> ModelState:
@@ -272,7 +331,8 @@ class CompiledHeads(CompiledGraph):
     def __init__(self, config: EncoderConfig, weights: Weights) -> None:
         """`weights`: those of the encoder, of which only the heads are used."""
         self._names = [head.name for head in config.heads_of(config.layers)]
-        super().__init__(heads_graph(self._names, config.width, within(weights, "outputs")), plans=False)
+        outputs = within(weights, "outputs")
+        super().__init__(lambda: heads_graph(self._names, config.width, outputs), plans=False)
 
     def emissions(self, frames: Floats) -> Emissions:
         """Return the log-probabilities [batch, frames, units] of each head, from frames [batch, frames, width]."""
@@ -304,7 +364,7 @@ class CompiledActivity(CompiledGraph):
     """
 
     def __init__(self, weights: Weights) -> None:
-        super().__init__(activity_graph(within(weights, "")))
+        super().__init__(lambda: activity_graph(within(weights, "")))
         self.mels, self._memory = len(weights["mean"]), weights["judge.weight"].shape[1]
 
     def make_state(self, slots: int) -> ModelState:
@@ -372,6 +432,11 @@ class ReadingWeights(Protocol):
         """The number of words, and the lengths of a word vector and of an LSTM state."""
         ...
 
+    @property
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The weights as they are stored, with their scales."""
+        ...
+
     def of(self, name: str) -> Floats:
         """Return these weights in full numbers."""
         ...
@@ -384,8 +449,10 @@ class CompiledReading(CompiledGraph):
     """
 
     def __init__(self, weights: ReadingWeights) -> None:
+        parts = [weights.arrays[name] for name in sorted(weights.arrays) if name.startswith(("recall.", "expect."))]
+        origin = Origin("reading", [str(weights.sizes), *parts], sum(part.nbytes for part in parts))
         # A plan of the memory for each number of rows would take much memory and save little time.
-        super().__init__(reading_graph(weights), plans=False)
+        super().__init__(lambda: reading_graph(weights), origin=origin, plans=False)
 
     def __call__(self, memories: Floats, vectors: Floats) -> Floats:
         """Return the memories [rows, numbers] after words with these vectors [rows, vector]."""

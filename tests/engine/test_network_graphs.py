@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from streamer.engine import file_cache, network_graphs
+from streamer.engine.acoustics.bundle_files import Weights
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
 from streamer.engine.acoustics.streaming_model import Floats, ModelState, SlotNetwork
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralWeights
@@ -211,3 +215,71 @@ def test_company_does_not_matter(weights: NeuralWeights, rows: int) -> None:
     for start in range(0, ROWS, rows):
         some = slice(start, start + rows)
         assert np.array_equal(compiled(memories[some], vectors[some]), together[some])
+
+
+# The weights of large graphs lie in the cache, where all processes share them.
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Provide an empty cache that also takes small graphs."""
+    monkeypatch.setattr(file_cache, "folders_for_files", lambda: [tmp_path / "files"])
+    monkeypatch.setattr(file_cache, "LEAST", 0)
+    monkeypatch.setattr(network_graphs, "LEAST", 0)
+    return tmp_path / "files"
+
+
+def encoded(weights: Weights) -> Floats:
+    """Return what a graph with these weights computes."""
+    graph = CompiledEncoder(CONFIG, weights)
+    return stream(graph, graph.make_state(3), [0, 1, 2], features(3, 24), 8)
+
+
+def test_shared_weights_give_the_same_bits(encoder: Encoder, compiled: CompiledEncoder, cache: Path) -> None:
+    """A graph from the cache computes the same as one in the memory of the process, and holds no weights of its own."""
+    expected = stream(compiled, compiled.make_state(3), [0, 1, 2], features(3, 24), 8)
+    for _ in range(2):
+        assert np.array_equal(encoded(weights_of(encoder)), expected)
+    [folder] = cache.iterdir()
+    graph = CompiledEncoder(CONFIG, weights_of(encoder))
+    assert str(folder / "weights.bin") in Path("/proc/self/maps").read_text(encoding="utf-8")
+    assert sys.getsizeof(graph) < 1000 < sys.getsizeof(compiled)
+
+
+def test_other_weights_have_other_files(encoder: Encoder, cache: Path) -> None:
+    """A change of a single weight is another graph."""
+    weights = weights_of(encoder)
+    before = encoded(weights)
+    weights["stem.first.bias"] = weights["stem.first.bias"] + 1
+    assert not np.array_equal(encoded(weights), before)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_damaged_file_is_made_anew(encoder: Encoder, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """If the files of a graph are damaged, this process computes without them, and the next one writes them again."""
+    expected = encoded(weights_of(encoder))
+    [folder] = cache.iterdir()
+    (folder / "weights.bin").write_bytes(b"damaged")
+    assert np.array_equal(encoded(weights_of(encoder)), expected)
+    assert "not shared" in caplog.text
+    assert list(cache.iterdir()) == []
+    assert np.array_equal(encoded(weights_of(encoder)), expected)
+    assert list(cache.iterdir()) == [folder]
+
+
+def test_without_a_cache_the_weights_are_in_the_process(encoder: Encoder, cache: Path) -> None:
+    """If nothing can be written, each process has its own weights."""
+    cache.write_text("no folder")
+    graph = CompiledEncoder(CONFIG, weights_of(encoder))
+    assert sys.getsizeof(graph) > 1000
+    assert np.array_equal(
+        graph.whole(features(1, 8)), CompiledEncoder(CONFIG, weights_of(encoder)).whole(features(1, 8))
+    )
+
+
+def test_the_neural_model_is_shared(weights: NeuralWeights, cache: Path) -> None:
+    """The weights with which the neural language model reads are in the cache as well."""
+    memories, vectors = (np.ones((3, size), np.float32) for size in (2 * 128 + 64, 64))
+    first = CompiledReading(weights)(memories, vectors)
+    assert [path.name.partition("-")[0] for path in cache.iterdir()] == ["reading"]
+    assert np.array_equal(CompiledReading(weights)(memories, vectors), first)

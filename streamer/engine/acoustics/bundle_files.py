@@ -10,7 +10,7 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from safetensors.numpy import save_file
 from streamer.base.json_types import JsonObject
 from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, EncoderConfig
 from streamer.engine.acoustics.features import SAMPLE_RATE
+from streamer.engine.array_memory import mapped_arrays
 
 MODEL_FILE: Final = "model.json"
 WEIGHTS_FILE: Final = "weights.safetensors"
@@ -93,15 +94,22 @@ def write_description(description: ModelDescription, folder: Path) -> None:
     _put(partial, folder / MODEL_FILE)
 
 
-def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+class FileWeights(dict[str, NDArray[Any]]):
+    """The weights in a file, memory-mapped, with their checksum."""
+
+    checksum = ""
+
+
+def read_weights(path: Path) -> FileWeights:
     """Return the weights in a file, in the precision of the file. BundleError if it is damaged."""
     try:
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(path, framework="numpy") as file:  # checks the whole header
             stored = (file.metadata() or {}).get(CHECKSUM)
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        weights = FileWeights(mapped_arrays(path))
     except (OSError, SafetensorError, ValueError) as error:
         raise BundleError(f"{path} cannot be read: {error}") from error
-    if stored != checksum(weights):
+    weights.checksum = checksum(weights)
+    if stored != weights.checksum:
         raise BundleError(f"{path} is damaged: its checksum is that of other weights")
     return weights
 
@@ -122,8 +130,8 @@ def checksum(weights: Weights) -> str:
     digest = hashlib.sha256()
     for name in sorted(weights):
         array = np.ascontiguousarray(weights[name])
-        digest.update(f"{name} {list(array.shape)}\n".encode())
-        digest.update(array.tobytes())
+        digest.update(f"{name} {list(weights[name].shape)}\n".encode())
+        digest.update(array.data)
     return digest.hexdigest()
 
 
@@ -131,14 +139,40 @@ def _metadata(weights: Weights) -> dict[str, str]:
     return {CHECKSUM: checksum(weights)}  # a single entry, because several would have no fixed order in the file
 
 
-def within(weights: Weights, prefix: str) -> dict[str, NDArray[np.float32]]:
-    """Return the weights of a part of a network in 32 bits, by their names in this part."""
-    begin = f"{prefix}." if prefix else ""
-    return {
-        name.removeprefix(begin): array.astype(np.float32, copy=False)
-        for name, array in weights.items()
-        if name.startswith(begin)
-    }
+class PartOfWeights(Mapping[str, NDArray[np.float32]]):
+    """The weights of a part of a network, by their names in this part. Each becomes 32 bits when it is asked for."""
+
+    def __init__(self, weights: Weights, prefix: str) -> None:
+        self._begin = f"{prefix}." if prefix else ""
+        self._weights = weights
+        if isinstance(weights, PartOfWeights):
+            self._begin, self._weights = weights._begin + self._begin, weights._weights
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        return self._weights[self._begin + name].astype(np.float32, copy=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._begin) for name in self._weights if name.startswith(self._begin))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def checksum(self) -> str:
+        """What no other weights have: the checksum of their file and their place in it, or a checksum of their own."""
+        if isinstance(self._weights, FileWeights):
+            return f"{self._begin}{self._weights.checksum}"
+        return checksum(self)
+
+    @property
+    def size(self) -> int:
+        """The bytes of these weights as they are stored."""
+        return sum(self._weights[self._begin + name].nbytes for name in self)
+
+
+def within(weights: Weights, prefix: str) -> PartOfWeights:
+    """Return the weights of a part of a network in 32 bits."""
+    return PartOfWeights(weights, prefix)
 
 
 def _put(partial: Path, target: Path) -> None:

@@ -358,12 +358,6 @@ class TrieTables:
         return columns
 
 
-def _longer(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    longer = np.empty((len(array) + rows, *array.shape[1:]), dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
 def _depths(parent: NDArray[np.int32]) -> Work[NDArray[np.int32]]:
     """Return the number of units that lead to each node."""
     depths = np.zeros_like(parent)

@@ -71,6 +71,53 @@ def new_session(
     and keeps no memory for another run. `plans`: whether onnxruntime plans the memory of a run ahead, for each shape of
     the inputs. `without` names optimisations that make this graph slower.
     """
+    options = _options(plans, folder)
+    if once:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    providers = [_CPU] if placement is None else placement.providers()
+    return _opened(content, options, providers, without)
+
+
+def write_optimised(content: bytes, folder: Path, *, without: Sequence[str] = ()) -> None:
+    """Write the files of a graph as this processor computes it: optimised, and with its weights in their order.
+
+    OSError if that fails.
+    """
+    options = _options(False)
+    options.optimized_model_filepath = str(folder / _GRAPH)
+    for name, value in {
+        "optimized_model_external_initializers_file_name": _WEIGHTS,
+        "optimized_model_external_initializers_min_size_in_bytes": str(_LEAST_OUTSIDE),
+        "save_external_prepacked_constant_initializers": "1",
+    }.items():
+        options.add_session_config_entry(f"session.{name}", value)
+    try:
+        _opened(content, options, [_CPU], without)
+    except Exception as error:  # its exceptions have no common class
+        raise OSError(f"onnxruntime cannot write into {folder}: {error}") from error
+
+
+def open_optimised(folder: Path, *, plans: bool = True) -> onnxruntime.InferenceSession:
+    """Return a session like `new_session` for the files that `write_optimised` wrote. Their weights are mapped.
+
+    OSError if they are damaged.
+    """
+    options = _options(plans, folder)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return _opened((folder / _GRAPH).read_bytes(), options, [_CPU])
+    except Exception as error:  # its exceptions have no common class
+        raise OSError(f"onnxruntime cannot open {folder}: {error}") from error
+
+
+_GRAPH: Final = "graph.onnx"
+_WEIGHTS: Final = "weights.bin"
+_LEAST_OUTSIDE: Final = 1024  # the bytes of a constant that is not in the file of the graph
+
+
+def _options(plans: bool, folder: Path | None = None) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.enable_mem_pattern = plans
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -80,11 +127,12 @@ def new_session(
     if folder is not None:
         # Without this option, onnxruntime does not know the folder of a graph that it gets as content.
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
-    if once:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
-        options.add_session_config_entry("session.disable_prepacking", "1")
-    providers = ["CPUExecutionProvider"] if placement is None else placement.providers()
+    return options
+
+
+def _opened(
+    content: bytes, options: onnxruntime.SessionOptions, providers: list[Any], without: Sequence[str] = ()
+) -> onnxruntime.InferenceSession:
     session = onnxruntime.InferenceSession(content, options, providers=providers, disabled_optimizers=list(without))
     vars(session)["_model_bytes"] = None  # it would keep the content, as large as the weights, to open it again
     return session

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.json_types import JsonObject
-from streamer.engine.network_graphs import CompiledGraph, NetworkWriter
+from streamer.engine.network_graphs import CompiledGraph, NetworkWriter, Origin
 from streamer.models.onnx_file import ElementType
 
 Floats = NDArray[np.float32]
@@ -94,7 +94,9 @@ class CompiledMarks(CompiledGraph):
     """
 
     def __init__(self, shape: NetworkShape, weights: MarkWeights) -> None:
-        super().__init__(mark_graph(shape, weights), plans=False)
+        parts = [weights[name] for name in sorted(weights)]
+        origin = Origin("marks", [str(shape), *parts], sum(part.nbytes for part in parts))
+        super().__init__(lambda: mark_graph(shape, weights), origin=origin, plans=False)
 
     def __call__(self, vectors: Floats, occupied: Floats) -> Floats:
         """Return the scores of marks and cases, side by side [places, 7].
