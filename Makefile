@@ -51,7 +51,7 @@ define VENV
 fi
 endef
 # Else the first start would take ten seconds more.
-LOOPS := $(PY) -m streamer.engine.compile
+LOOPS := $(PY) -m streamer.engine.compile asr_repo/streaming_asr/1
 PIP := $(PY) -m pip install --disable-pip-version-check --constraint requirements.lock
 
 install: $(STAMP)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from streamer.engine.file_cache import (
     folders_for_files,
 )
 from streamer.engine.memory.footprint import footprint
+from tests.project import ROOT
 
 SQUARES = np.arange(LEAST, dtype=np.int64) ** 2
 
@@ -180,3 +183,25 @@ def test_the_user_chooses_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     """The second folder is in the cache of the user."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert folders_for_files()[1] == tmp_path / "streamer" / "files"
+
+
+LOAD = """
+import sys
+from pathlib import Path
+from streamer.engine import file_cache
+root = Path(sys.argv.pop(1))
+file_cache.folders_for_files = lambda: [root]
+from streamer.engine.compile import main
+main()
+"""
+
+
+def test_the_command_fills_the_cache(tmp_path: Path) -> None:
+    """After `compile` with the shipped bundle, a start finds all files, and computes none."""
+    arguments = [sys.executable, "-c", LOAD, str(tmp_path / "files"), str(ROOT / "asr_repo" / "streaming_asr" / "1")]
+    for _ in range(2):
+        subprocess.run(arguments, check=True, cwd=ROOT)
+        kinds = sorted(path.name.partition("-")[0] for path in (tmp_path / "files").iterdir())
+        assert kinds == ["encoder", "letters", "marks", "pronunciations", "reading", "trie", "words"]
+        written = {path: path.stat().st_mtime_ns for path in (tmp_path / "files").rglob("*.*")}
+    assert sum(path.stat().st_size for path in written) < 110e6
