@@ -1,0 +1,59 @@
+"""Compares readers with our live pass and our second pass, on the same recordings.
+
+    python scripts/measure/readers.py MANIFEST [--reader NAME=FOLDER ...] [--limit 150] [--cache FOLDER]
+
+A folder has the files of a reader: encoder_model.ort, decoder_model_merged.ort and tokenizer.bin. Without --reader, the
+tiny one of the package moonshine-voice is used. The script prints the word error rates by corpus with their intervals,
+and the CPU time for a second of audio. All are scored in the same way: without case and marks, and with figures as
+words. With --cache, what readers read is kept by the content of the audio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from streamer.audio.recordings import AudioError
+from streamer.commands.accuracy.manifest import ManifestError, read_manifest, select_utterances
+from streamer.commands.accuracy.results import Unavailable
+from streamer.engine.reader.pieces import PiecesError
+from streamer.engine.reader.weights import UnknownReader
+from workshop.comparison.readers import LIVE, SECOND, comparison, measure_ours, measure_reader
+
+
+def main() -> int:
+    """Measure and print the table; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("manifest", help="table of recordings with their texts")
+    parser.add_argument("--reader", action="append", metavar="NAME=FOLDER", help="a reader; may be given several times")
+    parser.add_argument("--readers-only", action="store_true", help="leave our own passes out")
+    parser.add_argument("--corpus", action="append", default=[], help="only this corpus; may be given several times")
+    parser.add_argument("--limit", type=int, help="at most so many recordings, spread evenly over the corpora")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder that keeps what readers read")
+    options = parser.parse_args()
+    readers = [text.partition("=") for text in options.reader or _installed()]
+    if not all(name and folder for name, _, folder in readers):
+        parser.error("give readers as NAME=FOLDER")
+    try:
+        utterances = select_utterances(read_manifest(Path(options.manifest)), options.corpus, options.limit)
+        measured = [] if options.readers_only else [measure_ours(name, utterances) for name in (LIVE, SECOND)]
+        measured += [measure_reader(name, utterances, Path(folder), options.cache) for name, _, folder in readers]
+    except (ManifestError, AudioError, Unavailable, UnknownReader, PiecesError, OSError) as error:
+        print(f"readers: {error}", file=sys.stderr)
+        return 1
+    if not measured:
+        parser.error("there is no reader: give one, or install the package moonshine-voice")
+    print(comparison(measured))
+    return 0
+
+
+def _installed() -> list[str]:
+    """Return the reader of the package that is installed, if it is."""
+    found = importlib.util.find_spec("moonshine_voice")
+    return [] if found is None or not found.origin else [f"tiny={Path(found.origin).parent / 'assets' / 'tiny-en'}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

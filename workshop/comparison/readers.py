@@ -1,0 +1,124 @@
+"""Compares readers with our live pass and our second pass: errors of words by corpus, and processor time.
+
+All are scored in the same way, without case and marks, and with figures as words. What readers read can be cached by
+the content of the audio and of the reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.commands.accuracy.evaluation import Setup, recognise_with_engine
+from streamer.commands.accuracy.manifest import Utterance, normalise
+from streamer.commands.accuracy.report import rate_text
+from streamer.commands.accuracy.results import EvaluationRun
+from streamer.commands.accuracy.word_errors import ScoredUtterance, corpus_rates, score_utterance
+from streamer.commands.accuracy.word_sections import table
+from streamer.engine.reader.reader import Reading, Token, load_reader
+from streamer.engine.reader.spoken import spoken_words
+from streamer.engine.reader.weights import DECODER_FILE, ENCODER_FILE
+from workshop.data.corpus import replacing
+
+LIVE, SECOND = "our live pass", "our second pass"
+_PASSES: Final[dict[str, Mapping[str, bool]]] = {LIVE: {}, SECOND: {"second_pass": True}}
+
+
+@dataclass(frozen=True)
+class ReadUtterance:
+    """What a reader read in one recording, and the processor time."""
+
+    reading: Reading
+    seconds: float
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The results of one recogniser or reader for the same utterances as the others."""
+
+    name: str
+    scored: Sequence[ScoredUtterance]
+    cpu_a_second: float
+
+
+def read_all(utterances: Sequence[Utterance], folder: Path, cache: Path | None = None) -> Iterator[ReadUtterance]:
+    """Read all recordings with the reader in this folder, each as one segment."""
+    reader = load_reader(folder)
+    of_reader = hashlib.sha256(b"".join((folder / name).read_bytes() for name in (ENCODER_FILE, DECODER_FILE)))
+    for utterance in utterances:
+        samples = utterance.samples()
+        key = hashlib.sha256(of_reader.digest() + samples.tobytes()).hexdigest()[:32]
+        file = cache / f"{key}.json" if cache else None
+        if file and file.is_file():
+            yield _from_json(file.read_text(encoding="utf-8"))
+            continue
+        began = time.process_time()
+        reading = reader.read(samples)
+        read = ReadUtterance(reading, len(samples) / SAMPLE_RATE, time.process_time() - began)
+        if file:
+            with replacing(file, "w") as stream:
+                stream.write(_as_json(read))
+        yield read
+
+
+def scored_reading(utterance: Utterance, reading: Reading) -> ScoredUtterance:
+    """Return the errors of a reading, in which figures and titles count as the words that were spoken."""
+    return score_utterance(utterance, normalise(" ".join(spoken_words(reading.text))))
+
+
+def measure_reader(name: str, utterances: Sequence[Utterance], folder: Path, cache: Path | None) -> Measured:
+    """Measure the reader in this folder."""
+    read = list(read_all(utterances, folder, cache))
+    scored = [scored_reading(utterance, each.reading) for utterance, each in zip(utterances, read, strict=True)]
+    return Measured(name, scored, sum(each.cpu_s for each in read) / sum(each.seconds for each in read))
+
+
+def hear_all(name: str, utterances: Sequence[Utterance]) -> EvaluationRun:
+    """Recognise all recordings with one of our passes. Unavailable if the engine is not installed."""
+    return recognise_with_engine(utterances, Setup(_PASSES[name], engine=True), lambda _utterance, _seconds: None)
+
+
+def measure_ours(name: str, utterances: Sequence[Utterance]) -> Measured:
+    """Measure one of our passes, LIVE or SECOND."""
+    run = hear_all(name, utterances)
+    scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
+    return Measured(name, scored, sum(run.cpu.values()) / run.seconds)
+
+
+def comparison(measured: Sequence[Measured]) -> str:
+    """Return a table with the word error rates by corpus, and the processor time for a second of audio."""
+    rates = [corpus_rates(each.scored) for each in measured]
+    header = ["", *(f"{line.name} ({line.errors.words} words) %" for line in rates[0]), "CPU s a second"]
+    rows = [
+        [each.name, *(rate_text(line.wer) for line in lines), f"{each.cpu_a_second:.3f}"]
+        for each, lines in zip(measured, rates, strict=True)
+    ]
+    return table(header, rows)
+
+
+def _as_json(read: ReadUtterance) -> str:
+    reading = read.reading
+    return json.dumps(
+        {
+            "text": reading.text,
+            "tokens": [[token.text, token.log_probability] for token in reading.tokens],
+            "log_probability": reading.log_probability,
+            "complete": reading.complete,
+            "seconds": read.seconds,
+            "cpu_s": read.cpu_s,
+        }
+    )
+
+
+def _from_json(content: str) -> ReadUtterance:
+    kept = json.loads(content)
+    tokens = tuple(Token(*token) for token in kept["tokens"])
+    reading = Reading(kept["text"], tokens, kept["log_probability"], kept["complete"])
+    return ReadUtterance(reading, kept["seconds"], kept["cpu_s"])
