@@ -65,6 +65,8 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
         "streamer/web/index.html",
         "streamer/web/streamer.js",
         "streamer/audio_samples/quilter.ogg",
+        "streamer/audio_samples/talk.flac",
+        "streamer/audio_samples/talk.txt",
         "streamer/asr_repo/streaming_asr/config.pbtxt",
         "streamer/asr_repo/streaming_asr/1/model.py",
         "streamer/asr_repo/streaming_asr/1/model.json",

@@ -34,7 +34,7 @@ from streamer.commands.traffic.service import OwnService
 RAMP_S: Final = 3.0
 FASTEST_S: Final = 0.2
 SETTLE_S: Final = 0.5  # from the order to the first session
-WARM_UP_S: Final = 3.0
+WARM_UP_S: Final = 2.0
 OVER_LIMIT_S: Final = END_LIMIT_S + 30.0
 LOOK_S: Final = 1.0  # how often it looks at memory, at the GPU, and whether the service is there
 GONE_S: Final = 8.0  # a service that nobody can connect to for so long has died
@@ -234,6 +234,8 @@ class _Ramp:
                 noticing.result()
             await watching
             await finishing
+            if (level.failed or level.refused["away"]) and not await _accepts(self._setup.plan.url):
+                raise _Gone(f"nobody can connect to {urlsplit(self._setup.plan.url).netloc}")
             level.whole = True
         finally:
             for task in (watching, noticing, finishing):
@@ -317,7 +319,7 @@ class _Ramp:
             if time.monotonic() - self._heard_at < SILENT_S or await _accepts(self._setup.plan.url):
                 gone_at = time.monotonic()
             elif time.monotonic() - gone_at > GONE_S:
-                raise _Gone(f"nobody could connect to {urlsplit(self._setup.plan.url).netloc} for {GONE_S:g} s")
+                raise _Gone(f"nobody can connect to {urlsplit(self._setup.plan.url).netloc}")
             await asyncio.sleep(LOOK_S)
 
     async def _all(self, events: Iterable[asyncio.Event]) -> None:
