@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from streamer.base.machine import command, descendants, find_process
+from streamer.base.machine import descendants, find_process
+from streamer.commands.traffic.processes import memory_mb, program
 
 # The programs behind the bridge, and their names in reports.
 _NAMES = {"tritonserver": "Triton", "triton_python_backend_stub": "model"}
@@ -68,14 +68,3 @@ def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
         if ended:
             raise OSError(f"the service did not start: {text.strip()}")
         time.sleep(0.1)
-
-
-def program(pid: int) -> str:
-    """Return the name of the program that this process runs; empty if it has ended."""
-    return (command(pid) or [""])[0].rpartition("/")[2]
-
-
-def memory_mb(pid: int) -> float:
-    """Return the memory of this process without mapped files."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024

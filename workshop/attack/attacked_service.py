@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from streamer.bridge.access.keys import make_key
+from streamer.commands.traffic.processes import memory_mb
 from workshop.attack import tls_port
 from workshop.attack.attack import Target
 from workshop.soak.service_under_test import ServiceUnderTest
-from workshop.watched_process import memory_mb
 
 # Attackers can open more connections than this, but it is enough for the other clients.
 DESCRIPTORS = 450

@@ -1,1 +1,1 @@
-"""Tests under load: many live sessions, the capacity of a service, overload, and costly sessions."""
+"""Live sessions beside costly ones, and the arrangements of one encoder with its heads."""

@@ -1,4 +1,4 @@
-"""Runs many live sessions at the pace of speech at the same time, and measures how late their partials are."""
+"""Live sessions at the pace of speech beside an attack: how late their partials are. `streamer load` measures more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import re
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,12 +15,6 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from streamer.base.limits import DEFAULT_MODEL
-from streamer.bridge.triton import MODEL
-from streamer.bridge.upstreams.admission import Models
-from streamer.bridge.upstreams.capacity import SHARE, STEP_S, WHOLE_SHARE, Capacity, measure
-from streamer.bridge.upstreams.supervision import Tritons
-
 BYTES_PER_S = 32_000
 # Half a step, so that the length of a frame does not hide when a step is complete.
 FRAME_S = 0.16
@@ -29,40 +22,28 @@ FRAME = int(FRAME_S * BYTES_PER_S)
 READY_LIMIT_S = 30.0
 END_LIMIT_S = 60.0
 POLL_S = 0.5
-RETRY = re.compile(r"try again in (\d+) s")
 LAG = re.compile(r'^streamer_lag_max_seconds\{pace="real_time"\} (\S+)$', re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """The reason of a refusal, and after how many seconds to try again, if the service said so."""
-
-    code: str
-    retry_s: int | None
 
 
 @dataclass
 class LiveSession:
     """Sends the same audio again and again at the pace of speech, until `end` is called."""
 
-    second_pass: bool = False
     delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial arrived, and how late it was
     words: list[str] = field(default_factory=list)  # the words of the finals
     ended: str = ""  # "done", or the reason for another end
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Task[None] | None = None
 
-    async def begin(self, url: str, audio: bytes, offset: int = 0) -> Refusal | None:
-        """Open the session and start sending at this offset of the audio. Returns the reason if it was refused."""
+    async def begin(self, url: str, audio: bytes, offset: int = 0) -> None:
+        """Open the session and start sending at this offset of the audio. ConnectionError if it is refused."""
         websocket = await connect(url, compression=None)
-        await websocket.send(json.dumps({"type": "start", "live": True, "second_pass": self.second_pass}))
+        await websocket.send(json.dumps({"type": "start", "live": True}))
         event = await _next_event(websocket)
         if event["type"] != "ready":
             await websocket.wait_closed()
-            retry = RETRY.search(websocket.close_reason or "")
-            return Refusal(event.get("code", event["type"]), int(retry[1]) if retry else None)
+            raise ConnectionError(f"a session was refused: {event.get('code', event['type'])}")
         self._sending = asyncio.create_task(self._send(websocket, audio, offset))
-        return None
 
     async def end(self) -> None:
         """Stop sending, and wait for the last words."""
@@ -150,22 +131,18 @@ class Period:
 HEADS = "| | sessions | partials | p50 s | p95 s | p99 s | lag at most s |\n| --- |" + 6 * " ---: |"
 
 
-async def open_sessions(
-    url: str, audio: bytes, number: int, over_s: float, *, second_pass: bool = False
-) -> list[LiveSession]:
+async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> list[LiveSession]:
     """Start this many sessions, spread evenly over these seconds. ConnectionError if one is refused."""
-    sessions = [LiveSession(second_pass) for _ in range(number)]
+    sessions = [LiveSession() for _ in range(number)]
 
     async def join(index: int) -> None:
         await asyncio.sleep(index * over_s / number)
-        refusal = await sessions[index].begin(url, audio, index * len(audio) // number)
-        if refusal is not None:
-            raise ConnectionError(f"session {index + 1} of {number} was refused: {refusal.code}")
+        await sessions[index].begin(url, audio, index * len(audio) // number)
 
-    refusals = [error for error in await asyncio.gather(*map(join, range(number)), return_exceptions=True) if error]
-    if refusals:
+    refused = [error for error in await asyncio.gather(*map(join, range(number)), return_exceptions=True) if error]
+    if refused:
         await asyncio.gather(*(session.end() for session in sessions))
-        raise refusals[0]
+        raise refused[0]
     return sessions
 
 
@@ -176,12 +153,6 @@ def period(sessions: Iterable[LiveSession], lag: LagWatch, since: float, until: 
     return Period(len(all_of_them), delays, lag.most(since, until))
 
 
-def session_limit(url: str) -> int:
-    """Return the limit of sessions that the service reports."""
-    with urllib.request.urlopen(page(url, "/readyz"), timeout=10) as answer:
-        return int(json.loads(answer.read())["sessions_limit"])
-
-
 def page(url: str, path: str) -> str:
     """Return the address of a page of the service whose websocket has this URL."""
     return url.replace("ws", "http", 1).rpartition("/v1/")[0] + path
@@ -190,52 +161,3 @@ def page(url: str, path: str) -> str:
 async def _next_event(websocket: ClientConnection) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(await asyncio.wait_for(websocket.recv(), READY_LIMIT_S))
     return event
-
-
-# Measures how late partials are with many live sessions, and shows what `serve --sessions auto` measures.
-
-WARM_UP_S = 3.0
-GATHER_S = 3.2
-
-
-async def steps(address: str, audio: bytes) -> tuple[int, Capacity]:
-    """Return how many sequences this Triton accepts, and the capacity that `serve --sessions auto` measures."""
-    models = Models(Tritons([address]), {DEFAULT_MODEL: MODEL})
-    await models.open()
-    try:
-        return models.default.most, await measure(models.default, audio)
-    finally:
-        await models.close()
-
-
-def step_table(capacity: Capacity) -> str:
-    """Return the measurements of `serve --sessions auto` as a table."""
-    lines = [
-        "| sessions | time of one step of each, s | share of the step length | answer p50 s | p99 s |",
-        "| ---: " * 5 + "|",
-    ]
-    for level in capacity.levels:
-        part = level.step_s / STEP_S
-        answers = f"{level.quantile(0.5):.3f} | {level.quantile(0.99):.3f}"
-        lines.append(f"| {level.sessions} | {level.step_s:.3f} | {part:.0%} | {answers} |")
-    again = f"Second passes take {capacity.second_pass_s:.4f} s more for a step of each session."
-    shares = f"A step of {STEP_S:g} s may take {SHARE:.0%} of its time, and {WHOLE_SHARE:.0%} with second passes."
-    return "\n".join([*lines, "", again, shares])
-
-
-async def live(
-    url: str, audio: bytes, number: int, seconds: float, *, second_pass: bool = False
-) -> tuple[Period, Counter[str]]:
-    """Run live sessions for this many seconds. Returns their delays, and how they ended."""
-    lag = LagWatch(url)
-    sessions = await open_sessions(url, audio, number, GATHER_S, second_pass=second_pass)
-    watching = asyncio.create_task(lag.watch())
-    try:
-        await asyncio.sleep(WARM_UP_S)
-        since = time.monotonic()
-        await asyncio.sleep(seconds)
-        result = period(sessions, lag, since, time.monotonic())
-    finally:
-        watching.cancel()
-        await asyncio.gather(*(session.end() for session in sessions))
-    return result, Counter(session.ended for session in sessions)

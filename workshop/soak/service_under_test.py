@@ -26,9 +26,10 @@ from streamer.base.machine import command, descendants
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.triton.server_process import Endpoint
+from streamer.commands.traffic.processes import memory_mb, program
 from streamer.testing.faulty_proxy import FaultyProxy
 from workshop.soak.session_plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
-from workshop.watched_process import memory_mb, program, wait_ready
+from workshop.watched_process import wait_ready
 
 SERVER, STUB = "tritonserver", "triton_python_backend_stub"
 SHARED_MEMORY = Path("/dev/shm")
