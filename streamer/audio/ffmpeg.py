@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -170,6 +171,7 @@ def read_as_it_is(descriptor: int) -> None:
 # A recording that ffmpeg decodes while it arrives: bytes into one pipe, WAV of floats out of another.
 
 _LONGEST_HEADER: Final = 4096
+_END_S: Final = 1.0
 _MOST_MESSAGES: Final = 16 * 1024
 # Messages of ffmpeg about a recording that ends too early. Its exit status is 0 all the same.
 _CUT: Final = (b"ended prematurely", b"partial file")
@@ -225,10 +227,13 @@ class PipedFfmpeg:
 
     def close(self) -> None:
         """End ffmpeg. It may be called more than once."""
-        self._process.kill()
-        self._process.wait()
-        self._listener.join(1.0)
         self._process.stdout.close()
+        # A decoder of the service may send no signals. Without a reader ffmpeg ends by itself, or with the decoder.
+        with suppress(PermissionError):
+            self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        self._listener.join(_END_S)
         self._process.stderr.close()
 
     def _chunks(self, converter: SampleConverter, frames: int) -> Iterator[Int16Samples]:
