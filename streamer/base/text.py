@@ -21,9 +21,9 @@ def part_of(number: int, whole: int, one: str) -> str:
 
 
 def either(choices: Iterable[object]) -> str:
-    """Return choices as words of a sentence: `a`, `a or b`, `a, b or c`."""
-    *others, last = map(str, choices)
-    return f"{', '.join(others)} or {last}" if others else last
+    """Return choices as words of a sentence: `a`, `a or b`, `a, b or c`. Empty if there is none."""
+    words = list(map(str, choices))
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def noun(number: int, one: str) -> str:

@@ -133,7 +133,7 @@ def test_parts_of_a_long_name(name: str, likely: str) -> None:
 
 @pytest.mark.parametrize(
     ("choices", "words"),
-    [([8000], "8000"), (("a", "b"), "a or b"), (("keep", "mask", "remove"), "keep, mask or remove")],
+    [((), ""), ([8000], "8000"), (("a", "b"), "a or b"), (("keep", "mask", "remove"), "keep, mask or remove")],
 )
 def test_choices_in_a_sentence(choices: Sequence[object], words: str) -> None:
     """Only the last choice follows an "or"."""

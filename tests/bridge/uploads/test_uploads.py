@@ -373,7 +373,7 @@ def test_options_that_mean_nothing_here_are_ignored(uploading: ExactService) -> 
 @pytest.mark.parametrize(
     ("fields", "code", "words"),
     [
-        ([("response_format", "diarized_json")], "bad_option", "'response_format' must be json or text"),
+        ([("response_format", "diarized_json")], "bad_option", "'response_format' must be json, text"),
         ([("language", "de")], "bad_option", "the recogniser knows only English"),
         ([("timestamp_granularities[]", "letter")], "bad_option", "must be word or segment"),
     ],
