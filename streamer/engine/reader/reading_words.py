@@ -19,27 +19,32 @@ from streamer.engine.text.marks import Case, Mark, MarkedWord
 
 _MARKS: Final = {".": Mark.FULL_STOP, "!": Mark.FULL_STOP, "…": Mark.FULL_STOP, "?": Mark.QUESTION}
 _MARKS_WITHIN: Final = {",": Mark.COMMA, ";": Mark.COMMA, ":": Mark.COMMA, "\u2014": Mark.COMMA, "\u2013": Mark.COMMA}
+# What is not said as it is written, and the ways to say it.
 _ABBREVIATIONS: Final = {
-    "mr.": "mister",
-    "mrs.": "missus",
-    "ms.": "ms",
-    "dr.": "doctor",
-    "st.": "saint",
-    "prof.": "professor",
-    "jr.": "junior",
-    "sr.": "senior",
-    "vs.": "versus",
-    "no.": "number",
-    "a.m.": "a m",
-    "p.m.": "p m",
-    "&": "and",
-    "+": "plus",
-    "=": "equals",
-    "@": "at",
+    "mr.": ("mister",),
+    "mrs.": ("missus",),
+    "ms.": ("ms",),
+    "dr.": ("doctor", "drive"),
+    "st.": ("saint", "street"),
+    "prof.": ("professor",),
+    "jr.": ("junior",),
+    "sr.": ("senior",),
+    "vs.": ("versus",),
+    "a.m.": ("a m",),
+    "p.m.": ("p m",),
+    "&": ("and",),
+    "+": ("plus",),
+    "=": ("equals",),
+    "@": ("at",),
+    "%": ("percent",),
 }
+_NUMBER: Final = "no."  # before figures; elsewhere it is an answer
+_HALVES_OF_DAYS: Final = ("am", "pm")  # after figures; elsewhere it is a word
+_INITIALS: Final = re.compile(r"(?:[^\W\d_]\.){2,}")
 # Curved quotation marks, and other hyphens.
 _PLAIN: Final = str.maketrans("\u2019\u2018`\u201c\u201d\u2010\u2011", "'''\"\"--")
-_CHUNK: Final = re.compile(r"\S+")
+# A written word. Such amounts are one, because their signs are said after their last word.
+_CHUNK: Final = re.compile(r"[$£€]\d[\d,.]* (?:hundred|thousand|million|billion|trillion)\b\S*|\S+", re.IGNORECASE)
 # Where a written word falls into several: at hyphens and slashes, and between letters and figures.
 _PARTS: Final = re.compile(
     r"[$£€]?\d[\d,.:]*(?:st|nd|rd|th|'?s|%|°)?(?![\w])|[$£€]?\d[\d,.:]*|[^\W\d_]+(?:'[^\W\d_]+)*'?"
@@ -67,15 +72,19 @@ def phrases_of(tokens: Sequence[Token], knows: Callable[[str], bool]) -> list[Ph
     for token in tokens:
         scores += [token.log_probability] * len(token.text)
     phrases: list[Phrase] = []
-    for chunk in _CHUNK.finditer(text):
-        ways = _spoken(chunk[0], knows)
+    chunks = list(_CHUNK.finditer(text))
+    for chunk, after in zip(chunks, [*(chunk[0] for chunk in chunks[1:]), ""], strict=False):
+        ways = _spoken(chunk[0], after, knows)
         if not ways:
-            if phrases and (mark := _mark_of(chunk[0])) is not Mark.NONE:
-                phrases[-1] = tuple(_with_mark(way, mark) for way in phrases[-1])
+            # A mark that stands alone belongs to the word before it.
+            if phrases and phrases[-1][0][-1].marked.mark is Mark.NONE:
+                phrases[-1] = tuple(_with_mark(way, _mark_of(chunk[0])) for way in phrases[-1])
             continue
         own = scores[chunk.start() : chunk.end()]
         probability = math.exp(sum(own) / len(own))
-        mark = Mark.NONE if chunk[0].lower() in _ABBREVIATIONS else _mark_of(chunk[0])
+        mark = _mark_of(chunk[0])
+        if mark is Mark.FULL_STOP and _goes_on(chunk[0], after):
+            mark = Mark.NONE
         phrases.append(
             tuple(
                 _with_mark(tuple(ReadWord(word, MarkedWord(Mark.NONE, case), probability) for word, case in way), mark)
@@ -99,15 +108,38 @@ def _mark_of(chunk: str) -> Mark:
     return next((_MARKS_WITHIN[character] for character in rest if character in _MARKS_WITHIN), Mark.NONE)
 
 
-def _spoken(chunk: str, knows: Callable[[str], bool]) -> list[tuple[tuple[str, Case], ...]]:
-    """Return the ways to say a written word, each as its words and their capitals."""
-    core = chunk.strip('"()[]{}«»“”*_')
-    if (full := _ABBREVIATIONS.get(core.lower().rstrip(",;"))) is not None:
+def _goes_on(chunk: str, after: str) -> bool:
+    """Return whether the sentence goes on after a written word with a full stop, as it may after an abbreviation."""
+    letter = next((character for character in after if character.isalpha()), "")
+    return letter.islower() or (bool(after) and _abbreviated(_core(chunk), after))
+
+
+def _abbreviated(core: str, after: str) -> bool:
+    short = core.lower()
+    return short in _ABBREVIATIONS or bool(_INITIALS.fullmatch(core)) or (short == _NUMBER and after[:1].isdecimal())
+
+
+def _core(chunk: str) -> str:
+    return chunk.strip('"()[]{}«»*_').rstrip(",;")
+
+
+def _spoken(chunk: str, after: str, knows: Callable[[str], bool]) -> list[tuple[tuple[str, Case], ...]]:
+    """Return the ways to say a written word, each as its words and their capitals. `after`: the next written word."""
+    core = _core(chunk)
+    full = ("number",) if core.lower() == _NUMBER and after[:1].isdecimal() else _ABBREVIATIONS.get(core.lower())
+    if full is not None:
         case = Case.FIRST if core[:1].isupper() else Case.LOWER
-        return [tuple((word, case) for word in full.split())]
+        return [tuple((word, case) for word in way.split()) for way in full]
+    if " " in core:
+        return _part(core.rstrip("".join((*_MARKS, *_MARKS_WITHIN)) + "'"), knows)
     ways: list[tuple[tuple[str, Case], ...]] = [()]
+    before = ""
     for part in _PARTS.findall(_plain(core)):
-        own = _part(part, knows)
+        if part.lower() in _HALVES_OF_DAYS and before[-1:].isdecimal():
+            own = [tuple((letter, Case.LOWER) for letter in part.lower())]
+        else:
+            own = _part(part, knows)
+        before = part
         # Each other way differs from the likeliest in one part.
         ways = [(*ways[0], *own[0]), *((*way, *own[0]) for way in ways[1:]), *((*ways[0], *way) for way in own[1:])]
     return [way for way in ways if way]

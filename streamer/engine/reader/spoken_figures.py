@@ -30,19 +30,23 @@ _FIGURES: Final = re.compile(
     re.IGNORECASE,
 )
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{2})")
+_LARGE_MONEY: Final = re.compile(r"([$£€])(\d[\d,.]*) (hundred|thousand|million|billion|trillion)", re.IGNORECASE)
 
 
 def spoken_figures(text: str) -> list[Words]:
     """Return the ways to say a text that is made of figures, likeliest first; none if it is not."""
     if time := _TIME.fullmatch(text):
         return _times(int(time[1]), time[2])
+    if large := _LARGE_MONEY.fullmatch(text):
+        money = large[3].lower(), f"{_CURRENCIES[large[1]][0]}s"
+        return [(*way, *money) for way in spoken_figures(large[2])]
     match = _FIGURES.fullmatch(text)
     if match is None:
         return []
     digits, part = match["whole"].replace(",", ""), match["part"]
+    if sign := match["currency"]:
+        return [way for whole in _wholes(digits, grouped=True) for way in _money(whole, digits, part, sign)]
     ways = _wholes(digits, grouped="," in match["whole"])
-    if match["currency"]:
-        return [_money(way, digits, part, match["currency"]) for way in ways]
     if part is not None:
         ways = [(*way, "point", *_one_by_one(part)) for way in ways]
     after = (match["after"] or "").lower()
@@ -51,30 +55,42 @@ def spoken_figures(text: str) -> list[Words]:
     if after.endswith("s") and after != "st":
         return [(*way[:-1], _plural(way[-1])) for way in ways]
     if after:
-        return [(*way[:-1], _ordinal(way[-1])) for way in [_cardinal(int(digits)), *ways]][:1]
+        numbers = _numbers(int(digits)) if len(digits) <= MOST_DIGITS else []
+        return [(*way[:-1], _ordinal(way[-1])) for way in numbers]
     return ways
 
 
 def _wholes(digits: str, *, grouped: bool) -> list[Words]:
-    """Return the ways to say a whole number: as a number, in pairs such as years, and digit by digit."""
+    """Return the ways to say a whole number: as a number, in pairs such as years, and digit by digit.
+
+    `grouped`: it is certainly an amount, as with commas. Amounts are not said digit by digit.
+    """
     single = _one_by_one(digits)
     if len(digits) > MOST_DIGITS or (digits[0] == "0" and len(digits) > 1):
-        return [single, tuple("oh" if word == "zero" else word for word in single)]
-    number = _cardinal(int(digits))
-    if grouped or len(digits) == 1:
-        return [number]
-    ways = [number]
+        oh = tuple("oh" if word == "zero" else word for word in single)
+        return [single, oh, *([("double", *oh[1:])] if oh[0] == oh[1] else [])]
+    ways = _numbers(int(digits))
+    if len(digits) == 1:
+        return ways
     if len(digits) == 4 and digits[1:3] != "00":
-        ways.insert(0, _pairs(digits))
-    elif len(digits) == 3:
+        if not grouped:
+            ways.insert(0, _pairs(digits))
+        elif digits[2:] == "00":
+            ways.append(_pairs(digits))
+    elif len(digits) == 3 and not grouped:
         ways.append((*_cardinal(int(digits[0])), *_pair(digits[1:])))
-    if "hundred" in number:  # a hundred and one
-        place = len(number) - 1 - number[::-1].index("hundred")
-        if place + 1 < len(number):
-            ways.append((*number[: place + 1], "and", *number[place + 1 :]))
-    if number[:2] == ("one", "hundred") or number[:2] == ("one", "thousand"):
-        ways.append(("a", *number[1:]))
-    return [*ways, single]
+    return ways if grouped else [*ways, single]
+
+
+def _numbers(number: int) -> list[Words]:
+    """Return the ways to say a number: one hundred one, one hundred and one, a hundred one, a hundred and one."""
+    ways = [_cardinal(number)]
+    if number > 100 and number % 100:
+        last = _cardinal(number % 100)
+        ways.append((*ways[0][: -len(last)], "and", *last))
+    if ways[0][0] == "one" and len(ways[0]) > 1:
+        ways += [("a", *way[1:]) for way in ways]
+    return ways
 
 
 def _pairs(digits: str) -> Words:
@@ -92,15 +108,19 @@ def _times(hour: int, minutes: str) -> list[Words]:
     return [(*_cardinal(hour), *_pair(minutes))]
 
 
-def _money(way: Words, digits: str, part: str | None, sign: str) -> Words:
+def _money(way: Words, digits: str, part: str | None, sign: str) -> list[Words]:
+    """Return the ways to say an amount of money whose whole units are said in this way."""
     name, small = _CURRENCIES[sign]
     money = (*way, name if int(digits) == 1 else f"{name}s")
     if part is None or not int(part):
-        return money
+        return [money]
     if len(part) != 2:
-        return (*way, "point", *_one_by_one(part), f"{name}s")
-    cents = "pence" if small == "penny" else small if int(part) == 1 else f"{small}s"
-    return (*money, "and", *_cardinal(int(part)), cents)
+        return [(*way, "point", *_one_by_one(part), f"{name}s")]
+    cents = _cardinal(int(part))
+    unit = small if int(part) == 1 else "pence" if small == "penny" else f"{small}s"
+    if not int(digits):
+        return [(*cents, unit)]
+    return [(*money, "and", *cents, unit), (*money, *cents, unit), (*money, *cents), (*way, *cents)]
 
 
 def _one_by_one(digits: str) -> Words:
