@@ -183,10 +183,14 @@ def flag(name: str, text: str) -> bool:
 def _value(name: str, text: str) -> Any:
     """Return the value of an option in the type that it has in `start`."""
     declared = OPTIONS[name].kind
-    if isinstance(declared, FlagOr) and text in declared.words:
-        return text
-    if isinstance(declared, (Flag, FlagOr)):
+    if isinstance(declared, Flag):
         return flag(name, text)
+    if isinstance(declared, FlagOr):
+        word = text.strip().lower()
+        value = word if word in declared.words else _WORDS.get(word)
+        if value is None:
+            raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {declared.right}, not {quote(text)}.")
+        return value
     kind = declared.type
     if kind is int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamer.base.limits import READER
 from streamer.base.options import contradiction
 
 
@@ -15,6 +16,9 @@ from streamer.base.options import contradiction
         ({"second_pass": False, "settle_ms": 500, "stability": "high"}, False),
         ({"second_pass": True, "settle_ms": 500}, True),
         ({"second_pass": True, "stability": "high"}, True),
+        ({"second_pass": READER, "settle_ms": 0, "stability": "medium"}, False),
+        ({"second_pass": READER, "settle_ms": 500}, True),
+        ({"second_pass": READER, "stability": "high"}, True),
     ],
 )
 def test_a_second_pass_settles_no_words_early(options: dict[str, object], wrong: bool) -> None:

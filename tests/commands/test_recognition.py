@@ -42,6 +42,7 @@ def test_nothing_is_asked_for() -> None:
         (["--stability", "medium"], {"stability": "medium"}),
         (["--second-pass", "on"], {"second_pass": True}),
         (["--second-pass", "off"], {"second_pass": False}),
+        (["--second-pass", "reader"], {"second_pass": "reader"}),
         (["--endpoint", "off"], {"endpoint": "off"}),
         (["--endpoint", "800"], {"endpoint": {"after_text_ms": 800}}),
         (["--endpoint", "turn"], {"endpoint": {"turn": True}}),
@@ -69,15 +70,16 @@ def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("arguments", "second_pass"),
     [
-        ([], True),
+        ([], "reader"),
+        (["--second-pass", "on"], True),
         (["--second-pass", "off"], False),
-        (["--stability", "medium"], True),
+        (["--stability", "medium"], "reader"),
         (["--stability", "high"], None),
         (["--settle-ms", "500"], None),
         (["--settle-ms", "500", "--second-pass", "off"], False),
     ],
 )
-def test_commands_ask_for_a_second_pass(arguments: list[str], second_pass: bool | None) -> None:
+def test_commands_ask_for_a_second_pass(arguments: list[str], second_pass: bool | str | None) -> None:
     """Whoever wants stable words gets no second pass, and does not have to know why."""
     parser = argparse.ArgumentParser()
     add_recognition_arguments(parser)
@@ -107,6 +109,7 @@ def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: p
     [
         (["--alternatives", "11"], "from 0 to 10, not 11"),
         (["--alternatives", "many"], "must be a whole number, not 'many'"),
+        (["--second-pass", "true"], "must be reader, on or off, not 'true'"),
         (["--settle-ms", "100"], "0 or a whole number from 500 to 10000"),
         (["--endpoint", "turn:soon"], "'eagerness' of 'endpoint' must be low, medium or high"),
         (["--endpoint", "turn:high:1500:2"], "must be 'turn', 'turn:high' or 'turn:high:1500'"),

@@ -15,7 +15,7 @@ from streamer.base.text_context import ContextWord, TextContext
 from streamer.engine import stream_options as engine
 from streamer.wire.errors import WireError
 from streamer.wire.native import encode, parse
-from streamer.wire.options import Start
+from streamer.wire.options import Start, with_second_pass
 
 WORDS = [{"word": "a", "pause_ms": 0}]
 CONTEXT: dict[str, Any] = {"begins": True, "words": WORDS}
@@ -39,6 +39,7 @@ def start(**given: Any) -> Start:
         ({"settle_ms": 0, "partial_words": True}, Start(partial_words=True)),
         ({"second_pass": True, "stability": "medium"}, Start(second_pass=True, stability="medium")),
         ({"second_pass": False, "settle_ms": 500}, Start(settle_ms=500)),
+        ({"second_pass": "reader", "stability": "medium"}, Start(second_pass="reader", stability="medium")),
         ({"language": "pt-BR"}, Start(language="pt-BR")),
         ({"language": "auto"}, Start()),
         ({"endpoint": "off"}, Start(endpoint=Endpoint(silence=False))),
@@ -79,6 +80,10 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"settle_ms": 499}, "bad_option", "0 or a whole number from 500 to 10000, not 499"),
         ({"second_pass": True, "settle_ms": 500}, "bad_option", "excludes 'settle_ms' and 'stability' high"),
         ({"second_pass": True, "stability": "high"}, "bad_option", "excludes 'settle_ms'"),
+        ({"second_pass": "reader", "settle_ms": 500}, "bad_option", "excludes 'settle_ms' and 'stability' high"),
+        ({"second_pass": "writer"}, "bad_option", "'second_pass' must be true, false or \"reader\", not"),
+        ({"second_pass": 1}, "bad_option", "'second_pass' must be true, false or \"reader\", not 1"),
+        ({"second_pass": ["reader"]}, "bad_option", "'second_pass' must be true, false or \"reader\", not"),
         ({"language": ""}, "bad_option", '"auto" or the name of a language such as "de" or "de-DE"'),
         ({"language": "x" * 36}, "bad_option", "the name of a language"),
         ({"language": "de DE"}, "bad_option", "the name of a language"),
@@ -166,6 +171,34 @@ def test_what_the_recogniser_is_told() -> None:
     assert told.keys() == {"hotwords", "endpoint"}
 
 
+@pytest.mark.parametrize(
+    ("second_pass", "told"),
+    [("reader", {"second_pass": True, "reader": True}), (True, {"second_pass": True}), (False, {})],
+)
+def test_a_reader_is_an_option_of_its_own_for_the_recogniser(second_pass: bool | str, told: dict[str, Any]) -> None:
+    """A model that knows no readers leaves out the second option, and does a second pass of its own."""
+    options = start(second_pass=second_pass).model_options()
+    assert options == told
+    assert (recognised(options).second_pass, recognised(options).reader) == (bool(second_pass), "reader" in told)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"second_pass": "reader"}),
+        ({"second_pass": False}, {"second_pass": False}),
+        ({"second_pass": True, "written": True}, {"second_pass": True, "written": True}),
+        ({"stability": "medium"}, {"stability": "medium", "second_pass": "reader"}),
+        ({"stability": "high"}, {"stability": "high"}),
+        ({"settle_ms": 500}, {"settle_ms": 500}),
+    ],
+)
+def test_recordings_are_read_by_a_reader(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Whoever does not say anything gets a reader, unless words must not change."""
+    assert with_second_pass(given) == expected
+    assert start(**expected)
+
+
 def recognised(options: dict[str, Any]) -> engine.StreamOptions:
     """Return the options as the recogniser reads them."""
     told = json.loads(json.dumps(options))
@@ -176,8 +209,8 @@ def test_the_recogniser_has_the_same_options() -> None:
     """Names and defaults are the same on the wire and in the recogniser."""
     told = Start().model_options()
     assert told == {}
-    # These come only from the bridge: the caller of a stream, and the state from which a replay goes on.
-    assert {*RECOGNISER_OPTIONS, "caller", "speaking", "told", "begins", "context"} == {
+    # These come only from the bridge: the reader, the caller, and the state from which a replay goes on.
+    assert {*RECOGNISER_OPTIONS, "reader", "caller", "speaking", "told", "begins", "context"} == {
         field.name for field in fields(engine.StreamOptions)
     }
     usual = json.loads(json.dumps({name: vars(Start())[name] for name in RECOGNISER_OPTIONS}, default=vars))

@@ -1,13 +1,15 @@
-"""Forms, in pieces of any size."""
+"""Forms, in pieces of any size, and options as text."""
 
 from __future__ import annotations
 
+import json
 import random
 from contextlib import suppress
 
 import pytest
 
 from streamer.wire.errors import WireError
+from streamer.wire.native_upload import NativeUpload
 from streamer.wire.upload import LONGEST_FIELDS, MOST_PARTS, Field, FormReader, is_form
 
 TYPE = 'multipart/form-data; boundary="a--b"'
@@ -95,6 +97,22 @@ def test_random_bytes_do_no_harm() -> None:
             changed[place : place + rng.randrange(4)] = rng.randbytes(rng.randrange(4))
         with suppress(WireError):
             read(bytes(changed), [rng.randrange(1, 80) for _ in range(10)])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("reader", "reader"), (" Reader ", "reader"), ("true", True), ("1", True), ("FALSE", False)]
+)
+def test_a_second_pass_is_a_word_or_a_flag(text: str, value: bool | str) -> None:
+    """The word for a reader is read beside true and false, in any case, as all flags are."""
+    upload = NativeUpload()
+    upload.query([("second_pass", text)])
+    assert json.loads(upload.start(1))["second_pass"] == value
+
+
+def test_what_a_second_pass_may_be() -> None:
+    """The refusal names the word beside true and false."""
+    with pytest.raises(WireError, match='\'second_pass\' must be true, false or "reader", not "writer"'):
+        NativeUpload().query([("second_pass", "writer")])
 
 
 def test_forms_are_known_by_their_type() -> None:

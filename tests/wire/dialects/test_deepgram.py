@@ -23,6 +23,7 @@ from streamer.base.events import (
     SpeechState,
     Word,
 )
+from streamer.base.limits import READER
 from streamer.base.options import Endpoint
 from streamer.wire.dialects.deepgram import DeepgramLive, DeepgramRecorded, model_info, uuid_of
 from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Opening, Reply, Step
@@ -113,13 +114,13 @@ def test_the_options_of_the_session() -> None:
         sample_rate=16_000,
         partial_words=True,
         written=True,
-        second_pass=True,
+        second_pass=READER,
         endpoint=Endpoint(after_text_ms=400),
         hotwords=started(livekit).hotwords,
     )
     assert [hotword.text for hotword in started(livekit).hotwords] == ["Ada"]
     pipecat = dialect(("diarize", "false"), ("multichannel", "false"), ("endpointing", "false"))
-    assert started(pipecat) == Start(partials=False, speech=False, second_pass=True)
+    assert started(pipecat) == Start(partials=False, speech=False, second_pass=READER)
 
 
 def test_words_without_marks() -> None:
@@ -370,7 +371,7 @@ def test_the_session_gets_the_options() -> None:
     assert start["endpoint"] == {"after_text_ms": 500}
     assert start["hotwords"] == [{"text": "Ada", "weight": 1.0}]
     assert (start["written"], start["partials"], start["channels"]) == (True, False, 2)
-    assert start["second_pass"] is True
+    assert start["second_pass"] == READER
 
 
 @pytest.mark.parametrize("body", [b'{"url":"http://elsewhere.example"}', b'\n  {"url"'])
