@@ -134,7 +134,8 @@ class ResultBuilder:
                 for words in (own_words, *(words for words, _ in alternatives))
             ]
             marks, others = yield from self.marks.end(segments[0], segments[1:])
-        marks = _with_reader_marks(own_words, marks, pause=ending.pause)
+        if self.options.written:
+            marks = _with_reader_marks(own_words, marks, pause=ending.pause)
         timed_words = self._timed(own_words, position)
         fit = self.calibration.fit(position.step_ms, position.search)
         confidences = [fit.confidence(word) for word in own_words]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from streamer.base.events import Final, Partial
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord
 from streamer.engine.stream_options import StreamOptions
-from streamer.engine.text.calibration import Calibration, StepCalibration
+from streamer.engine.text.calibration import Calibration, ConfidenceWeights, StepCalibration
+from streamer.engine.text.marks import Case, Mark, MarkedWord
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Asking
 
@@ -25,8 +27,10 @@ def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
     )
 
 
-def place(audio_ms: int = 60_000, segment: int = 0, start_ms: int = 0) -> SegmentPosition:
-    return SegmentPosition(segment, start_ms, audio_ms, 40.0, 320)
+def place(
+    audio_ms: int = 60_000, segment: int = 0, start_ms: int = 0, step_ms: int = 320, search: str = "lexicon"
+) -> SegmentPosition:
+    return SegmentPosition(segment, start_ms, audio_ms, 40.0, step_ms, search)
 
 
 def builder(calibration: Calibration | None = None, **options: object) -> ResultBuilder:
@@ -49,6 +53,17 @@ def shown(by: ResultBuilder, text: str, stable: int = 0) -> Partial | None:
 
 def ended(by: ResultBuilder, text: str, **given: object) -> Final:
     return final_of(by.final(words(text), [], place(**given), SegmentEnding(pause=True)))  # type: ignore[arg-type]
+
+
+def as_written(text: str) -> tuple[HypothesisWord, ...]:
+    """The words of a reading with the capitals and marks that this text has."""
+    found = []
+    for word, written in zip(words(text), text.split(), strict=True):
+        core = written.rstrip(".,?")
+        mark = {"": Mark.NONE, ",": Mark.COMMA, ".": Mark.FULL_STOP, "?": Mark.QUESTION}[written[len(core) :]]
+        case = Case.ALL if core.isupper() and len(core) > 1 else Case.FIRST if core[0].isupper() else Case.LOWER
+        found.append(replace(word, text=core.lower(), marked=MarkedWord(mark, case)))
+    return tuple(found)
 
 
 def final_of(work: Asking[Final | None]) -> Final:
@@ -185,3 +200,62 @@ def test_a_hotword_with_figures_is_one_word() -> None:
     assert (k8s.word, k8s.spoken, k8s.start_ms, k8s.end_ms) == ("K8s", "k eight s", 600, 1200)
     final = ended(builder(**options, written=True), "k eight s at ten")
     assert (final.text, final.spoken) == ("K8s at 10", "k eight s at ten")
+
+
+@pytest.mark.parametrize(
+    ("read", "pause", "text"),
+    [
+        ("So, it is Anna. Is it?", True, "So, it is Anna. Is it?"),
+        ("So it goes on.", False, "So it goes on"),  # no mark is believed where the speaker goes on
+        ("NASA was there", True, "NASA was there"),
+        ("it is. then it was", True, "It is. Then it was"),
+        ("It costs twenty one dollars, Anna.", True, "It costs $21, Anna."),
+    ],
+)
+def test_a_reader_has_written_marks_and_capitals(read: str, pause: bool, text: str) -> None:
+    """The marks and capitals of a reader are written, except the last mark if the speaker has not paused."""
+    by = builder(written=True)
+    final = final_of(by.final(as_written(read), [], place(), SegmentEnding(pause=pause)))
+    assert final.text == text
+    assert by.begins == pause
+
+
+def test_the_capital_with_which_a_reader_begins_is_not_believed() -> None:
+    """A reader begins each segment with a capital; behind a cut without a pause, the sentence goes on."""
+    by = builder(written=True)
+    texts = [
+        final_of(by.final(as_written(read), [], place(), SegmentEnding(pause=False))).text
+        for read in ("So it goes on.", "And on and Anna", "NASA was there", "It was")
+    ]
+    assert texts == ["So it goes on", "and on and Anna", "NASA was there", "it was"]
+
+
+def test_words_without_marks_of_a_reader_stay_as_they_are() -> None:
+    """Where a hotword of the first pass stands among the words of a reader, its neighbours keep their marks."""
+    first, second, third = as_written("Well, some anna?")
+    by = builder(written=True, hotwords=(Hotword("some", written="SoMe"),))
+    read = (first, replace(second, marked=None), third)
+    assert final_of(by.final(read, [], place(), SegmentEnding(pause=True))).text == "Well, SoMe anna?"
+
+
+@pytest.mark.parametrize("hotwords", [(), (Hotword("k eight s", written="K8s"),)])
+def test_the_spoken_words_of_a_reader_have_no_marks(hotwords: tuple[Hotword, ...]) -> None:
+    """Whoever does not want the written form gets neither the marks nor the capitals of a reader."""
+    by = builder(hotwords=hotwords)
+    final = final_of(by.final(as_written("Well, it is Anna. Is it?"), [], place(), SegmentEnding(pause=True)))
+    assert (final.text, final.spoken) == ("well it is anna is it", None)
+
+
+def test_the_words_of_a_reader_are_corrected_as_measured_for_it() -> None:
+    """Times and confidences are corrected by the calibration of what has read the words."""
+    evidence = ConfidenceWeights(constant=2.0)
+    fits = {
+        "lexicon": {320: StepCalibration(start_ms=-40.0)},
+        "reader": {320: StepCalibration(start_ms=40.0, evidence=evidence)},
+    }
+    found = [
+        final_of(builder(Calibration(fits)).final(words("one"), [], place(search=search), SegmentEnding(pause=True)))
+        for search in ("lexicon", "reader")
+    ]
+    assert [final.start_ms for final in found] == [360, 440]
+    assert [final.confidence for final in found] == [0.4, 0.881]
