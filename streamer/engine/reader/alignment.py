@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from streamer.engine.search.search import BLANK
 
 MOST_WAYS = 6  # pronunciations of a word
 _GUESSES = 2  # pronunciations of a word that the lexicon does not have
+_KEPT_GUESSES = 1_000  # words; a line of words is aligned many times, and a guess takes milliseconds
 _UNLIKELY = -60.0  # the natural log of the probability below which a path means that the words do not fit
 
 Units = tuple[int, ...]
@@ -58,6 +60,7 @@ class Aligner:
         self._numbers = {word: number for number, word in enumerate(words)}
         self._unit: Mapping[str, int] = {unit: number for number, unit in enumerate(units)}
         self._letters = letters
+        self._guessed = lru_cache(_KEPT_GUESSES)(self._guess)
 
     def knows(self, word: str) -> bool:
         """Return whether the lexicon has this word."""
@@ -69,10 +72,7 @@ class Aligner:
         if number is not None:
             ends = self._ends[self._first[number] : self._first[number + 1]].tolist()
             return [self._path(end) for end in ends[:MOST_WAYS]]
-        if self._letters is None:
-            return []
-        guesses = (tuple(self._unit[phone] for phone in way) for way in self._letters.pronounce(word, _GUESSES))
-        return [way for way in guesses if way]
+        return self._guessed(word)
 
     def align(self, words: Sequence[str], log_probabilities: NDArray[np.float32]) -> Alignment | None:
         """Return the frames of these words in [frames, units]. None if they do not fit into the segment.
@@ -90,6 +90,12 @@ class Aligner:
         if not math.isfinite(best) or best < _UNLIKELY * len(scores):
             return None
         return Alignment(tuple(graph.frames(states, scores)), best / len(scores))
+
+    def _guess(self, word: str) -> list[Units]:
+        if self._letters is None:
+            return []
+        guesses = (tuple(self._unit[phone] for phone in way) for way in self._letters.pronounce(word, _GUESSES))
+        return [way for way in guesses if way]
 
     def _path(self, node: int) -> Units:
         units: list[int] = []
