@@ -21,8 +21,9 @@ from streamer.commands.accuracy.report import rate_text
 from streamer.commands.accuracy.results import EvaluationRun
 from streamer.commands.accuracy.word_errors import ScoredUtterance, corpus_rates, score_utterance
 from streamer.commands.accuracy.word_sections import table
-from streamer.engine.reader.reader import Reading, Token, load_reader
-from streamer.engine.reader.spoken import spoken_words
+from streamer.engine.reader.reader import load_reader
+from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.reading_words import phrases_of
 from streamer.engine.reader.weights import DECODER_FILE, ENCODER_FILE
 from workshop.data.corpus import replacing
 
@@ -70,7 +71,8 @@ def read_all(utterances: Sequence[Utterance], folder: Path, cache: Path | None =
 
 def scored_reading(utterance: Utterance, reading: Reading) -> ScoredUtterance:
     """Return the errors of a reading, in which figures and titles count as the words that were spoken."""
-    return score_utterance(utterance, normalise(" ".join(spoken_words(reading.text))))
+    spoken = [word.text for ways in phrases_of(reading.tokens, lambda _: True) for word in ways[0]]
+    return score_utterance(utterance, normalise(" ".join(spoken)))
 
 
 def measure_reader(name: str, utterances: Sequence[Utterance], folder: Path, cache: Path | None) -> Measured:
