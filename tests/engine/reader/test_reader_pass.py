@@ -146,13 +146,13 @@ def test_many_figures_take_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> No
     """A reading of very many figures is compared only so often, and still has its words."""
     one = ReaderPass(SlowReader(None), aligner(), BELIEVED)
     asked: list[Sequence[str]] = []
-    align = one._aligner.align
+    align = one.aligner.align
 
     def counted(words: Sequence[str], phones: NDArray[np.float32]) -> Alignment | None:
         asked.append(words)
         return align(words, phones)
 
-    monkeypatch.setattr(one._aligner, "align", counted)
+    monkeypatch.setattr(one.aligner, "align", counted)
     heard = segment("nineteen eighty four " * 30)
     found = one.words_of(reading("1984 " * 30), heard)
     assert text(found) == ("nineteen eighty four " * 30).strip()
@@ -181,7 +181,7 @@ def test_the_gate_hears_how_well_words_fit() -> None:
     for said, better in (("cat", True), ("bag", False)):
         read = reading(said)
         words = one.words_of(read, heard)
-        alignment = one._aligner.align([said], heard.phones)
+        alignment = one.aligner.align([said], heard.phones)
         assert alignment is not None
         fit = one.evidence(read, words, alignment, heard).fit
         assert (fit > 0) == better

@@ -49,7 +49,7 @@ def said(text: str) -> list[set[str]]:
         ("end. \u2014 New", "end. New"),
         ("and/or", "and or"),
         ("caf\u00e9 na\u00efve \u00c9mile", "cafe naive Emile"),
-        ("Mr. Smith and Mrs. Jones, Prof. X", "Mr Smith and Mrs Jones, Professor X"),
+        ("Mr. Smith and Mrs. Jones, Prof. X", "Mister Smith and Missus Jones, Professor X"),
         ("It was 10 a.m. We left.", "It was ten a m We left."),
         ("It was 10 a.m.", "It was ten a m."),
         ("the U.S. Army", "the U S Army"),
