@@ -17,14 +17,17 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from streamer.base.events import Heard
+from streamer.base.torch_import import gpu_is_there
+from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link, LinkError
+from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_service import exact_repository
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.bridge.service_client import SPOKEN
 from tests.project import DOCS
 from tests.samples import FILES, TWO_SEGMENTS_S, pcm, reference
-from tests.triton_processes import soon_forgetting
+from tests.triton_processes import soon_forgetting, stubs
 
 
 @pytest.fixture(scope="module")
@@ -227,3 +230,34 @@ def test_the_example_of_the_contract_runs(triton: TritonServer, talk: str, tmp_p
 async def _finals(address: str, audio: bytes) -> list[str]:
     async with await Link.connect(address) as link:
         return [event["text"] for event in await recognise(link, audio) if event["type"] == "final"]
+
+
+# What the processes of the model take, and what they share.
+
+MOST_OF_ITS_OWN = 160e6  # bytes; with weights and tables of its own, a process had 235 MB
+SHARED = ("encoder", "reading", "marks", "trie", "letters", "words", "language.safetensors", "lexicon.safetensors")
+
+
+@pytest.mark.skipif(gpu_is_there(), reason="torch computes on a GPU")
+async def test_a_further_process_takes_little_memory() -> None:
+    """Both processes map the same weights and tables, and what each has for itself after some speech is bounded."""
+    with TritonServer(asr_repository(), models=[MODEL], instances=2, private=True) as server:
+        async with await Link.connect(server.grpc_address) as link:
+            audio = [pcm(name) for name in ("airplane.mp3", "quilter.ogg") * 2]
+            heard = await asyncio.gather(*(recognise(link, each, second_pass=True) for each in audio))
+        assert all(map(text, heard))
+        processes = list(stubs(server.pid))
+        maps, status = ([_told(process.pid, name) for process in processes] for name in ("maps", "status"))
+    assert len(processes) == 2
+    for own in status:
+        [size] = re.findall(r"^RssAnon:\s+(\d+) kB$", own, re.MULTILINE)
+        assert 1024 * int(size) < MOST_OF_ITS_OWN
+    for name in SHARED:
+        # The device, the number and the path of each file.
+        files = [set(re.findall(rf" (\S+ \d+ +/.*/{name}\S*(?:/.*)?)$", each, re.MULTILINE)) for each in maps]
+        assert files[0], name
+        assert files[0] == files[1]
+
+
+def _told(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8")
