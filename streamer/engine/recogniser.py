@@ -45,7 +45,7 @@ class Chunk:
     """Audio of one stream (int16, of any length). `flush` makes everything final; `end` also closes the stream.
 
     With other acoustics than `ModelAcoustics`, `samples` is the content that their supply takes. Its length also counts
-    samples. `rest`: this is the rest of a chunk whose stream had to wait for a second pass.
+    samples. `rest`: this is the rest of a chunk, whose samples its stream has got already.
     """
 
     stream: int
@@ -92,6 +92,7 @@ class Recogniser:
         speech if there is one.
         """
         self.model = model
+        self.steps = 0  # the number of steps of all streams that were computed
         self.searches = searches
         self._second_searches = second_searches or {}
         self.reader_pass = reader_pass
@@ -156,6 +157,11 @@ class Recogniser:
         """Return what an open stream must wait for before it can be computed; None if it can be computed now."""
         return self._waiting.find(stream)
 
+    def caller(self, stream: int) -> str:
+        """Return the caller of a stream; empty if it has none or is not open."""
+        entry = self._streams.find(stream)
+        return "" if entry is None else entry.options.caller
+
     def piece_ms(self, stream: int) -> int | None:
         """Return the length of the pieces in which speech is detected in a stream; None without such pieces."""
         entry = self._streams.find(stream)
@@ -199,6 +205,10 @@ class Recogniser:
         """Close a stream and free its slot. Do nothing if no stream with this number is open."""
         self._streams.close(stream)
 
+    def keep(self, stream: int) -> None:
+        """Note that a stream, if it is open, has a request that waits for its turn. So it does not expire."""
+        self._streams.keep(stream)
+
     def expire(self) -> list[int]:
         """Close the streams that got no request for longer than the idle limit. Return their numbers."""
         return self._streams.expire(self._waiting)
@@ -215,12 +225,16 @@ class Recogniser:
                     yield places[index], answer
             chunks = [chunk for _, chunk in left]
 
-    def step_without_waiting(self, chunks: Sequence[Chunk]) -> Iterator[AnswerOrRest]:
+    def step_without_waiting(
+        self, chunks: Sequence[Chunk], late: Callable[[], bool] = lambda: False
+    ) -> Iterator[AnswerOrRest]:
         """Compute a batch like `step`, but leave second passes to `work`.
 
         For a stream that has to wait for one, yield the rest of its chunk instead of an answer. The rest must be given
-        to this method when the stream waits no longer.
+        to this method when the stream waits no longer. The same goes for streams that have further steps when `late`
+        returns True, after at least one step of each.
         """
+        stepped = False
         running: dict[int, Stream] = {}
         for index, chunk in enumerate(chunks):
             try:
@@ -253,6 +267,11 @@ class Recogniser:
                 running = {index: stream for index, stream in running.items() if index not in finished}
                 yield from self._answers(chunks, finished)
                 continue  # the caller may have closed other streams meanwhile
+            if stepped and late():
+                for index in running:
+                    yield index, chunks[index].left
+                return
+            stepped = True
             for group in due.values():
                 group.sort(key=lambda entry: entry[1].lease.slot)  # neighbouring slots are read without a copy
                 try:
@@ -311,8 +330,8 @@ class Recogniser:
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
             raise StreamError(FailureCode.TOO_LONG, f"a request must have at most {LONGEST_CHUNK_S} s of audio")
         self.hurry(chunk.stream)
-        stream.supply.append(chunk.samples)
         if not chunk.rest:
+            stream.supply.append(chunk.samples)
             stream.flushing = chunk.flush or chunk.end
         return stream
 
@@ -356,6 +375,7 @@ class Recogniser:
         self._start_afresh([slot])
 
     def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> None:
+        self.steps += len(steps)
         slots = [stream.lease.slot for stream in streams]
         emissions, activity = self._acoustics.compute(slots, steps, [stream.speaking for stream in streams])
         for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):

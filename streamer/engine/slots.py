@@ -124,6 +124,11 @@ class OpenStreams(Generic[S]):
         stream.last_used = self._now()
         return stream
 
+    def keep(self, number: int) -> None:
+        """Note that a stream is in use, if it is open."""
+        if (stream := self.find(number)) is not None:
+            stream.last_used = self._now()
+
     def holds(self, stream: S) -> bool:
         """Return whether this stream still has its slot."""
         return self._slots.valid(stream.lease)

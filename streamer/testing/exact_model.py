@@ -7,7 +7,7 @@ a Triton that need not import torch starts in a tenth of the time.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ class ExactModel:
 HANG_S = 12.0
 FOREVER_S = 3600.0
 HANG_FILE = "hang"
-SLOWNESS = 0.2  # the seconds for a second of a segment that is read again slowly
+SLOWNESS = 0.01  # the seconds for reading a segment of one second again slowly; they grow with the square of its length
 PART_S = 0.005
 
 
@@ -82,7 +82,7 @@ class SlowModel(ExactModel):
 
     def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the units of a whole segment."""
-        for _ in range(round(SLOWNESS * len(samples) / self.sample_rate / PART_S)):
+        for _ in range(round(SLOWNESS * (len(samples) / self.sample_rate) ** 2 / PART_S)):
             time.sleep(PART_S)
             yield
         return (yield from super().whole(samples))
@@ -103,13 +103,15 @@ class FaultyRecogniser(Recogniser):
             time.sleep(HANG_S)
         super().open(stream, options, at_once=at_once)
 
-    def step_without_waiting(self, chunks: Sequence[Chunk]) -> Iterator[AnswerOrRest]:
+    def step_without_waiting(
+        self, chunks: Sequence[Chunk], late: Callable[[], bool] = lambda: False
+    ) -> Iterator[AnswerOrRest]:
         """Compute a batch. Depending on the fault, this fails, gives no events or never ends."""
         if self._fault == "fails":
             raise RuntimeError("no audio")
         if self._fault == "hangs later" and (self._folder / HANG_FILE).exists():
             time.sleep(FOREVER_S)
-        for index, answer in super().step_without_waiting(chunks):
+        for index, answer in super().step_without_waiting(chunks, late):
             yield (index, []) if self._fault == "says nothing" and isinstance(answer, list) else (index, answer)
 
 

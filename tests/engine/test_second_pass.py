@@ -215,7 +215,8 @@ def served(
 ) -> tuple[list[list[StreamEvent]], int]:
     """Return the events of streams that are fed at random, and how often one was fed while another waited.
 
-    As in the service, a second pass is read part by part between steps, and the chunks of its stream wait.
+    As in the service, a second pass is read part by part between steps, and the chunks of its stream wait. Chunks of
+    several steps may be late, and what is left of them is computed with those that come next.
     """
     due = [
         [*(Chunk(stream, piece) for piece in pieces), Chunk(stream, NOTHING, end=True)]
@@ -233,7 +234,7 @@ def served(
             continue
         beside += bool(waiting)
         chunks = [due[stream].pop(0) for stream in dice.sample(able, dice.randint(1, len(able)))]
-        for index, answer in recogniser.step_without_waiting(chunks):
+        for index, answer in recogniser.step_without_waiting(chunks, lambda: dice.random() < 0.3):
             assert not isinstance(answer, StreamError), answer
             if isinstance(answer, Chunk):
                 due[answer.stream].insert(0, answer)

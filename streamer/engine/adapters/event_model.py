@@ -15,7 +15,7 @@ import triton_python_backend_utils as pb_utils
 
 from streamer.base.codes import FailureCode
 from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
-from streamer.engine.adapters.held_requests import HeldRequests, Precedence
+from streamer.engine.adapters.held_requests import HeldRequests, Precedence, in_turns
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
 from streamer.engine.loading_times import LOADING, loading_line
@@ -27,6 +27,10 @@ from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.waiting import Wait
 
 SWEEP_S = 1.0  # the time between two checks for streams that get no audio any more
+# After this time, requests that have arrived meanwhile get their turn. What is left is computed with them.
+LONGEST_TURN_S = 0.1
+# The streams of a batch: as many as take about that time. More than the most would save little.
+FEWEST_TOGETHER, MOST_TOGETHER = 2, 16
 # The most time for the second passes of other streams that a step waits for. A part that has begun is completed.
 MOST_OWED_S = 0.05
 SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
@@ -70,6 +74,7 @@ class EventModel(ABC):
         self._precedence = Precedence()
         # The requests of streams that wait. The first request of a stream is its START, or has the rest of a chunk.
         self._held: HeldRequests[_PendingRequest] = HeldRequests(self._recogniser.model.sample_rate)
+        self._step_s = LONGEST_TURN_S / MOST_TOGETHER  # the time that one step of one stream took a moment ago
         self._owed_s = 0.0  # the time that second passes must still get for the steps so far
         self._work = threading.Event()  # set if a stream waits, or if a held request is due
         self._stopping = threading.Event()
@@ -86,11 +91,9 @@ class EventModel(ABC):
         self._metrics.in_flight(self._held.requests + len(requests))
         with self._precedence.step():
             self._metrics.begin(requests)
-            since = time.perf_counter()
             self._answer(requests)
             self._metrics.in_flight(self._held.requests)
-            self._owed_s = min(MOST_OWED_S, self._owed_s + time.perf_counter() - since)
-            self._work_for_waiting(self._owed_s)  # the steps may leave no time between them
+            self._work_for_waiting()  # the steps may leave no time between them
 
     def finalize(self) -> None:
         """Release the streams and the model. Triton sends no more requests."""
@@ -104,13 +107,15 @@ class EventModel(ABC):
 
     def _answer(self, arrived: Sequence[Any]) -> None:
         """Compute the held requests that can be computed now, and then the requests that have arrived."""
+        since = time.perf_counter()
         fresh = [_PendingRequest(request) for request in arrived if not self._hold(request)]
-        self._compute(self._held.due(self._recogniser.waits_for) + fresh)
+        self._compute(self._held.due(self._recogniser.waits_for) + fresh, since + LONGEST_TURN_S)
+        self._owed_s = min(MOST_OWED_S, self._owed_s + time.perf_counter() - since)
 
-    def _compute(self, batch: Sequence[_PendingRequest]) -> None:
-        """Compute these requests as one batch. Hold those whose streams have to wait."""
-        chunks: dict[int, Chunk] = {}
-        for index, pending in enumerate(batch):
+    def _compute(self, batch: Sequence[_PendingRequest], until: float) -> None:
+        """Compute these requests in batches. Hold those whose streams have to wait, and what is left at this time."""
+        ready: list[tuple[Any, Chunk]] = []
+        for pending in batch:
             try:
                 chunk = pending.chunk or self._chunk(pending.request)
             except Exception as error:
@@ -119,14 +124,29 @@ class EventModel(ABC):
             if self._recogniser.waits_for(chunk.stream) is Wait.PREPARATION:
                 self._wait(pending.request, chunk)
             else:
-                chunks[index] = chunk
-        if not chunks:
-            return
-        unanswered = {index: batch[index].request for index in chunks}
-        places = list(chunks)
+                ready.append((pending.request, chunk))
+        ready = in_turns(ready, lambda entry: self._recogniser.caller(entry[1].stream))
+        any_ready, since, steps = bool(ready), time.perf_counter(), self._recogniser.steps
+        while ready:
+            size = max(FEWEST_TOGETHER, min(MOST_TOGETHER, int(LONGEST_TURN_S / self._step_s)))
+            together, ready = ready[:size], ready[size:]
+            self._compute_together(together, until=0.0 if ready else until)  # while others wait, each has one step
+            if (now := time.perf_counter()) > until:
+                break
+        for request, chunk in ready:
+            self._wait(request, chunk)
+        if self._recogniser.steps > steps:
+            self._step_s = (now - since) / (self._recogniser.steps - steps)
+        if any_ready:
+            self._report()
+
+    def _compute_together(self, batch: Sequence[tuple[Any, Chunk]], until: float) -> None:
+        """Compute these requests as one batch, and hold what is left of them at this time."""
+        unanswered = {place: request for place, (request, _) in enumerate(batch)}
+        chunks = [chunk for _, chunk in batch]
         try:
-            for place, answer in self._recogniser.step_without_waiting(list(chunks.values())):
-                request = unanswered.pop(places[place])
+            for place, answer in self._recogniser.step_without_waiting(chunks, lambda: time.perf_counter() > until):
+                request = unanswered.pop(place)
                 if isinstance(answer, Chunk):
                     self._wait(request, answer)
                 else:
@@ -134,14 +154,14 @@ class EventModel(ABC):
         except Exception as error:  # an error in our code: every request without an answer still gets one
             for request in unanswered.values():
                 self._fail(request, error)
-        samples = sum(len(chunk.samples) for chunk in chunks.values())
+        samples = sum(len(chunk.samples) for chunk in chunks)
         self._metrics.batch(len(chunks))
         self._metrics.audio(samples / self._recogniser.model.sample_rate)
-        self._report()
 
     def _wait(self, request: Any, chunk: Chunk) -> None:
-        """Hold a request until its stream waits no longer. Then this chunk is computed."""
+        """Hold a request until its stream waits no longer, or until the next batch. Then this chunk is computed."""
         self._held.put_back(chunk.stream, _PendingRequest(request, chunk))
+        self._recogniser.keep(chunk.stream)
         self._work.set()
 
     def _hold(self, request: Any) -> bool:
@@ -156,20 +176,20 @@ class EventModel(ABC):
                 self._held.hold(stream, _PendingRequest(request), self.samples(request))
             except StreamError as error:
                 if self._recogniser.waits_for(stream) is not Wait.PREPARATION:
-                    self._compute([self._held.take(stream)])
+                    self._compute([self._held.take(stream)], until=float("inf"))
                     continue
                 self._fail(request, error)
             return True
         return False
 
-    def _work_for_waiting(self, second_passes_s: float = 0.0) -> None:
+    def _work_for_waiting(self) -> None:
         """Work for streams that wait, for a slice of time. When a stream waits no longer, its requests are due.
 
         Second passes get as much time as the steps take. Otherwise the batches of steps would become smaller and
         smaller, and so take more time, and less and less time would remain for second passes.
         """
         since = time.perf_counter()
-        for stream, error in self._recogniser.work(second_passes_s):
+        for stream, error in self._recogniser.work(self._owed_s):
             if error is not None:
                 self._fail(self._held.take(stream).request, error)
         self._owed_s = max(0.0, self._owed_s - (time.perf_counter() - since))

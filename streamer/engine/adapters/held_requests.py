@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -63,6 +63,23 @@ class HeldRequests(Generic[Request]):
         requests = [request for queue in self._queues.values() for request, _ in queue]
         self._queues.clear()
         return requests
+
+
+# Decides whose requests come first.
+
+
+def in_turns(requests: Iterable[Request], caller_of: Callable[[Request], str]) -> list[Request]:
+    """Return first the first request of each caller, then the second of each, and so on.
+
+    So a caller with many streams does not delay one that has few.
+    """
+    before: Counter[str] = Counter()
+    ranked: list[tuple[int, Request]] = []
+    for request in requests:
+        caller = caller_of(request)
+        ranked.append((before[caller], request))
+        before[caller] += 1
+    return [request for _, request in sorted(ranked, key=lambda entry: entry[0])]
 
 
 # Decides which thread may use the recogniser. Steps of streams come first; other work gets the time between them.

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from streamer.engine.adapters.held_requests import MOST_REQUESTS, HeldRequests, Precedence
+from streamer.engine.adapters.held_requests import MOST_REQUESTS, HeldRequests, Precedence, in_turns
 from streamer.engine.recogniser import StreamError
 
 
@@ -40,6 +40,13 @@ def test_bounds() -> None:
     held.hold(2, 4, 3000)
     assert len(held.clear()) == MOST_REQUESTS + 1
     assert not held
+
+
+def test_callers_take_turns() -> None:
+    """The first requests of all callers come first, then their second ones, in the order in which they arrived."""
+    requests = ["a1", "a2", "a3", "b1", "a4", "c1", "b2"]
+    assert in_turns(requests, lambda request: request[0]) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+    assert in_turns([], str) == []
 
 
 def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
