@@ -23,6 +23,7 @@ PAUSE_S = 0.5
 # A bystander that is refused, because attackers use all slots, tries again for this long.
 ENTER_LIMIT_S = 90.0
 END_LIMIT_S = 90.0
+TWICE_OF = 4  # one of this many sessions has a second pass
 TRIED_AGAIN = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, EOFError, asyncio.TimeoutError)
 
 
@@ -35,6 +36,7 @@ class Witness:
     lost: int = 0
     crossed: int = 0
     recovered: int = 0
+    read_by: Counter[str] = field(default_factory=Counter)  # what read the finals of those with a second pass
     kept_out: Counter[str] = field(default_factory=Counter)  # refused attempts to open a session, by reason
     entering_s: float = 0.0  # the longest time until a session was open
     late: list[tuple[float, float]] = field(default_factory=list)  # when a partial arrived, and how late it was
@@ -62,7 +64,7 @@ class Bystanders:
     async def _session(self, number: int) -> None:
         rng = random.Random(f"{self._seed} bystander {number}")
         speech = draw_speech(number, rng.randrange(5, 16), rng)
-        entered = await self._enter(number)
+        entered = await self._enter(number, second_pass=number % TWICE_OF == 0)
         if entered is None:
             return
         websocket, token = entered
@@ -80,7 +82,7 @@ class Bystanders:
                 events.append({"type": "lost", "why": repr(error)})
         self._check(number, speech, events, websocket.close_code, began)
 
-    async def _enter(self, number: int) -> tuple[ClientConnection, str] | None:
+    async def _enter(self, number: int, *, second_pass: bool) -> tuple[ClientConnection, str] | None:
         """Open a session, and return its connection and token."""
         began = time.monotonic()
         while True:
@@ -90,7 +92,7 @@ class Bystanders:
                 websocket = await connect(
                     self._url, additional_headers=headers, compression=None, ping_interval=None, open_timeout=15
                 )
-                await websocket.send(json.dumps({"type": "start", "live": True}))
+                await websocket.send(json.dumps({"type": "start", "live": True, "second_pass": second_pass}))
                 event = json.loads(await asyncio.wait_for(websocket.recv(), ENTER_LIMIT_S))
                 if event["type"] == "ready":
                     self._witness.entering_s = max(self._witness.entering_s, time.monotonic() - began)
@@ -130,6 +132,7 @@ class Bystanders:
         witness.sessions += 1
         witness.words += len(recognised)
         witness.recovered += sum(event["type"] == "recovered" for event in events)
+        witness.read_by.update(event["read_by"] for event in events if "read_by" in event)
         crossed = [word for word in recognised if (whose := origin(word)) is None or whose[0] != speech.voice]
         witness.crossed += len(crossed)
         last = events[-1] if events else {"type": "nothing"}

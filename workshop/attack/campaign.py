@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from streamer.testing.exact_service import exact_repository
+from streamer.testing.exact_service import add_exact_model
 from workshop.attack.attack import Attack, PromiseBroken, RecogniserFailed, Strike
 from workshop.attack.attacked_service import AttackedService
 from workshop.attack.bystanders import Bystanders, Witness
@@ -28,6 +28,7 @@ from workshop.attack.families import (
     models,
     openai_files,
     openai_realtime,
+    second_passes,
     sessions,
     uploads,
     websocket_frames,
@@ -61,7 +62,9 @@ class Campaign:
         os.environ.update(GIVING_BACK)  # for all processes that are started
         report = AttackReport(self.seed)
         with tempfile.TemporaryDirectory(prefix="attack-") as models:
-            async with AttackedService(exact_repository(Path(models) / "models"), self.folder, self.seed) as attacked:
+            repository = Path(models) / "models"
+            add_exact_model(repository, fault="reads again slowly")
+            async with AttackedService(repository, self.folder, self.seed) as attacked:
                 await _Run(self, attacked, report, tell).run()
             report.broken += attacked.service.left + attacked.complaints(report.seconds / 60)
             report.log_lines = len(attacked.log())
@@ -253,6 +256,7 @@ class AttackReport:
                 "lost": witness.lost,
                 "crossed": witness.crossed,
                 "recovered": witness.recovered,
+                "read_by": dict(witness.read_by),
                 "kept_out": dict(witness.kept_out),
                 "entering_s": round(witness.entering_s, 2),
                 "late_s": self.late(),
@@ -274,6 +278,7 @@ class AttackReport:
             "hostile inputs": f"{self.total} in {self.seconds / 60:.1f} min",
             "bystander sessions": f"{witness.sessions}; {witness.words} words",
             "words lost / from other sessions": f"{witness.lost} / {witness.crossed}",
+            "their finals with a second pass": _listed(witness.read_by) or "-",
             "delay of partials without attacks: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["calm"])
             or "-",
             "the same under attack": " ".join(f"{each:.2f} s" for each in late["attacked"]) or "-",
@@ -310,6 +315,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *websocket_frames.ATTACKS,
     *messages.ATTACKS,
     *sessions.ATTACKS,
+    *second_passes.ATTACKS,
     *uploads.ATTACKS,
     *deepgram_live.ATTACKS,
     *deepgram_recorded.ATTACKS,

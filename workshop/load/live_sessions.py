@@ -31,6 +31,7 @@ class LiveSession:
 
     delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial arrived, and how late it was
     words: list[str] = field(default_factory=list)  # the words of the finals
+    read_by: Counter[str] = field(default_factory=Counter)  # what read the finals, with a second pass
     ended: str = ""  # "done", or the reason for another end
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Task[None] | None = None
@@ -80,6 +81,8 @@ class LiveSession:
                     self.delays.append((now, now - began - event["audio_ms"] / 1000))
                 elif event["type"] == "final":
                     self.words += event["text"].split()
+                    if "read_by" in event:
+                        self.read_by[event["read_by"]] += 1
                 elif event["type"] in ("done", "error"):
                     self.ended = event.get("code", "done")
 

@@ -1,0 +1,85 @@
+"""Attacks by second passes: far more speech to read again than the recogniser has time for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from streamer.testing.exact_speech import say
+from workshop.attack.attack import Attack, PromiseBroken, Strike, Target, at_once, judged, start, text
+from workshop.attack.raw_connection import BINARY, Ended, frame
+
+FAMILY: Final = "second passes"
+OPTIONS: Final[dict[str, Any]] = {"second_pass": True, "endpoint": {"silence": False, "longest_ms": 60_000}}
+FLUSH, STOP = text({"type": "flush"}), text({"type": "stop"})
+PHRASE: Final = "this is read again "
+FRAME: Final = 32_000
+SESSIONS: Final = 5
+ROUNDS: Final = 2
+
+
+async def ahead(target: Target, rng: random.Random) -> Strike:
+    """Send segments of up to 50 s as fast as they are taken, in several sessions at a time."""
+    return await _read_again(target, rng, PHRASE * rng.randrange(10, 32), live=False)
+
+
+async def live(target: Target, rng: random.Random) -> Strike:
+    """Send as much at once as a live session may be ahead, in several sessions at a time."""
+    return await _read_again(target, rng, PHRASE * rng.randrange(4, 11), live=True)
+
+
+async def flushes(target: Target, rng: random.Random) -> Strike:
+    """End a segment after every word, so that each of them is read again."""
+    return await _read_again(target, rng, PHRASE * 3, live=False, often=True)
+
+
+async def leaving(target: Target, rng: random.Random) -> Strike:
+    """Go away while a long segment is read again."""
+
+    async def one(_: int) -> str:
+        connection = await target.websocket()
+        try:
+            await connection.send(start(**OPTIONS) + _frames(PHRASE * 20) + FLUSH)
+            await connection.event()
+        finally:
+            connection.abort()
+        return "left"
+
+    return await at_once(rng.randrange(1, 2 * SESSIONS), one)
+
+
+async def _read_again(target: Target, rng: random.Random, words: str, *, live: bool, often: bool = False) -> Strike:
+    pieces = [word + " " for word in words.split()] if often else [words]
+    content = b"".join(_frames(piece) + FLUSH for piece in pieces) * (1 if live or often else ROUNDS)
+    spoken = " ".join(words.split() * (1 if live or often else ROUNDS))
+
+    async def one(_: int) -> str:
+        connection = await target.websocket()
+        ended = await connection.until_closed(start(live=live, **OPTIONS) + content + STOP)
+        _check(ended, spoken)
+        return judged(ended, b"second passes")
+
+    return await at_once(rng.randrange(1, SESSIONS + 1), one)
+
+
+def _frames(words: str) -> bytes:
+    audio = say(words.strip()).tobytes()
+    return b"".join(frame(BINARY, audio[at : at + FRAME]) for at in range(0, len(audio), FRAME))
+
+
+def _check(ended: Ended, spoken: str) -> None:
+    """Raise PromiseBroken unless every word came, and every final says what has read it."""
+    finals = [event for event in ended.events if event["type"] == "final"]
+    if any(event.get("read_by") not in ("first_pass", "second_pass") for event in finals):
+        raise PromiseBroken("a final does not say which pass has read it")
+    if ended.code == 1000 and ended.text != spoken:
+        raise PromiseBroken(f"{spoken[:200]!r} was recognised as {ended.text[:200]!r} with a second pass")
+
+
+ATTACKS: Sequence[Attack] = (
+    Attack("long segments are read again", FAMILY, ahead),
+    Attack("long live segments are read again", FAMILY, live),
+    Attack("each word is read again", FAMILY, flushes),
+    Attack("clients leave while they are read again", FAMILY, leaving),
+)
