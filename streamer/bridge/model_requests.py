@@ -153,6 +153,11 @@ class Holdings:
         self.reservations = self._admission.take(options, streams, start.model, self)
         self._model = start.model
 
+    @property
+    def caller(self) -> str:
+        """A name of the caller among others, for turns; empty if there are none."""
+        return "" if self._admittance is None else self._admittance.pseudonym
+
     def prepare(self, start: Start, streams: int) -> Denied | None:
         """Charge the preparation of these streams to the caller. Return the refusal if it is too much for now."""
         if self._admittance is None:

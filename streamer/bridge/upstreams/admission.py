@@ -36,16 +36,21 @@ class Loading(Exception):
         self.done = done
 
 
+class Waiter(Protocol):
+    """A session that asks for slots, and may have to wait until its model is loaded."""
+
+    @property
+    def caller(self) -> str:
+        """A name of the key or address whose session this is. Callers take turns in loading models."""
+
+
 class Loader(Protocol):
-    """Loads models when sessions ask for them."""
+    """Loads models when sessions ask for them. `default` is always loaded."""
 
-    def ready(self, name: str) -> bool:
-        """Return whether this model may be loaded, or is being loaded."""
-
-    def require(self, name: str, waiter: object) -> None:
+    def require(self, name: str, waiter: Waiter) -> None:
         """Return if the model is loaded. Otherwise load it and raise Loading, or raise Refused if that fails."""
 
-    def forget(self, waiter: object) -> None:
+    def forget(self, waiter: Waiter) -> None:
         """Note that this waiter waits no more. This may be called again."""
 
     def note_use(self, name: str) -> None:
@@ -85,7 +90,7 @@ class Admission:
         """Whether the default model could serve a new session, if there is a free slot."""
         if self._states.now is not AdmissionState.OPEN or self._models is None:
             return False
-        return self._models.default.ready or (self._loader is not None and self._loader.ready(DEFAULT_MODEL))
+        return self._models.default.ready
 
     @property
     def most(self) -> int:
@@ -136,7 +141,7 @@ class Admission:
             raise Refused(ErrorCode.FULL, f"{_all_taken(self.most)}; try again when one has ended.")
 
     def take(
-        self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL, waiter: object = None
+        self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL, waiter: Waiter | None = None
     ) -> list[Reservation]:
         """Take all slots of a session, at the model with this public name. Raise Refused if there are too few.
 
@@ -146,7 +151,7 @@ class Admission:
         if self._states.now is AdmissionState.CLOSED:
             raise Refused(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
         pool = None if self._models is None else self._models.pools[name]
-        if self._loader is not None:
+        if self._loader is not None and waiter is not None:
             self._check_limit(number)
             self._loader.require(name, waiter)
         if self._models is None or pool is None or not pool.well:
@@ -171,11 +176,11 @@ class Admission:
                 "try again when others have ended, or with fewer channels.",
             )
         self._count(number, 1)
-        self._note_use(name)
         reservations = [pool.reserve(options) for _ in range(number)]
+        self._note_use(name)  # afterwards, because a model without sessions may be let go at once
         return [reservation for reservation in reservations if reservation is not None]
 
-    def forget(self, waiter: object) -> None:
+    def forget(self, waiter: Waiter) -> None:
         """Note that a session waits for no model any more."""
         if self._loader is not None:
             self._loader.forget(waiter)

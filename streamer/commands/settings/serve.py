@@ -120,7 +120,8 @@ class ServeSettings:
         Number(0.1, 100_000, "GB", unit="GB"),
         _RECOGNISER,
         f"With --load {ON_DEMAND}: how much main memory the processes of all models may hold together, in 10⁹ bytes. "
-        "If another model needs some of it, the least recently used one without sessions is unloaded.",
+        "If another model needs some of it, the least recently used one without sessions is unloaded, but never "
+        f"'{DEFAULT_MODEL}'.",
         unset="80 % of what the machine or container has, without the service itself",
         example="12.5",
     )
