@@ -282,7 +282,7 @@ class ModelLoader:
     def _no_memory(self, name: str) -> Refused:
         busy = ", ".join(sorted(each for each, pool in self._pools.items() if pool.in_use and each != DEFAULT_MODEL))
         while_ = f"while sessions use {busy}; try again when they have ended" if busy else "now; try again later"
-        return Refused("full", f"There is no memory for the model {name!r} {while_}.")
+        return Refused(ErrorCode.FULL, f"There is no memory for the model {name!r} {while_}.")
 
     def _refusal(self, name: str) -> Refused:
         demand = self._demands[name]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer.base.json_types import JsonObject
+from streamer.base.limits import DEFAULT_MODEL
 from streamer.base.machine import ROOT, machine_memory
 from streamer.base.text import counted
 from streamer.bridge.telemetry import logs
@@ -131,10 +132,17 @@ def expected_memory(model: Path, instances: int | None, slots: int | None) -> in
 
 
 def check_room(sizes: Mapping[str, int], room: int) -> None:
-    """Raise TritonError if one of these models does not fit even alone."""
-    largest = max(sizes, key=lambda name: sizes[name])
-    if sizes[largest] > room:
+    """Raise TritonError if one of these models does not fit beside the default one, which is always loaded."""
+    default = sizes[DEFAULT_MODEL]
+    largest = max((name for name in sizes if name != DEFAULT_MODEL), key=lambda name: sizes[name], default="")
+    needed, need = (
+        default + sizes.get(largest, 0),
+        f"{DEFAULT_MODEL}, which is always loaded, and {largest} together need",
+    )
+    if default > room:
+        needed, need = default, f"{DEFAULT_MODEL} needs"
+    if needed > room:
         raise TritonError(
-            f"{largest} needs about {sizes[largest] / GIGABYTE:.1f} GB, and models may hold {room / GIGABYTE:.1f} GB: "
+            f"{need} about {needed / GIGABYTE:.1f} GB, and models may hold {room / GIGABYTE:.1f} GB: "
             "give more with --models-memory, fewer --instances or fewer --slots."
         )

@@ -116,8 +116,14 @@ def test_an_ensemble() -> None:
         expected_memory(asr_repository() / "asr_heads", None, None)
 
 
-def test_no_room_even_alone() -> None:
+def test_no_room_beside_the_default_model() -> None:
     """The sentence has the model, the numbers, and what to change."""
-    check_room({"default": 2 * 10**9, "fast": 10**9}, 2 * 10**9)
-    with pytest.raises(TritonError, match=r"fast needs about 3\.0 GB, and models may hold 2\.0 GB: give more with"):
-        check_room({"default": 10**9, "fast": 3 * 10**9}, 2 * 10**9)
+    check_room({"default": 2 * 10**9, "fast": 10**9}, 3 * 10**9)
+    check_room({"default": 10**9, "fast": 10**9, "large": 2 * 10**9}, 3 * 10**9)
+    with pytest.raises(
+        TritonError,
+        match=r"default, which is always loaded, and large together need about 3\.0 GB, and models may hold 2\.0",
+    ):
+        check_room({"default": 10**9, "fast": 10**9, "large": 2 * 10**9}, 2 * 10**9)
+    with pytest.raises(TritonError, match=r"default needs about 3\.0 GB, and models may hold 2\.0 GB: give more with"):
+        check_room({"default": 3 * 10**9}, 2 * 10**9)
