@@ -177,7 +177,9 @@ def public_models(library: ModelLibrary | None = None, room: int | None = None) 
     usual = "the shipped model is the default" if default == SHIPPED else f"{default} is the default"
     summary = f"{len(here)} in {library.folder}: {', '.join(here)}" if here else "none is here"
     if sys.platform == "linux" and not packages.is_light():  # elsewhere no model is served
-        yield from _without_room({name: here[name] for name in here if _is_usable(library, name)}, room)
+        usable = {name: here[name] for name in here if _is_usable(library, name)}
+        if usable:
+            yield from _without_room({default: asr_repository() / MODEL, **usable}, default, room)
     yield Finding(_SUBJECT, FINE, f"{summary}; {usual}")
 
 
@@ -200,20 +202,22 @@ def _is_usable(library: ModelLibrary, name: str) -> bool:
     return True
 
 
-def _without_room(folders: dict[str, Path], room: int | None) -> Iterator[Finding]:
-    """Report each model that needs more memory than all may hold, and whether they do not fit together."""
+def _without_room(folders: dict[str, Path], default: str, room: int | None) -> Iterator[Finding]:
+    """Report each model that has no room beside the default one, and whether they do not fit together."""
     # Imported here, because it is slow, and the light client has only a part of it.
     from streamer.commands.capacity.instance_limit import expected_memory, memory_for_models
 
     room = memory_for_models(None) if room is None else room
     sizes = {name: expected_memory(folder, None, None) for name, folder in folders.items()}
     may = f"models may hold {room / _GIGABYTE:.1f} GB here"
-    for name, size in sizes.items():
+    needed = {name: size + (sizes[default] if name != default else 0) for name, size in sizes.items()}
+    for name, size in needed.items():
         if size > room:
-            message = f"{name} needs about {size / _GIGABYTE:.1f} GB of memory, and {may}"
+            beside = "" if name == default else f" and {default}, which is always loaded,"
+            message = f"{name}{beside} need{'' if beside else 's'} about {size / _GIGABYTE:.1f} GB of memory, and {may}"
             yield Finding(_SUBJECT, WARNING, message, "streamer serve --slots 16 needs less, or more memory")
-    if max(sizes.values(), default=0) <= room < sum(sizes.values()):
-        message = f"all of them together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
+    if max(needed.values()) <= room < sum(sizes.values()):
+        message = f"all models together need about {sum(sizes.values()) / _GIGABYTE:.1f} GB of memory, and {may}"
         yield Finding(_SUBJECT, WARNING, message, "streamer serve --model library --load on-demand")
 
 
