@@ -217,7 +217,7 @@ class RecipeError(Exception):
 def open_recipe(icefall: Path) -> Callable[[str], Any]:
     """Return a function that imports a module of the recipe by its name, such as `zipformer`."""
     recipe = icefall / FOLDER
-    if not (recipe / "icefall.py").is_file():
+    if not (recipe / "zipformer.py").is_file():
         raise RecipeError(f"{icefall} is not a clone of icefall: it has no {FOLDER}/zipformer.py")
     sys.path.insert(0, str(recipe))
     swooshes = {name: _swoosh(*shift) for name, shift in _SHIFTS.items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from streamer.models.layout import Features
 from workshop.graphs.comparison import random_sound
 from workshop.zipformer2 import (
     BATCH_FRAMES,
+    FOLDER,
     RecipeError,
     Spoken,
     batches,
@@ -58,3 +61,13 @@ def test_a_folder_without_the_recipe(tmp_path: Path) -> None:
         open_recipe(tmp_path)
     with pytest.raises(RecipeError, match=r"has no egs/\S+/export\.py"):
         open_export(tmp_path, "export.py")
+
+
+def test_a_folder_with_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone is known by the file of the network, and the modules of the recipe can be imported by their names."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    recipe = tmp_path / FOLDER
+    recipe.mkdir(parents=True)
+    (recipe / "zipformer.py").write_text("LAYERS = 6\n")
+    with patch.dict(sys.modules):
+        assert open_recipe(tmp_path)("zipformer").LAYERS == 6
