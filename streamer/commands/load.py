@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from streamer.commands.traffic.results import Level
 
 NATIVE: Final = "native"
-FORMATS: Final = (NATIVE, "deepgram")
+SHERPA: Final = "sherpa-onnx"
+FORMATS: Final = (NATIVE, "deepgram", SHERPA)
 SPEECH: Final = "audio_samples/talk.flac"
 SECONDS: Final = 30.0
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
@@ -139,6 +140,7 @@ def _measure(
 ) -> int:
     from streamer.commands.interrupt import run_until_signal
     from streamer.commands.traffic.clients import Plan
+    from streamer.commands.traffic.processes import BRIDGE
     from streamer.commands.traffic.ramp import FIRST_LEVELS, Setup, Source, measure
     from streamer.commands.traffic.report import About
     from streamer.commands.traffic.service import own_service
@@ -151,13 +153,14 @@ def _measure(
             settings = [*(options.serve or ()), *(("--model", str(choice.folder)) if choice.folder else ())]
             own = stack.enter_context(own_service(settings))
             print("streamer: starting a service for the measurement", file=sys.stderr, flush=True)
-            url, source = own.wait_ready(), Source(own.pid, own, options.triton_metrics)
+            url, source = own.wait_ready(), Source(own.pid, own=own, triton_metrics=options.triton_metrics)
             name = " ".join(["streamer serve", *settings])
         elif options.serve is not None:
             raise ValueError(f"--serve is for a service that is started, but {where} is used: add --server {EMBEDDED}")
         else:
             url = name = where
-            source = Source(_listener_at(where), None, options.triton_metrics)
+            process = "server" if options.format == SHERPA else BRIDGE
+            source = Source(_listener_at(where), process, triton_metrics=options.triton_metrics)
         plan = Plan(url, options.format, asked, recordings)
         clients = options.clients or min(MOST_CLIENTS, max(FEWEST_CLIENTS, processors()))
         levels = options.sessions or FIRST_LEVELS
@@ -236,6 +239,8 @@ def _listener_at(url: str) -> int | None:
 
 def _check(options: argparse.Namespace, asked: dict[str, Any]) -> None:
     """Raise ValueError if arguments contradict each other, before anything starts."""
+    if options.format == SHERPA and options.server in (None, EMBEDDED):
+        raise ValueError(f"--format {SHERPA} needs --server: the address of a server of sherpa-onnx")
     if asked and options.format != NATIVE:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise ValueError(f"sessions in the format {options.format} have no options: leave out {names}")

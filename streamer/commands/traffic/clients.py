@@ -200,6 +200,7 @@ class Ear:
         self._silent = from_beginning  # nothing was heard yet of audio that begins as the recording does
         self._shown: list[tuple[float, tuple[str, ...]]] = []  # the partials of the segment
         self._last: tuple[float, float] | None = None  # the last final: its arrival, and the end of its last word
+        self._over = 0.0  # when the service said that all words are known
 
     async def listen(self, conversation: Conversation) -> None:
         """Listen until the session ends."""
@@ -207,19 +208,20 @@ class Ear:
             now = time.monotonic()
             if heard.kind is Kind.RECOVERED:
                 self._process.tally.recovered += 1
+            elif heard.kind is Kind.END:
+                self._over = now
             elif heard.words:
                 self._take(heard, now)
 
     def leave(self) -> None:
-        """Note the last final, now that it is known which one it is."""
-        if self._last is None:
-            return
-        arrival, _ = self._last
-        if self.ended is not None and arrival > self.ended:
-            if self._order.counts(self.ended):
-                self._process.tally.last.append(arrival - self.ended)
-        else:
+        """Note when the last words were there: in the last final, or at the end if no final came after the audio."""
+        after = self.ended is not None and self._last is not None and self._last[0] > self.ended
+        if not after:
             self._note_final()
+        if self.ended is not None and self._order.counts(self.ended):
+            at = self._last[0] if after and self._last is not None else self._over
+            if at > self.ended:
+                self._process.tally.last.append(at - self.ended)
 
     def _take(self, heard: Heard, now: float) -> None:
         tally = self._process.tally

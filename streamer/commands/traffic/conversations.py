@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 from urllib.parse import urlencode, urlsplit
 
+import numpy as np
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -51,11 +52,12 @@ class Kind(Enum):
     PARTIAL = "partial"
     FINAL = "final"
     RECOVERED = "recovered"
+    END = "end"  # all words are known
 
 
 @dataclass(frozen=True)
 class Heard:
-    """A message with words. Times are seconds of the audio of the session."""
+    """What a message says. Times are seconds of the audio of the session."""
 
     kind: Kind
     words: tuple[str, ...] = ()
@@ -138,6 +140,8 @@ def _of_event(event: Mapping[str, Any]) -> Heard | None:
         texts = tuple(word.get("spoken") or word["word"] for word in words)
         ends = tuple(word["end_ms"] / 1000 for word in words)
         return Heard(Kind.FINAL, texts or tuple(event["text"].split()), event["audio_ms"] / 1000, ends)
+    if event["type"] == "done":
+        return Heard(Kind.END)
     return Heard(Kind.RECOVERED) if event["type"] in ("recovered", "restarted") else None
 
 
@@ -214,6 +218,8 @@ class DeepgramConversation(_WebsocketConversation):
                 message = json.loads(text)
                 if message["type"] == "Results" and (heard := _of_results(message)) is not None:
                     yield heard
+                elif message["type"] == "Metadata":
+                    yield Heard(Kind.END)
         except ConnectionClosed as error:
             raise self._failure() from error
         if self._websocket.close_code != _DONE:
@@ -233,6 +239,46 @@ def _of_results(message: Mapping[str, Any]) -> Heard | None:
     )
 
 
+class SherpaConversation(_WebsocketConversation):
+    """A session of the server of sherpa-onnx for streaming models."""
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        super().__init__(f"{_site(url)}?{urlencode(options)}" if options else _site(url), {})
+
+    async def send(self, audio: bytes) -> None:
+        """Send samples, which this server takes as fractions from -1 to 1."""
+        await self._say((np.frombuffer(audio, "<i2").astype("<f4") / 32_768).tobytes())
+
+    async def stop(self) -> None:
+        """Say that there is no more audio."""
+        await self._say("Done")
+
+    async def __aiter__(self) -> AsyncIterator[Heard]:
+        assert self._websocket is not None
+        try:
+            async for text in self._websocket:
+                if text == "Done!":  # after this it waits for us to close
+                    yield Heard(Kind.END)
+                    return
+                yield _of_sherpa(json.loads(text))
+        except ConnectionClosed as error:
+            raise self._failure() from error
+        raise self._failure()
+
+
+def _of_sherpa(result: Mapping[str, Any]) -> Heard:
+    words, ends = list[str](), list[float]()
+    for token, at in zip(result["tokens"], result["timestamps"], strict=False):
+        # A token that begins a word begins with a space. Its time is that of a frame, counted from its segment.
+        if token.startswith((" ", "\u2581")) or not words:
+            words.append("")
+            ends.append(0.0)
+        words[-1] += token.strip(" \u2581")
+        ends[-1] = result["start_time"] + at
+    final = result["is_final"]
+    return Heard(Kind.FINAL if final else Kind.PARTIAL, tuple(words), None, tuple(ends) if final else ())
+
+
 def _site(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
@@ -242,4 +288,5 @@ def _site(url: str) -> str:
 CONVERSATIONS: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Conversation]]] = {
     "native": NativeConversation,
     "deepgram": DeepgramConversation,
+    "sherpa-onnx": SherpaConversation,
 }

@@ -38,9 +38,10 @@ class Use:
 class Processes:
     """The processes of a service, of its clients, and this one. Empty where the system does not tell about them."""
 
-    def __init__(self, bridge: int | None, clients: Iterable[int], own: int) -> None:
-        """`bridge`: the process of the service; None if it is on another machine."""
-        self._bridge = bridge
+    def __init__(self, service: int | None, clients: Iterable[int], own: int, name: str = BRIDGE) -> None:
+        """`service`: the process of the service; None if it is on another machine. `name`: how a report calls it."""
+        self._service = service
+        self._name = name
         self._clients = tuple(clients)
         self._own = own
 
@@ -65,9 +66,9 @@ class Processes:
         return None
 
     def _named(self) -> Iterator[tuple[str, int]]:
-        if self._bridge is not None:
-            yield BRIDGE, self._bridge
-            for each in descendants(self._bridge):
+        if self._service is not None:
+            yield self._name, self._service
+            for each in descendants(self._service):
                 yield NAMES.get(program(each.pid), OTHERS), each.pid
         for pid in self._clients:
             yield CLIENTS, pid

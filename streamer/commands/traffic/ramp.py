@@ -17,7 +17,7 @@ from streamer.commands.accuracy.manifest import normalise
 from streamer.commands.accuracy.word_errors import count_errors
 from streamer.commands.traffic.clients import END_LIMIT_S, Order, Plan
 from streamer.commands.traffic.metrics import BatchCounts, batch_counts, batches_between
-from streamer.commands.traffic.processes import Processes, Use, graphics, most_graphics, work_between
+from streamer.commands.traffic.processes import BRIDGE, Processes, Use, graphics, most_graphics, work_between
 from streamer.commands.traffic.results import (
     CLIENTS,
     Delay,
@@ -71,7 +71,8 @@ class Setup:
 class Source:
     """Where figures about the service come from, besides its sessions."""
 
-    bridge: int | None = None  # the process of the service on this machine
+    service: int | None = None  # the process of the service on this machine
+    name: str = BRIDGE  # how the report calls this process
     own: OwnService | None = None  # the service that was started for the measurement
     triton_metrics: str | None = None  # the address of Triton's metrics; None: those of the service's own Triton
 
@@ -195,7 +196,9 @@ class _Ramp:
                 self._clients.append(client)
                 self._listening.append(asyncio.create_task(client.listen(self._take)))
                 await client.order(asdict(self._setup.plan))
-            self._processes = Processes(self._source.bridge, [each.pid for each in self._clients], os.getpid())
+            self._processes = Processes(
+                self._source.service, [each.pid for each in self._clients], os.getpid(), self._source.name
+            )
             await self._all(each.ready for each in self._clients)
             yield
         finally:

@@ -25,7 +25,7 @@ class Delay(str, Enum):
     FINAL = "final"
     """From the end of the last word of a final to its arrival, while the audio goes on."""
     LAST = "last"
-    """From the last sample of the audio to the arrival of the last final."""
+    """From the last sample of the audio until its last words are certain: in a final, or because all are known."""
 
 
 class End(str, Enum):

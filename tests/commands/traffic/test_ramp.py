@@ -59,7 +59,7 @@ def test_sessions_recover(tmp_path: Path) -> None:
                     each.kill()
 
         seen.at_first_words = kill_triton
-        asyncio.run(measure(setup(url, tmp_path, [2], 12.0), Source(service.pid, service), result, seen))
+        asyncio.run(measure(setup(url, tmp_path, [2], 12.0), Source(service.pid, own=service), result, seen))
     [level] = result.levels
     assert (result.end, level.whole, seen.finished) == (End.WHOLE, True, [2])
     assert level.recovered >= 1
