@@ -187,7 +187,8 @@ def _open_whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
         raise RecordingProblem(ProblemCode.TOO_COSTLY, message) from error
     try:
         # ffmpeg can open this path, too.
-        audio = AudioFile(f"/proc/{os.getpid()}/fd/{descriptor}", separate=separate, display_name=NAME)
+        path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        audio = AudioFile(path, separate=separate, display_name=NAME, own_session=False)
     except AudioError as error:
         without_audio = "no audio" in str(error)
         code = ProblemCode.NO_AUDIO if without_audio else ProblemCode.UNKNOWN_FORMAT

@@ -35,11 +35,16 @@ class AudioFile:
     """One recording, open for reading; a context manager."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, separate: bool = False, display_name: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        separate: bool = False,
+        display_name: str | None = None,
+        own_session: bool = True,
     ) -> None:
         """With `separate`, chunks are [samples, channels], even for one channel. Otherwise channels are mixed.
 
-        `display_name` is its name in messages, if it is not its path.
+        `display_name` is its name in messages, if it is not its path. `own_session`: see FfmpegAudio.
         """
         path = os.fspath(path)
         self.name = display_name or path
@@ -62,7 +67,7 @@ class AudioFile:
             )
         except soundfile.SoundFileError:
             self._file.close()
-            self._source = _open_with_ffmpeg(path, self.name)
+            self._source = _open_with_ffmpeg(path, self.name, own_session=own_session)
         if self._source.samplerate not in _RATES:
             self.close()
             raise AudioError(f"{self.name} has a damaged header: {self._source.samplerate} samples a second.")
@@ -131,10 +136,10 @@ def read_audio(path: str | os.PathLike[str]) -> Int16Samples:
         return np.concatenate(list(recording.chunks()))
 
 
-def _open_with_ffmpeg(path: str, name: str) -> FfmpegAudio:
+def _open_with_ffmpeg(path: str, name: str, *, own_session: bool) -> FfmpegAudio:
     """Open a file that libsndfile cannot read with ffmpeg."""
     if ffmpeg_is_installed():
-        return FfmpegAudio(path, name)
+        return FfmpegAudio(path, name, own_session=own_session)
     if Path(name).suffix.lower() in FFMPEG_ENDINGS:
         raise AudioError(f"{name} can only be read with ffmpeg, which is not installed: sudo apt-get install ffmpeg.")
     raise AudioError(f"{name} cannot be read as audio: {READABLE} can, and more with ffmpeg (apt-get install ffmpeg).")

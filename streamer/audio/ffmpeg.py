@@ -21,6 +21,7 @@ from streamer.audio.recordings import AudioError, WaveHeader, wave_header
 
 PROBE_S: Final = 30.0
 STALL_S: Final = 60.0  # a disk that sleeps may take seconds
+_END_S: Final = 1.0
 # ffmpeg itself considers a probe score up to this a poor guess.
 _LIKELY: Final = 25
 # These formats give the exact length of the audio. Others have an estimate, or the length of the picture.
@@ -56,11 +57,16 @@ def decoding_options() -> list[str]:
 class FfmpegAudio:
     """The first audio track of a file, decoded by ffmpeg. Only a moment of it is in memory, whatever its length."""
 
-    def __init__(self, path: str, name: str | None = None) -> None:
-        """`name` is its name in messages. AudioError if ffmpeg finds no audio in the file."""
+    def __init__(self, path: str, name: str | None = None, *, own_session: bool = True) -> None:
+        """`name` is its name in messages. AudioError if ffmpeg finds no audio in the file.
+
+        `own_session`: Ctrl-C must reach only this process, which then ends ffmpeg. In a decoder of the service, ffmpeg
+        must stay in the session instead: with that it is killed, and yields to live sessions.
+        """
         self.name = name or path
         self._path = path
-        probe = _probe(path, self.name)
+        self._own_session = own_session
+        probe = _probe(path, self.name, own_session=own_session)
         stream = probe["streams"][0]
         self.samplerate = int(stream["sample_rate"])
         self.channels = int(stream["channels"])
@@ -85,10 +91,9 @@ class FfmpegAudio:
     def close(self) -> None:
         """End ffmpeg. May be called more than once."""
         if self._process is not None:
-            if self._process.stdout is not None:
-                self._process.stdout.close()
-            self._process.kill()
-            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            _end(self._process)
 
     def _next(self, most: int) -> bytes:
         if self._process is None:
@@ -108,7 +113,7 @@ class FfmpegAudio:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C must reach only this process, which then ends ffmpeg
+            start_new_session=self._own_session,
         )
 
     def _check_end(self) -> None:
@@ -120,14 +125,28 @@ class FfmpegAudio:
             raise AudioError(f"{self.name} is damaged: only {read_s:.1f}{total} s can be read.")
 
 
-def _probe(path: str, name: str) -> dict[str, Any]:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End ffmpeg, whose output nobody reads any more."""
+    # A decoder of the service may send no signals. Without a reader ffmpeg ends by itself, or with the decoder.
+    with suppress(PermissionError):
+        process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)
+
+
+def _probe(path: str, name: str, *, own_session: bool) -> dict[str, Any]:
     command = ["ffprobe", "-v", "quiet", *_source(path), "-select_streams", "a:0", "-of", "json"]
     command += ["-show_entries", "stream=sample_rate,channels,duration:format=format_name,duration,probe_score"]
     try:
         process = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, start_new_session=True, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_S,
+            start_new_session=own_session,
+            check=False,
         )
-    except subprocess.TimeoutExpired as error:
+    except (subprocess.TimeoutExpired, PermissionError) as error:  # a decoder may not kill it: see _end
         raise AudioError(f"{name} cannot be read: ffprobe has not finished within {PROBE_S:g} s.") from error
     probe: dict[str, Any] = json.loads(process.stdout) if process.returncode == 0 else {}
     if probe.get("format", {}).get("probe_score", 0) <= _LIKELY:
@@ -171,7 +190,6 @@ def read_as_it_is(descriptor: int) -> None:
 # A recording that ffmpeg decodes while it arrives: bytes into one pipe, WAV of floats out of another.
 
 _LONGEST_HEADER: Final = 4096
-_END_S: Final = 1.0
 _MOST_MESSAGES: Final = 16 * 1024
 # Messages of ffmpeg about a recording that ends too early. Its exit status is 0 all the same.
 _CUT: Final = (b"ended prematurely", b"partial file")
@@ -228,11 +246,7 @@ class PipedFfmpeg:
     def close(self) -> None:
         """End ffmpeg. It may be called more than once."""
         self._process.stdout.close()
-        # A decoder of the service may send no signals. Without a reader ffmpeg ends by itself, or with the decoder.
-        with suppress(PermissionError):
-            self._process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_S)
+        _end(self._process)
         self._listener.join(_END_S)
         self._process.stderr.close()
 

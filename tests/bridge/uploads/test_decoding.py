@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
+from contextlib import suppress
+from pathlib import Path
 
-from streamer.bridge.uploads.decoding import look_at_session
+import psutil
+import pytest
+
+from streamer.audio.frames import Opened
+from streamer.bridge.access.quotas import UploadLimits
+from streamer.bridge.uploads.decoding import Decoding, NotTaken, look_at_session
 from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import eventually
 
@@ -30,3 +38,43 @@ def test_a_session_that_is_over() -> None:
         process.wait()
         assert look_at_session(process.pid) is None
     assert look_at_session(os.getsid(0)) is None
+
+
+@pytest.mark.skipif(not os.environ.get("CI") and shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@pytest.mark.parametrize("ending", ["mp4", "mkv"])
+async def test_a_decoder_is_killed_with_its_children(tmp_path: Path, ending: str) -> None:
+    """Whether a recording is decoded while it arrives or must be whole before: ffmpeg never outlives its decoder."""
+    path = tmp_path / f"a.{ending}"
+    sound = ("-f", "lavfi", "-i", "sine=duration=600", "-c:a", "aac", "-b:a", "32k")
+    await asyncio.to_thread(subprocess.run, ["ffmpeg", "-v", "error", *sound, str(path)], check=True, timeout=60)
+    recording = await asyncio.to_thread(path.read_bytes)
+    decoding = await Decoding.begin(UploadLimits(), None, separate=False)
+    leader = decoding._process.pid
+
+    async def feed() -> None:
+        with suppress(NotTaken):
+            await decoding.feed(recording)
+            decoding.end()
+
+    feeding = asyncio.ensure_future(feed())
+    assert isinstance(await decoding.next(), Opened)
+    family = [leader]
+
+    def has_children() -> bool:
+        family[1:] = [each.pid for each in psutil.Process(leader).children(recursive=True)]
+        return len(family) > 1
+
+    # Nobody reads its samples, so it waits, and ffmpeg too.
+    await eventually(has_children)
+    assert {os.getsid(pid) for pid in family} == {leader}
+    await decoding.finish()
+    await feeding
+    await eventually(lambda: not any(map(runs, family)))
+
+
+def runs(pid: int) -> bool:
+    """Whether there is a process with this id that has not ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
