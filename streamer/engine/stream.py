@@ -319,7 +319,9 @@ class Stream:
             heard = HeardSegment(segment, phones, self.time_scale.frame_samples, first.words, self.options.hotwords)
             words = yield from self.reader_pass.read(heard)
             if words:
-                likely = math.prod(word.share for word in words)
+                # What was believed is at least as likely as each of the others.
+                best = max((share for _, share in first.alternatives), default=0.0)
+                likely = max(math.prod(word.share for word in words), best / (1 + best))
                 others = [(other, share * (1 - likely)) for other, share in first.alternatives]
                 return _Reading(Hypothesis(words, len(words)), words, [(words, likely), *others], ReadBy.READER)
         again, second = yield from search.again(segment)
