@@ -26,7 +26,7 @@ ROOMS = {
     "client": ("", ("mypy", "psutil", "pytest-asyncio")),
     "commands/accuracy": ("evaluate", ("pytest-asyncio",)),
     "commands/settings": ("", ("hypothesis", "onnx")),
-    "commands/terminal": ("", ()),
+    "commands/terminal": ("", ("psutil",)),
     "engine": ("gpu,reader", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
     "heads": ("train", ()),
     "models": ("engine,reader", ("ml-dtypes", "onnx", "trustme")),
