@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.commands.reader_choice import PROCESSORS, ChosenReader, choose_reader
+from streamer.commands.capacity.reader_choice import PROCESSORS, ChosenReader, choose_reader
 from streamer.models import library
 from streamer.models.library import LibraryError
 from streamer.models.readers import known_readers, reader_library
@@ -33,7 +33,7 @@ def here(name: str) -> ChosenReader:
 
 
 def processors(monkeypatch: pytest.MonkeyPatch, number: float) -> None:
-    monkeypatch.setattr("streamer.commands.reader_choice.processor_time", lambda: number)
+    monkeypatch.setattr("streamer.commands.capacity.reader_choice.processor_time", lambda: number)
 
 
 @pytest.mark.parametrize(("number", "chosen"), [(1.0, SMALL), (3.9, SMALL), (4.0, LARGE), (64.0, LARGE)])
