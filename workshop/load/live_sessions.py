@@ -7,6 +7,7 @@ import json
 import re
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ LAG = re.compile(r'^streamer_lag_max_seconds\{pace="real_time"\} (\S+)$', re.MUL
 class LiveSession:
     """Sends the same audio again and again at the pace of speech, until `end` is called."""
 
+    second_pass: bool = False
     delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial arrived, and how late it was
     words: list[str] = field(default_factory=list)  # the words of the finals
     read_by: Counter[str] = field(default_factory=Counter)  # what read the finals, with a second pass
@@ -39,7 +41,7 @@ class LiveSession:
     async def begin(self, url: str, audio: bytes, offset: int = 0) -> None:
         """Open the session and start sending at this offset of the audio. ConnectionError if it is refused."""
         websocket = await connect(url, compression=None)
-        await websocket.send(json.dumps({"type": "start", "live": True}))
+        await websocket.send(json.dumps({"type": "start", "live": True, "second_pass": self.second_pass}))
         event = await _next_event(websocket)
         if event["type"] != "ready":
             await websocket.wait_closed()
@@ -134,9 +136,11 @@ class Period:
 HEADS = "| | sessions | partials | p50 s | p95 s | p99 s | lag at most s |\n| --- |" + 6 * " ---: |"
 
 
-async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> list[LiveSession]:
+async def open_sessions(
+    url: str, audio: bytes, number: int, over_s: float, *, second_pass: bool = False
+) -> list[LiveSession]:
     """Start this many sessions, spread evenly over these seconds. ConnectionError if one is refused."""
-    sessions = [LiveSession() for _ in range(number)]
+    sessions = [LiveSession(second_pass) for _ in range(number)]
 
     async def join(index: int) -> None:
         await asyncio.sleep(index * over_s / number)
