@@ -135,7 +135,6 @@ UNCHECKED = {
     "streamer.commands.checks.models": "the header of a file of weights",
     "streamer.commands.settings.configuration": "values of settings of all kinds, by name",
     "streamer.engine.adapters.instance": "the configuration that Triton gives to a model",
-    "streamer.engine.adapters.reader_calls": "what a reader has read",
     "streamer.engine.adapters.requests": "options of a request to a model",
     "streamer.engine.model_file": "the description in a file of a model",
     "streamer.engine.stream_options": "options of a request to a model",
@@ -150,7 +149,6 @@ UNCHECKED = {
     "streamer.bridge.http.listener": "for asyncio",
     "streamer.bridge.session.replay": "for dataclasses.replace",
     "streamer.bridge.upstreams.instance_count": "for a line of the log",
-    "streamer.engine.reader.network": "for onnxruntime",
 }
 
 DEEPEST = 4  # streamer, a room, a folder, a module

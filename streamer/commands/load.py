@@ -13,9 +13,10 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from streamer.base.json_types import JsonObject
 from streamer.base.machine import processors
 from streamer.base.package import install_command, shipped
 from streamer.base.text import as_sentence
@@ -133,7 +134,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _measure(
     options: argparse.Namespace,
-    asked: dict[str, Any],
+    asked: JsonObject,
     recordings: Sequence[Recording],
     texts: Sequence[str | None],
     result: Measurement,
@@ -237,7 +238,7 @@ def _listener_at(url: str) -> int | None:
     return listener(parts.port) if parts.hostname in LOCAL and parts.port is not None else None
 
 
-def _check(options: argparse.Namespace, asked: dict[str, Any]) -> None:
+def _check(options: argparse.Namespace, asked: JsonObject) -> None:
     """Raise ValueError if arguments contradict each other, before anything starts."""
     if options.format == SHERPA and options.server in (None, EMBEDDED):
         raise ValueError(f"--format {SHERPA} needs --server: the address of a server of sherpa-onnx")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.base.json_types import JsonObject
 from streamer.commands.traffic.conversations import CONVERSATIONS, Conversation, Failed, Heard, Kind, Refused
 
 BYTES_PER_S: Final = 32_000
@@ -91,7 +92,7 @@ class Tally:
     recovered: int = 0
     audio_s: float = 0.0
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> JsonObject:
         """Return what is not empty, for JSON. Delays are rounded to a tenth of a millisecond."""
         return {
             name: [round(each, 4) for each in value] if name in _DELAYS else value
@@ -264,7 +265,7 @@ class Process:
 
     async def run(self) -> None:
         """Take orders until there are no more."""
-        orders: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        orders: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._read_orders(orders)
         ticking = asyncio.create_task(self._tick())
         try:
@@ -313,7 +314,7 @@ class Process:
         sys.stdout.flush()
 
     @staticmethod
-    def _read_orders(orders: asyncio.Queue[dict[str, Any]]) -> None:
+    def _read_orders(orders: asyncio.Queue[Mapping[str, Any]]) -> None:
         """Read in a thread, because standard input may be a pipe or a file, on any system. The end ends this task."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None

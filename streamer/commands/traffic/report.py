@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer import __version__
+from streamer.base.json_types import JsonObject
 from streamer.base.machine import machine_memory, processors
 from streamer.base.text import as_sentence, counted
 from streamer.commands.traffic.results import (
@@ -130,7 +131,7 @@ def machine() -> str:
     return f"{counted(processors(), 'processor')}{f' ({name})' if name else ''}, {gigabytes:.0f} GB of memory"
 
 
-def content(levels: Sequence[Level], end: End, why: str, about: About) -> dict[str, Any]:
+def content(levels: Sequence[Level], end: End, why: str, about: About) -> JsonObject:
     """Return the report for JSON."""
     found = knee(levels)
     return {

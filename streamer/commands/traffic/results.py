@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
+
+from streamer.base.json_types import JsonObject
 
 PARTS: Final = (0.5, 0.95, 0.99)
 
@@ -245,7 +247,7 @@ def _codes(counts: Counter[str]) -> str:
     return ", ".join(f"{code} {number}" for code, number in counts.most_common())
 
 
-def level_content(level: Level) -> dict[str, Any]:
+def level_content(level: Level) -> JsonObject:
     """Return a level for JSON."""
     late = quantiles(level.late_s)
     return {

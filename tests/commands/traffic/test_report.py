@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from streamer.commands.traffic.report import About, content, level_line, live_lines, text
 from streamer.commands.traffic.results import CLIENTS, Batches, Delay, End, Graphics, Level, WordCount, Work
@@ -79,7 +80,7 @@ def test_lines_of_the_display() -> None:
 
 def test_content() -> None:
     """The JSON has the machine, the bounds, the knee and the levels."""
-    found = content([level(1, 0.1)], End.WHOLE, "", ABOUT)
+    found: Any = content([level(1, 0.1)], End.WHOLE, "", ABOUT)
     assert found["knee"] == {"sessions": 1.0, "limit": "not reached"}
     assert found["machine"]["processors"] >= 1
     assert found["bounds_s"] == {"partial": 0.42, "last": 0.5}

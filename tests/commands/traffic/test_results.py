@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_content() -> None:
     found.work = {"bridge": Work(0.5, 80.0, 1), "model": Work(1.0, 200.0, 2), CLIENTS: Work(9.0, 50.0, 2)}
     found.batches = Batches(10, 25, 4.0)
     found.graphics = Graphics(0.25, 1000.0)
-    content = level_content(found)
+    content: Any = level_content(found)
     assert content["words"] == {"sessions": 2, "words": 40, "errors": 4, "rate": 0.1}
     assert content["processes"]["bridge"]["cpu_ms_per_audio_s"] == 50.0
     assert content["delays_s"]["last"]["p95"] == 0.1
