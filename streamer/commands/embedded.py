@@ -28,7 +28,7 @@ class Embedded:
         self._model = model_name(folder) if folder else MODEL
         folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
-        reader = choose_reader()
+        reader = choose_reader(alone=True)
         self._triton = TritonServer(
             asr_repository(),
             models=[self._model],

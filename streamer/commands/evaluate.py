@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamer.base.limits import OFF
 from streamer.base.package import install_command
-from streamer.base.text import counted, json_text, part_of
+from streamer.base.text import as_sentence, counted, json_text, part_of
 from streamer.base.timing import Timing
 from streamer.bridge.triton import TritonError
 from streamer.commands.arguments import (
@@ -27,9 +28,11 @@ from streamer.commands.arguments import (
     model_folder,
     number,
 )
+from streamer.commands.capacity.reader_choice import AUTO, choose_reader
 from streamer.commands.recognition import add_recognition_arguments, options_with_second_pass
 from streamer.commands.service import EMBEDDED, choose_service, chosen_service
 from streamer.commands.terminal.status_lines import StatusLines, is_terminal
+from streamer.models.library import LibraryError
 
 if TYPE_CHECKING:
     from streamer.commands.accuracy.evaluation import Setup
@@ -127,6 +130,8 @@ def _check(options: argparse.Namespace, settings: Sequence[Setting]) -> None:
     """Raise ValueError if arguments contradict each other."""
     if not options.engine and (options.bundle or options.precision):
         raise ValueError("--bundle and --precision are only for the bare engine: add --engine")
+    if not options.engine and options.reader != AUTO:
+        raise ValueError("--reader is only for the bare engine: add --engine")
     if options.engine and model_choice(options).name:
         raise ValueError(f"there is no model {options.model.name} on this machine, and --engine uses no service")
     if options.engine and options.paced:
@@ -261,6 +266,13 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     way.add_argument("--engine", action="store_true", help="use the bare engine in this process, not a service")
     add("--bundle", type=Path, metavar="FOLDER", help="with --engine: the folder of another model")
+    add(
+        "--reader",
+        metavar="NAME",
+        default=AUTO,
+        help=f"with --engine: the reader of this machine that reads segments again, {AUTO} for the best one, or {OFF} "
+        f"({AUTO}); `streamer models` lists them",
+    )
     add("--precision", choices=PRECISIONS, help="with --engine: the number format (what suits the machine)")
     add("--sessions", type=count, metavar="N", default=8, help="how many recordings at the same time (8)")
     add_recognition_arguments(parser)
@@ -281,4 +293,18 @@ def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
     from streamer.commands.accuracy.evaluation import Setup
 
     folder = options.bundle or model_folder(options)
-    return Setup(options_with_second_pass(options), options.sessions, options.engine, paced, folder, options.precision)
+    reader = _reader(options.reader) if options.engine else None
+    return Setup(
+        options_with_second_pass(options), options.sessions, options.engine, paced, folder, options.precision, reader
+    )
+
+
+def _reader(wanted: str) -> Path | None:
+    """Return the folder of the reader. TritonError if it is not on this machine."""
+    try:
+        reader = choose_reader(wanted, alone=True)
+    except LibraryError as error:
+        raise TritonError(as_sentence(error)) from error
+    if reader is None and wanted not in (AUTO, OFF):
+        raise TritonError(f"The reader {wanted} is not on this machine: `streamer models get {wanted}` fetches it.")
+    return None if reader is None else reader.folder

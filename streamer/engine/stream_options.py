@@ -16,6 +16,7 @@ from streamer.base.limits import (
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
+    READER,
     SEARCH,
 )
 from streamer.base.option_kinds import Option
@@ -63,6 +64,8 @@ class StreamOptions(StreamStart, RecogniserOptions):
                 raise BadOptions(f"unknown option {name!r}; known are {', '.join(OPTIONS)}")
             read = _READERS.get(name)
             values[name] = read(value) if read else _valid(f"option {name!r}", name, value, OPTIONS[name])
+        if values.get("second_pass") == READER:
+            values |= {"second_pass": True, READER: True}
         options = cls(**values)
         if len(step_ms) == 1:
             options = replace(options, step_ms=step_ms[0])

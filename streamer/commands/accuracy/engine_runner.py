@@ -27,6 +27,8 @@ from streamer.commands.accuracy.results import (
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.public.loading import load_public_model
+from streamer.engine.reader.reader import load_reader
+from streamer.engine.reader.segment_reader import LocalReader
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.models.model_folder import ModelFolderError, holds_graphs
@@ -39,9 +41,15 @@ class EngineRunner:
     """Runs one evaluation with its own recogniser, which is made like that of the model in Triton."""
 
     def __init__(
-        self, options: Mapping[str, object], *, at_once: int, bundle: Path | None = None, precision: str | None = None
+        self,
+        options: Mapping[str, object],
+        *,
+        at_once: int,
+        bundle: Path | None = None,
+        precision: str | None = None,
+        reader: Path | None = None,
     ) -> None:
-        """Load the recogniser. Unavailable if there is no model in this folder."""
+        """Load the recogniser, and a reader from its folder. Unavailable if there is no model in these folders."""
         # No idle limit: here streams wait for each other, however slow the machine is.
         folder = bundle or asr_repository() / _BUNDLE
         try:
@@ -49,9 +57,14 @@ class EngineRunner:
                 self._recogniser = load_public_model(folder, name=folder.name, slots=at_once, idle_limit_s=inf)
             else:
                 self._recogniser = load_recogniser(
-                    folder, slots=at_once, device=best_device(), precision=precision, idle_limit_s=inf
+                    folder,
+                    slots=at_once,
+                    device=best_device(),
+                    precision=precision,
+                    idle_limit_s=inf,
+                    reader=None if reader is None else LocalReader(load_reader(reader)),
                 )
-        except (BundleError, ModelFolderError) as error:
+        except (BundleError, ModelFolderError, ValueError) as error:
             raise Unavailable(f"{str(error).rstrip('.')}.") from error
         self._options = StreamOptions.from_dict(
             {**options, "partials": True}, self._recogniser.model.step_ms, list(self._recogniser.searches)

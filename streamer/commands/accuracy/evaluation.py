@@ -48,6 +48,7 @@ class Setup:
     paced: bool = False  # only for a service: send audio as fast as it was spoken
     bundle: Path | None = None  # the folder of another model than the shipped one, not for a service elsewhere
     precision: str | None = None  # only for the engine
+    reader: Path | None = None  # the folder of a reader; only for the engine
 
     @property
     def through(self) -> str:
@@ -62,7 +63,9 @@ def recognise_with_engine(utterances: Sequence[Utterance], setup: Setup, progres
         from streamer.commands.accuracy.engine_runner import EngineRunner
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error
-    runner = EngineRunner(setup.options, at_once=setup.sessions, bundle=setup.bundle, precision=setup.precision)
+    runner = EngineRunner(
+        setup.options, at_once=setup.sessions, bundle=setup.bundle, precision=setup.precision, reader=setup.reader
+    )
     return runner.run(utterances, progress)
 
 
