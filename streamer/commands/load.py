@@ -155,7 +155,7 @@ def _measure(
             own = stack.enter_context(own_service(settings))
             print("streamer: starting a service for the measurement", file=sys.stderr, flush=True)
             url, source = own.wait_ready(), Source(own.pid, own=own, triton_metrics=options.triton_metrics)
-            name = " ".join(["streamer serve", *settings])
+            name = shlex.join(["streamer", "serve", *settings])
         elif options.serve is not None:
             raise ValueError(f"--serve is for a service that is started, but {where} is used: add --server {EMBEDDED}")
         else:

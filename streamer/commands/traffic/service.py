@@ -21,6 +21,7 @@ from typing import IO, Final
 
 READY: Final = re.compile(r"ready: (ws:[^ ;]+)")
 POLL_S: Final = 0.05
+START_LIMIT_S: Final = 600.0  # a large model on a slow disk takes minutes
 END_LIMIT_S: Final = 60.0
 _PR_SET_PDEATHSIG: Final = 1
 _LAST_LINES: Final = 5
@@ -49,11 +50,12 @@ class OwnService:
 
     def wait_ready(self) -> str:
         """Wait until it is ready, and return its address. NotStarted if it ends instead."""
+        until = time.monotonic() + START_LIMIT_S
         while True:
             alive = self.alive
             if match := READY.search(self._read_log()):
                 return match[1]
-            if not alive:
+            if not alive or time.monotonic() > until:
                 raise NotStarted("the service did not start:\n" + self.last_lines())
             time.sleep(POLL_S)
 

@@ -90,6 +90,7 @@ async def test_until_the_knee(exact_triton: TritonServer, tmp_path: Path, sessio
         given = setup(service.url, tmp_path, [1, 2, 3, 4, 5], 1.0)
         given = Setup(given.plan, given.texts, given.levels, given.seconds, given.clients, until_knee=True)
         result, seen = Measurement(), Seen()
-        await measure(given, Source(), result, seen)
+        await measure(given, Source(triton_metrics=exact_triton.metrics_address), result, seen)
     assert [level.sessions for level in result.levels] == levels
     assert seen.finished == levels
+    assert any(level.batches is not None for level in result.levels)
