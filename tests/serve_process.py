@@ -165,7 +165,8 @@ def serving(*arguments: str, port: int = 0, environment: Mapping[str, str] | Non
         control = Path(folder) / "control"
         arguments = ("--port", str(port), "--control", str(control), *arguments)
         command = [sys.executable, "-c", TIED, "serve", *arguments]
-        variables = {**os.environ, **(environment or {})}
+        # A reader would be another process, which few tests need; --reader asks for it.
+        variables = {"STREAMER_SERVE_READER": "off", **os.environ, **(environment or {})}
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True, env=variables) as process:
             served = Serving(process, control)

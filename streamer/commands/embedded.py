@@ -14,7 +14,7 @@ from streamer.base.names import model_name
 from streamer.base.package import install_command
 from streamer.base.timing import Timing
 from streamer.bridge.triton import MODEL, TritonError
-from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.repository import asr_repository, is_public
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.capacity.reader_choice import choose_reader
 
@@ -28,7 +28,7 @@ class Embedded:
         self._model = model_name(folder) if folder else MODEL
         folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
-        reader = choose_reader(alone=True)
+        reader = None if folder and is_public(folder) else choose_reader(alone=True)  # public models do not use one
         self._triton = TritonServer(
             asr_repository(),
             models=[self._model],

@@ -23,7 +23,7 @@ from streamer.bridge.access.quotas import QuotaLimits, UploadLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.telemetry import logs
 from streamer.bridge.triton import TritonError
-from streamer.bridge.triton.repository import asr_repository, parts_of
+from streamer.bridge.triton.repository import asr_repository, is_public, parts_of
 from streamer.commands.arguments import USAGE
 from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             raise PortPolicyError(f"{label} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
         _check_load(configuration)
-        reader = _reader(configuration)
+        reader = _reader(configuration, models)
     except (SettingsError, PortPolicyError, TritonError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
@@ -258,14 +258,19 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     return models
 
 
-def _reader(configuration: Configuration) -> ChosenReader | None:
-    """Return the reader; None without one. SettingsError if it cannot be had."""
+def _reader(configuration: Configuration, models: Mapping[str, ServedModel]) -> ChosenReader | None:
+    """Return the reader; None without one. SettingsError if it cannot be had.
+
+    None is chosen for public models alone, because they do not use it.
+    """
     settings, label = configuration.settings, configuration.label("reader")
     if settings.triton:
-        if "reader" in configuration.entries:
+        if "reader" in configuration.entries and settings.reader != OFF:
             raise SettingsError(
                 f"{label} is only for the embedded Triton: another Triton has the reader that it loaded."
             )
+        return None
+    if settings.reader == AUTO and all(model.folder and is_public(model.folder) for model in models.values()):
         return None
     try:
         reader = choose_reader(settings.reader)

@@ -162,6 +162,33 @@ def test_a_contradiction_names_the_source(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("--reader", "moonshine-bass"),
+            "--reader: no reader moonshine-bass is known; did you mean moonshine-base?",
+        ),
+        (
+            ("--reader", "moonshine-base"),
+            "--reader names moonshine-base, which is not on this machine: `streamer models get moonshine-base` fetches "
+            "it.",
+        ),
+        (
+            ("--reader", "moonshine-tiny", "--triton", "localhost:1"),
+            "--reader is only for the embedded Triton: another Triton has the reader that it loaded.",
+        ),
+    ],
+)
+def test_a_reader_that_cannot_be_had(
+    arguments: tuple[str, ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that is not known, not here, or for another Triton is refused in a line, and nothing is started."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    done = streamer_here("serve", *arguments)
+    assert (done.returncode, done.stderr) == (2, f"streamer: {told}\n")
+
+
+@pytest.mark.parametrize(
     ("wrong", "right"),
     [(("--log-format", "xml"), "text or json"), (("--log-level", "loud"), "debug, info, warning or error")],
 )
