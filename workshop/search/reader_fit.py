@@ -38,7 +38,7 @@ from streamer.engine.text.calibration import (
 )
 from workshop.search.calibration import evidence as fitted_evidence
 
-_OPEN: Final = Gate(constant=inf)
+_OPEN: Final = Gate(inf, 0.0, 0.0, 0.0, 0.0)
 _RIDGE, _ROUNDS, _PACE = 0.02, 4000, 0.3
 
 Values = npt.NDArray[np.float64]

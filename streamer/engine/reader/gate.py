@@ -7,7 +7,7 @@ pass heard, and how sure the first pass is. `scripts/train/fit_reader.py` finds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,15 +36,26 @@ class Evidence:
 class Gate:
     """The weights of the evidence. A reading is believed if their sum is positive."""
 
-    constant: float = 2.06
-    certainty: float = 4.37
-    fit: float = 0.52
-    agreement: float = -2.18
-    confidence: float = 2.95
+    constant: float
+    certainty: float
+    fit: float
+    agreement: float
+    confidence: float
 
     def score(self, evidence: Evidence) -> float:
         """Return the weighted sum of the evidence."""
         return self.constant + sum(value * getattr(self, name) for name, value in vars(evidence).items())
+
+
+TINY: Final = Gate(2.06, 4.37, 0.52, -2.18, 2.95)
+BASE: Final = Gate(3.31, 6.9, 0.48, -2.57, 4.16)
+# By the width of the reader. A larger reader is surer of its tokens.
+_GATES: Final[Mapping[int, Gate]] = {288: TINY, 416: BASE}
+
+
+def gate_of(reading: Reading) -> Gate:
+    """Return the gate for the reader of this reading; the strictest one for an unknown reader."""
+    return _GATES.get(reading.width, TINY)
 
 
 def evidence_of(

@@ -37,6 +37,12 @@ class Network:
         ports = self._step.get_inputs()[1:]
         self._sound, self._caches = ports[: len(ports) // 2], ports[len(ports) // 2 :]
 
+    @property
+    def width(self) -> int:
+        """The numbers of a frame, which tell readers apart."""
+        _, heads, _, size = self._caches[0].shape
+        return int(heads * size)
+
     def read(self, samples: Floats, most_tokens: int) -> TokenRun:
         """Return the most likely tokens for a segment of sound between -1 and 1."""
         samples = np.pad(samples, (0, max(0, FEWEST_SAMPLES - len(samples))))

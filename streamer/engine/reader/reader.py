@@ -40,6 +40,7 @@ class Reader:
             tokens=tuple(tokens),
             log_probability=float(np.mean(chances)) if chances else 0.0,
             complete=all(run.complete for run in runs),
+            width=self._network.width,
         )
 
     def _run(self, sound: NDArray[np.float32]) -> TokenRun:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.reader.gate import Evidence, Gate, evidence_of
+from streamer.engine.reader.gate import Evidence, Gate, evidence_of, gate_of
 from streamer.engine.reader.reading import Reading
 from streamer.engine.reader.reading_words import Phrase, ReadWord, phrases_of
 from streamer.engine.reader.segment_reader import ReaderError, SegmentReader
@@ -61,7 +61,7 @@ class ReaderPass:
     def __init__(self, reader: SegmentReader, aligner: Aligner, gate: Gate | None = None) -> None:
         self.reader = reader
         self.aligner = aligner
-        self._gate = gate or Gate()
+        self._gate = gate
 
     def read(self, segment: HeardSegment) -> OutsideWork[tuple[HypothesisWord, ...]]:
         """Return the words that the reader reads in this segment; none if it reads none, or none that fit."""
@@ -89,7 +89,8 @@ class ReaderPass:
             HypothesisWord(word.text, frames.start, frames.end, frames.posterior, word.probability, word.marked)
             for word, frames in zip(line, alignment.words, strict=True)
         )
-        if self._gate.score(self.evidence(reading, words, alignment, segment)) <= 0:
+        gate = self._gate or gate_of(reading)
+        if gate.score(self.evidence(reading, words, alignment, segment)) <= 0:
             return ()
         return self._with_hotwords(words, alignment, segment)
 

@@ -18,10 +18,12 @@ class Reading:
     """The text of a segment, and its tokens.
 
     `log_probability`: the mean of all tokens, the ends of parts among them; what nothing was read from has 0.
-    `complete`: whether the reader ended by itself, and not for too many tokens or because it ran in circles.
+    `complete`: whether the reader ended by itself, and not for too many tokens or because it ran in circles. `width`:
+    the numbers of a frame of the reader, which tell readers apart.
     """
 
     text: str = ""
     tokens: tuple[Token, ...] = ()
     log_probability: float = 0.0
     complete: bool = True
+    width: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.engine.reader.gate import Evidence, Gate, evidence_of
+from streamer.engine.reader.gate import TINY, Evidence, Gate, evidence_of
 from streamer.engine.reader.reading import Reading, Token
 from streamer.engine.search.search import HypothesisWord
 
@@ -61,4 +61,4 @@ def test_the_score_is_the_weighted_sum() -> None:
 def test_a_surer_reading_is_rather_believed() -> None:
     """With the weights as they are, certainty and fit speak for a reading."""
     low, high = Evidence(-1.0, -3.0, 0.5, 0.5), Evidence(-0.1, 0.0, 0.5, 0.5)
-    assert Gate().score(low) < Gate().score(high)
+    assert TINY.score(low) < TINY.score(high)
