@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from streamer.audio.audio_file import read_audio
 from streamer.engine.reader.pieces import PiecesError
 from streamer.engine.reader.reader import LONGEST, RATE, Reader, load_reader, parts
-from streamer.engine.reader.reading import Reading
 from tests.engine.reader.random_reader import random_weights, write_reader
 
 _PACKAGE = importlib.util.find_spec("moonshine_voice")
@@ -56,7 +55,7 @@ def test_no_segment_raises(reader: Reader, samples: NDArray[np.int16]) -> None:
 
 def test_nothing_is_read_in_next_to_nothing(reader: Reader) -> None:
     """Less than 50 ms have no words."""
-    assert reader.read(_noise(RATE // 20 - 1)) == Reading()
+    assert reader.read(_noise(RATE // 20 - 1)).tokens == ()
 
 
 def test_a_long_segment_is_read_in_parts(reader: Reader) -> None:
