@@ -28,7 +28,9 @@ class WordList(Sequence[str]):
         key = fingerprint(text)
         arrays = cached_arrays("words", key, text.nbytes, lambda: _places(text)).arrays
         # Python reads single numbers from views faster than from arrays.
-        self._bytes, self._starts, self._order = text.data, arrays["starts"].data, arrays["order"].data
+        self._bytes = text.data
+        self._starts, self._hashes, self._order = (arrays[name].data for name in ("starts", "hashes", "order"))
+        self._numbers = range(len(self._order))
 
     @classmethod
     def of(cls, words: Sequence[str]) -> WordList:
@@ -46,10 +48,8 @@ class WordList(Sequence[str]):
 
     def __getitem__(self, number: int | slice) -> str | list[str]:
         if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"there is no word with the number {number}")
-        place = number % len(self)
+            return [self[each] for each in self._numbers[number]]
+        place = self._numbers[number]
         return str(self._bytes[self._starts[place] : self._starts[place + 1] - 1], "utf-8")
 
     def __iter__(self) -> Iterator[str]:
@@ -57,9 +57,13 @@ class WordList(Sequence[str]):
 
     def number_of(self, word: str) -> int | None:
         """Return the number of a word; None if it is not in the list."""
-        place = bisect_left(self._order, word, key=self.__getitem__)
-        found = place < len(self) and self[self._order[place]] == word
-        return self._order[place] if found else None
+        wanted = _hash(word.encode())
+        for place in range(bisect_left(self._hashes, wanted), len(self)):
+            if self._hashes[place] != wanted:
+                break
+            if self[self._order[place]] == word:
+                return self._order[place]
+        return None
 
     @property
     def fingerprint(self) -> str:
@@ -68,8 +72,12 @@ class WordList(Sequence[str]):
 
 
 def _places(text: NDArray[np.uint8]) -> Arrays:
-    """Return where each word starts, as if another one came after the last, and the words in the order of texts."""
-    words = bytes(text).decode().split(_BETWEEN)
+    """Return where each word starts, as if another one came after the last, and the hashes of the words in order."""
     starts = np.concatenate(([0], np.flatnonzero(text == ord(_BETWEEN)) + 1, [len(text) + 1]))
-    order = sorted(range(len(words)), key=words.__getitem__)
-    return {"starts": starts.astype(np.int32), "order": np.array(order, np.int32)}
+    hashes = np.array([_hash(word) for word in bytes(text).split(_BETWEEN.encode())], np.int64)
+    order = hashes.argsort(kind="stable")
+    return {"starts": starts.astype(np.int32), "hashes": hashes[order], "order": order.astype(np.int32)}
+
+
+def _hash(word: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little", signed=True)

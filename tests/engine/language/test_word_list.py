@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from streamer.engine.language import word_list
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.word_list import WordList
 from streamer.engine.memory.footprint import footprint
@@ -26,8 +27,16 @@ def test_words_and_numbers() -> None:
     for missing in ("aa", "<", "zz", "\n", "￿"):
         assert words.number_of(missing) is None
     for number in (len(WORDS), -len(WORDS) - 1):
-        with pytest.raises(IndexError, match="no word"):
+        with pytest.raises(IndexError, match="out of range"):
             words[number]
+
+
+def test_words_with_the_same_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of several words with one hash has its number, and a word that is not there has none."""
+    monkeypatch.setattr(word_list, "_hash", lambda word: len(word) % 2)
+    words = WordList.of(WORDS)
+    assert [words.number_of(word) for word in WORDS] == list(range(len(WORDS)))
+    assert words.number_of("aa") is words.number_of("c") is None
 
 
 def test_a_single_word() -> None:
