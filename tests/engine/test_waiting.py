@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from streamer.engine.waiting import (
+    LIMITS_S,
     LOOK_AGAIN_S,
     PREPARATION_LIMIT_S,
     SECOND_PASS_LIMIT_S,
@@ -17,6 +19,7 @@ from streamer.engine.waiting import (
     WaitingWork,
     Work,
 )
+from tests.project import ROOT
 
 PART_S = SLICE_S / 3.5  # so four of them fill a slice
 
@@ -133,6 +136,14 @@ def test_who_was_given_up_does_not_pay(clock: Clock) -> None:
     waiting.add(30, Wait.SECOND_PASS, clock.work("cleo", 4), "cleo", 0.9)
     waiting.add(31, Wait.SECOND_PASS, clock.work("anna", 4), "anna", 0.5)
     assert [stream for _ in range(3) for stream, _ in waiting.advance()] == [31, 30]
+
+
+def test_nobody_waits_until_triton_drops_the_sequence() -> None:
+    """All limits together are shorter than the time for which Triton keeps a sequence that gets no request."""
+    config = (ROOT / "asr_repo" / "streaming_asr" / "config.pbtxt").read_text(encoding="utf-8")
+    kept = re.search(r"max_sequence_idle_microseconds: (\d+)", config)
+    assert kept is not None
+    assert sum(LIMITS_S.values()) < int(kept[1]) / 1e6
 
 
 class Elsewhere:

@@ -146,8 +146,13 @@ class Attacker:
 
     async def open_one(self, **options: Any) -> tuple[ClientConnection, dict[str, Any]]:
         """Open a session, and return its first event."""
+        # Without pings, because the service does not read a client that is far ahead.
         websocket = await connect(
-            self._url, compression=None, additional_headers=self._headers, close_timeout=CLOSE_LIMIT_S
+            self._url,
+            compression=None,
+            additional_headers=self._headers,
+            close_timeout=CLOSE_LIMIT_S,
+            ping_interval=None,
         )
         self._opened.append(websocket)
         await websocket.send(json.dumps({"type": "start", **options}))

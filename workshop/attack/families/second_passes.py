@@ -21,12 +21,12 @@ ROUNDS: Final = 2
 
 async def ahead(target: Target, rng: random.Random) -> Strike:
     """Send segments of up to 50 s as fast as they are taken, in several sessions at a time."""
-    return await _read_again(target, rng, PHRASE * rng.randrange(10, 32), live=False)
+    return await _read_again(target, rng, PHRASE * rng.randrange(8, 22), live=False)
 
 
 async def live(target: Target, rng: random.Random) -> Strike:
     """Send as much at once as a live session may be ahead, in several sessions at a time."""
-    return await _read_again(target, rng, PHRASE * rng.randrange(4, 11), live=True)
+    return await _read_again(target, rng, PHRASE * rng.randrange(3, 8), live=True)
 
 
 async def flushes(target: Target, rng: random.Random) -> Strike:
