@@ -22,14 +22,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from streamer.base.json_types import JsonObject
 from streamer.commands.traffic.conversations import CONVERSATIONS, Conversation, Failed, Heard, Kind, Refused
 
 BYTES_PER_S: Final = 32_000
+FRAME: Final = 160  # samples, 10 ms
+PAUSE_FRAMES: Final = 25  # so many quiet frames are a pause between words
+QUIET: Final = 0.1  # the level of a quiet frame, as a part of that of loud ones
+LOUD: Final = 0.9  # nine of ten frames are not louder than this level
 CHUNK_S: Final = 0.1
 CHUNK: Final = int(CHUNK_S * BYTES_PER_S)
 TELL_S: Final = 0.25  # how often it says what was found
 TICK_S: Final = 0.05  # how often it looks whether it keeps time
+BESIDE: Final = 2  # so many places beside its own, a word is still the same
 END_LIMIT_S: Final = 60.0  # for the last words of a session
 
 
@@ -43,6 +50,29 @@ class Recording:
     def samples(self) -> bytes:
         """Return its samples."""
         return Path(self.path).read_bytes()
+
+
+class Speech:
+    """The samples of a recording, and the places where a session may begin: its beginning, and pauses."""
+
+    def __init__(self, samples: bytes) -> None:
+        self.samples = samples
+        self._beginnings = [0, *pauses(samples)]
+
+    def beginning_near(self, share: float) -> int:
+        """Return the beginning that is nearest to this part of the recording, as a number of bytes."""
+        return min(self._beginnings, key=lambda each: abs(each - share * len(self.samples)))
+
+
+def pauses(samples: bytes) -> list[int]:
+    """Return the middle of each pause of int16 samples, as a number of bytes. At the beginning and the end is none."""
+    frames = np.frombuffer(samples, "<i2")
+    levels = np.abs(frames[: len(frames) // FRAME * FRAME].astype(np.float32)).reshape(-1, FRAME).mean(axis=1)
+    if not len(levels):
+        return []
+    loud = np.flatnonzero(levels >= QUIET * np.quantile(levels, LOUD))
+    gaps = np.flatnonzero(np.diff(loud) > PAUSE_FRAMES)
+    return [int(loud[gap] + loud[gap + 1]) // 2 * FRAME * 2 for gap in gaps]
 
 
 @dataclass(frozen=True)
@@ -84,7 +114,8 @@ class Tally:
     final: list[float] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
     late: list[float] = field(default_factory=list)
-    said: list[tuple[int, str]] = field(default_factory=list)  # recordings, and what was heard of each
+    # Recordings that were spoken to their end, the parts of them that were left out before, and what was heard.
+    said: list[tuple[int, float, str]] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     opened: int = 0
@@ -107,7 +138,7 @@ _DELAYS: Final = ("first", "partial", "word", "final", "last", "late")
 class Speaker:
     """Speaks recordings one after the other, each in a session of its own."""
 
-    def __init__(self, number: int, order: Order, plan: Plan, audio: Sequence[bytes], process: Process) -> None:
+    def __init__(self, number: int, order: Order, plan: Plan, audio: Sequence[Speech], process: Process) -> None:
         self._number = number
         self._order = order
         self._plan = plan
@@ -117,11 +148,11 @@ class Speaker:
     async def speak(self) -> None:
         """Speak until the level ends."""
         await _until(self._order.start_of(self._number))
-        # They begin at different places, so that neither their steps nor their ends come together.
+        # They begin at different places, so that their ends do not come together.
         at, share = self._number, self._number / self._order.all_speakers
         while time.monotonic() < self._order.end:
             which = at % len(self._audio)
-            begin = int(share * len(self._audio[which])) // CHUNK * CHUNK
+            begin = self._audio[which].beginning_near(share)
             try:
                 await self._session(which, begin)
             except Refused as refusal:
@@ -148,7 +179,7 @@ class Speaker:
                 await conversation.close()
 
     async def _talk(self, conversation: Conversation, which: int, begin: int) -> None:
-        order, audio = self._order, self._audio[which]
+        order, audio = self._order, self._audio[which].samples
         began = time.monotonic()
         ear = Ear(began, order, self._process, from_beginning=begin == 0)
         hearing = asyncio.create_task(ear.listen(conversation))
@@ -185,8 +216,8 @@ class Speaker:
             await asyncio.gather(hearing, return_exceptions=True)
         self._process.tally.done += 1
         ear.leave()
-        if begin == 0 and ear.ended is not None:
-            self._process.tally.said.append((which, " ".join(ear.words)))
+        if ear.ended is not None:
+            self._process.tally.said.append((which, round(begin / len(audio), 3), " ".join(ear.words)))
 
 
 class Ear:
@@ -245,7 +276,9 @@ class Ear:
         for place, (word, end_s) in enumerate(zip(final.words, final.ends_s, strict=False)):
             if not self._order.counts(self._began + end_s):
                 continue
-            seen = (at for at, words in self._shown if len(words) > place and words[place] == word)
+            # An earlier word may have been replaced by two since, or two by one.
+            around = slice(max(0, place - BESIDE), place + BESIDE + 1)
+            seen = (at for at, words in self._shown if word in words[around])
             self._process.tally.word.append(next(seen, now) - self._began - end_s)
 
     def _note_final(self) -> None:
@@ -271,7 +304,7 @@ class Process:
         try:
             first = await orders.get()
             plan = Plan(**{**first, "recordings": [Recording(**each) for each in first["recordings"]]})
-            audio = [each.samples() for each in plan.recordings]
+            audio = [Speech(each.samples()) for each in plan.recordings]
             self._tell({"ready": True})
             while True:
                 await self._level(Order(**await orders.get()), plan, audio)
@@ -280,7 +313,7 @@ class Process:
         finally:
             ticking.cancel()
 
-    async def _level(self, order: Order, plan: Plan, audio: Sequence[bytes]) -> None:
+    async def _level(self, order: Order, plan: Plan, audio: Sequence[Speech]) -> None:
         speakers = [asyncio.create_task(Speaker(each, order, plan, audio, self).speak()) for each in order.speakers]
         telling = asyncio.create_task(self._keep_telling())
         try:

@@ -40,6 +40,7 @@ LOOK_S: Final = 1.0  # how often it looks at memory, at the GPU, and whether the
 GONE_S: Final = 8.0  # a service that nobody can connect to for so long has died
 SILENT_S: Final = 3.0  # sessions that hear nothing for so long are a reason to look whether it is there
 CONNECT_S: Final = 2.0
+DOUBT: Final = 0.15  # the words before a pause are a part of all words that differs at most so much from that of time
 # Without a list of levels, the sessions are doubled until so many levels in a row do not hold.
 LEVELS_BEYOND: Final = 2
 FIRST_LEVELS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -269,11 +270,10 @@ class _Ramp:
         level.recovered += found.get("recovered", 0)
         level.audio_s += found.get("audio_s", 0.0)
         level.live = max(level.live, self.live)
-        for recording, text in found.get("said", ()):
+        for recording, left_out, text in found.get("said", ()):
             reference = self._references[recording]
             if reference is not None:
-                errors = count_errors(reference, normalise(text)).word_errors
-                level.words += WordCount(1, len(reference), errors)
+                level.words += count_words(reference, normalise(text), left_out)
 
     async def _watch(self, level: Level, start: float, end: float) -> None:
         """Note what the processes use while the level is measured."""
@@ -340,6 +340,20 @@ class _Ramp:
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
+
+
+def count_words(reference: Sequence[str], heard: Sequence[str], left_out: float) -> WordCount:
+    """Count the errors in a recording of which this part at the beginning was left out.
+
+    Nobody knows how many words that were. So it is the number near this part with which there are the fewest errors.
+    """
+    if not left_out:
+        return WordCount(1, len(reference), count_errors(reference, heard).word_errors)
+    likely, most = round(left_out * len(reference)), len(reference)
+    doubt = 1 + round(DOUBT * most)
+    rests = [reference[first:] for first in range(max(0, likely - doubt), min(most, likely + doubt) + 1)]
+    errors, words = min((count_errors(rest, heard).word_errors, -len(rest)) for rest in rests)
+    return WordCount(1, -words, errors)
 
 
 def _raise_peaks(peaks: dict[str, float], uses: Mapping[str, Use]) -> None:

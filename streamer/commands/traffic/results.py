@@ -23,7 +23,7 @@ class Delay(str, Enum):
     PARTIAL = "partial"
     """From the end of the audio that a partial covers to the arrival of the partial."""
     WORD = "word"
-    """From the end of a word to the first message that has it in its place."""
+    """From the end of a word to the first message that has it in its place, or nearly."""
     FINAL = "final"
     """From the end of the last word of a final to its arrival, while the audio goes on."""
     LAST = "last"
@@ -73,7 +73,7 @@ def quantiles(values: Iterable[float]) -> Quantiles | None:
 
 @dataclass(frozen=True)
 class WordCount:
-    """The words of the texts of whole sessions, and the errors in what was recognised."""
+    """The words of the texts of sessions that came to their end, and the errors in what was recognised."""
 
     sessions: int = 0
     words: int = 0

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.commands.traffic.clients import Ear, Order, Process
+from streamer.commands.traffic.clients import Ear, Order, Process, Speech, pauses
 from streamer.commands.traffic.conversations import Heard, Kind
-from streamer.testing import say
+from streamer.testing import say, silence
+from tests.samples import pcm
 
 TEXT = "somebody speaks"
 LIMIT_S = 60
@@ -73,7 +74,7 @@ def test_two_levels(exact_service: Service, tmp_path: Path) -> None:
         counts.update({name: value for name, value in message["found"].items() if isinstance(value, (int, float))})
     said = [tuple(each) for message in messages for each in message["found"].get("said", ())]
     assert said
-    assert set(said) == {(0, TEXT)}
+    assert set(said) == {(0, 0, TEXT)}
     assert counts["opened"] == counts["done"] == len(said) + 1  # the last session was broken off
     assert counts["audio_s"] == pytest.approx(5.8, abs=1.5)
     assert messages[-1]["cpu_s"] > 0
@@ -152,3 +153,37 @@ def test_a_final_before_the_end() -> None:
     assert process.tally.first == []
     assert process.tally.final == pytest.approx([1.2])
     assert process.tally.last == pytest.approx([0.2])
+
+
+def test_a_word_beside_its_place() -> None:
+    """A word that was shown one place earlier was shown, although an earlier word became two since."""
+    process = Process()
+    ear = Ear(100.0, Order([0], 1, 100.0, 100.0, 200.0), process, from_beginning=False)
+    heard_at(ear, 101.5, Heard(Kind.PARTIAL, ("cannot", "go"), 1.28))
+    heard_at(ear, 103.0, Heard(Kind.FINAL, ("can", "not", "go"), 2.56, (0.5, 0.8, 1.0)))
+    assert process.tally.word == pytest.approx([2.5, 2.2, 0.5])
+
+
+def test_sessions_begin_at_pauses() -> None:
+    """Between words is a pause if it is long enough; speech without one has only its beginning."""
+    audio = b"".join(
+        each.tobytes() for each in (say("one"), silence(800), say("two words"), silence(400), say("three"))
+    )
+    first, second = pauses(audio)
+    lengths = [len(each.tobytes()) for each in (say("one"), silence(800), say("two words"), silence(400))]
+    assert lengths[0] < first < sum(lengths[:2])
+    assert sum(lengths[:3]) < second < sum(lengths)
+    speech = Speech(audio)
+    assert [speech.beginning_near(share) for share in (0.0, first / len(audio), 1.0)] == [0, first, second]
+    assert pauses(say("none").tobytes()) == []
+    assert pauses(b"") == []
+    assert Speech(silence(1000).tobytes()).beginning_near(0.5) == 0
+
+
+def test_the_talk_has_pauses() -> None:
+    """In real speech with faint noise there are pauses, spread over the talk."""
+    audio = pcm("talk.flac")
+    found = [each / len(audio) for each in pauses(audio)]
+    assert len(found) >= 4
+    assert found[0] < 0.4
+    assert found[-1] > 0.6

@@ -11,8 +11,8 @@ import pytest
 from streamer.bridge.service import Service
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.traffic.clients import Plan, Recording
-from streamer.commands.traffic.ramp import Measurement, Setup, Source, measure
-from streamer.commands.traffic.results import Delay, End, Level
+from streamer.commands.traffic.ramp import Measurement, Setup, Source, count_words, measure
+from streamer.commands.traffic.results import Delay, End, Level, WordCount
 from streamer.commands.traffic.service import own_service
 from streamer.testing import say
 from streamer.testing.exact_service import exact_repository
@@ -94,3 +94,28 @@ async def test_until_the_knee(exact_triton: TritonServer, tmp_path: Path, sessio
     assert [level.sessions for level in result.levels] == levels
     assert seen.finished == levels
     assert any(level.batches is not None for level in result.levels)
+
+
+def test_words_after_a_pause() -> None:
+    """If a session began at a pause, the words after it are compared, and silence is not right."""
+    words = [
+        "there",
+        "had",
+        "been",
+        "another",
+        "black",
+        "frost",
+        "the",
+        "night",
+        "before",
+        "and",
+        "the",
+        "air",
+        "was",
+        "clear",
+    ]
+    assert count_words(words, words, 0.0) == WordCount(1, 14, 0)
+    assert count_words(words, words[5:], 0.4) == WordCount(1, 9, 0)
+    assert count_words(words, [*words[5:8], "nights", *words[9:]], 0.3) == WordCount(1, 9, 1)
+    assert count_words(words, [], 0.5).errors >= 4
+    assert count_words(words, [], 0.0).errors == 14
