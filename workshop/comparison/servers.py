@@ -147,6 +147,7 @@ _HEADS: Final = (
     "last words p50 s",
     "p95 s",
     "words p50 s",
+    "wrong words %",
     "ms for a second of audio",
     "memory MB",
     "refused",
@@ -158,6 +159,8 @@ def _row(name: str, levels: Sequence[Mapping[str, Any]]) -> str:
     for kind, part in (("last", "p50"), ("last", "p95"), ("word", "p50")):
         values = [delays[part] for level in levels if (delays := level["delays_s"][kind]) is not None]
         cells.append(spread(values, ".2f") if values else "-")
+    rates = [100 * level["words"]["rate"] for level in levels if level["words"]["rate"] is not None]
+    cells.append(spread(rates, ".1f") if rates else "-")
     service = [_service(level) for level in levels]
     for position, form in ((0, ".1f"), (1, ".0f")):
         cells.append(spread([each[position] for each in service], form))

@@ -98,22 +98,8 @@ async def test_until_the_knee(exact_triton: TritonServer, tmp_path: Path, sessio
 
 def test_words_after_a_pause() -> None:
     """If a session began at a pause, the words after it are compared, and silence is not right."""
-    words = [
-        "there",
-        "had",
-        "been",
-        "another",
-        "black",
-        "frost",
-        "the",
-        "night",
-        "before",
-        "and",
-        "the",
-        "air",
-        "was",
-        "clear",
-    ]
+    text = "there had been another black frost the night before and the air was clear"
+    words = text.split()
     assert count_words(words, words, 0.0) == WordCount(1, 14, 0)
     assert count_words(words, words[5:], 0.4) == WordCount(1, 9, 0)
     assert count_words(words, [*words[5:8], "nights", *words[9:]], 0.3) == WordCount(1, 9, 1)

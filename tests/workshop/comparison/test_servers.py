@@ -20,6 +20,7 @@ def report(last: float, limit: str = "last words", knee: float = 24.0) -> Mappin
         "sessions": 8,
         "delays_s": {"last": delays, "word": None},
         "processes": {"bridge": work, "model": work, "clients": work, "this command": work},
+        "words": {"rate": 0.1},
         "refused": {"full": 1},
     }
     return {"levels": [level], "knee": {"sessions": knee, "limit": limit}}
@@ -29,8 +30,8 @@ def test_the_table() -> None:
     """A cell has the median of all rounds, and the least and the most; the clients do not count."""
     lines = table({THEIRS: [report(0.2)], OURS: [report(0.2), report(0.4), report(0.3)]}).splitlines()
     assert lines[2:] == [
-        "| 8 | sherpa-onnx | 0.10 | 0.20 | - | 20.0 | 200 | 1 |",
-        "| 8 | Streamer | 0.15 (0.10-0.20) | 0.30 (0.20-0.40) | - | 20.0 | 200 | 1 |",
+        "| 8 | sherpa-onnx | 0.10 | 0.20 | - | 10.0 | 20.0 | 200 | 1 |",
+        "| 8 | Streamer | 0.15 (0.10-0.20) | 0.30 (0.20-0.40) | - | 10.0 | 20.0 | 200 | 1 |",
     ]
     assert spread([1.0, 1.04], ".1f") == "1.0"
 
