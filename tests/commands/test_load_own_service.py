@@ -53,7 +53,6 @@ def test_a_service_of_its_own(tmp_path: Path, loading: Start) -> None:
     assert (first["refused"], second["live"]) == ({}, 2)
     assert second["refused"]["full"] >= 1
     assert "With 3 sessions, the service admitted 2 at a time; refusals: full" in running.out
-    assert "The knee is at about 1 session. With more, the service refused sessions." in running.out
 
 
 def test_its_own_service_dies(phrase: Path, exact: str, loading: Start) -> None:

@@ -75,8 +75,9 @@ def test_two_levels(exact_service: Service, tmp_path: Path) -> None:
     said = [tuple(each) for message in messages for each in message["found"].get("said", ())]
     assert said
     assert set(said) == {(0, 0, TEXT)}
-    assert counts["opened"] == counts["done"] == len(said) + 1  # the last session was broken off
-    assert counts["audio_s"] == pytest.approx(5.8, abs=1.5)
+    # The last session is broken off, unless its words came after the level.
+    assert counts["opened"] == counts["done"] in (len(said), len(said) + 1)
+    assert 0 < counts["audio_s"] < 6
     assert messages[-1]["cpu_s"] > 0
     assert not any("failed" in message["found"] or "refused" in message["found"] for message in messages)
     assert not any(message["found"].get("opened") for message in client.level([], 1.0))
