@@ -21,7 +21,7 @@ from streamer.engine.reader.reading_words import Phrase, ReadWord, phrases_of
 from streamer.engine.reader.segment_reader import ReaderError, SegmentReader
 from streamer.engine.search.search import Hotword, HypothesisWord
 from streamer.engine.text.marks import MarkedWord
-from streamer.engine.waiting import OutsideWork
+from streamer.engine.waiting import OutsideWork, Work, finish
 
 if TYPE_CHECKING:
     from streamer.engine.reader.alignment import Aligner, Alignment
@@ -75,14 +75,18 @@ class ReaderPass:
         except ReaderError:
             return ()
         yield None
-        return self.words_of(reading, segment)
+        return (yield from self.words_in_parts(reading, segment))
 
     def words_of(self, reading: Reading, segment: HeardSegment) -> tuple[HypothesisWord, ...]:
         """Return the words of a reading with their frames; none if it cannot be used or is not believed."""
+        return finish(self.words_in_parts(reading, segment))
+
+    def words_in_parts(self, reading: Reading, segment: HeardSegment) -> Work[tuple[HypothesisWord, ...]]:
+        """Do the work of `words_of`, one alignment at a time: that of a long segment takes some milliseconds."""
         if not reading.complete:
             return ()
         phrases = phrases_of(reading.tokens, self.aligner.knows)
-        line, alignment = self._likeliest_line(phrases, segment.phones)
+        line, alignment = yield from self._likeliest_line(phrases, segment.phones)
         if alignment is None:
             return ()
         words = tuple(
@@ -92,7 +96,8 @@ class ReaderPass:
         gate = self._gate or gate_of(reading)
         if gate.score(self.evidence(reading, words, alignment, segment)) <= 0:
             return ()
-        return self._with_hotwords(words, alignment, segment)
+        yield
+        return (yield from self._with_hotwords(words, alignment, segment))
 
     def evidence(
         self, reading: Reading, words: Sequence[HypothesisWord], alignment: Alignment, segment: HeardSegment
@@ -104,7 +109,7 @@ class ReaderPass:
 
     def _likeliest_line(
         self, phrases: Sequence[Phrase], phones: NDArray[np.float32]
-    ) -> tuple[list[ReadWord], Alignment | None]:
+    ) -> Work[tuple[list[ReadWord], Alignment | None]]:
         """Return the words of these phrases, with figures said in the way that was heard, and their frames."""
         ways = [phrase[0] for phrase in phrases]
         best = self._align(ways, phones)
@@ -114,9 +119,11 @@ class ReaderPass:
                 compared += 1
                 if compared > _MOST_COMPARED:
                     break
+                yield
                 alignment = self._align([*ways[:place], other, *ways[place + 1 :]], phones)
                 if alignment is not None and (best is None or alignment.score > best.score):
                     best, ways[place] = alignment, other
+        yield
         return [word for way in ways for word in way], best
 
     def _align(self, ways: Sequence[tuple[ReadWord, ...]], phones: NDArray[np.float32]) -> Alignment | None:
@@ -124,7 +131,7 @@ class ReaderPass:
 
     def _with_hotwords(
         self, words: tuple[HypothesisWord, ...], alignment: Alignment, segment: HeardSegment
-    ) -> tuple[HypothesisWord, ...]:
+    ) -> Work[tuple[HypothesisWord, ...]]:
         """Return the words with those hotwords of the first pass that are likelier than what was read there."""
         for first, last, weight in found_hotwords(segment.words, segment.hotwords):
             own = segment.words[first:last]
@@ -140,6 +147,7 @@ class ReaderPass:
             new += (replace(own[-1], marked=replace(marked, case=MarkedWord.plain().case)),)
             line = (*words[: places[0]], *new, *words[places[-1] + 1 :])
             other = self.aligner.align([word.text for word in line], segment.phones)
+            yield
             if other is None:
                 continue
             heard = (other.score - alignment.score) * len(segment.phones)

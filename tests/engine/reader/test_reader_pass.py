@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from streamer.engine.reader.reading import Reading, Token
 from streamer.engine.reader.segment_reader import PendingReading, ReaderError
 from streamer.engine.search.search import Hotword, HypothesisWord
 from streamer.engine.text.marks import Case, Mark
+from streamer.engine.waiting import OutsideWork
 from streamer.testing.exact_speech import UNITS
 
 FRAME = 640
@@ -235,23 +236,48 @@ def test_where_hotwords_are() -> None:
     assert found_hotwords((), hotwords) == []
 
 
+class Parts:
+    """The parts of some work, and then its result."""
+
+    def __init__(self, work: OutsideWork[tuple[HypothesisWord, ...]]) -> None:
+        self._work = work
+        self.result: tuple[HypothesisWord, ...] = ()
+
+    def __iter__(self) -> Iterator[object]:
+        self.result = yield from self._work
+
+
 def run(one: ReaderPass, heard: HeardSegment) -> tuple[list[object], tuple[HypothesisWord, ...]]:
     """What the work waits for, and its result."""
-    awaited: list[object] = []
-    work = one.read(heard)
-    while True:
-        try:
-            awaited.append(next(work))
-        except StopIteration as end:
-            return awaited, end.value
+    work = Parts(one.read(heard))
+    return list(work), work.result
 
 
 def test_it_waits_for_a_place_and_for_the_reading() -> None:
-    """The work yields what it waits for, so that others get the time, and rests before it aligns."""
+    """The work yields what it waits for, so that others get the time."""
     reader = SlowReader(reading("cat"), busy=2, looks=3)
     awaited, words = run(ReaderPass(reader, aligner(), BELIEVED), segment("cat"))
-    assert [type(each) for each in awaited] == [SlowReader] * 2 + [SpokenReading] * 3 + [type(None)]
+    assert [type(each) for each in awaited if each] == [SlowReader] * 2 + [SpokenReading] * 3
+    assert awaited[:5] == [each for each in awaited if each]
     assert text(words) == "cat"
+
+
+def test_alignments_are_done_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work rests after each alignment, so that other streams are computed between them."""
+    heard = segment("it was in nineteen eighty four cab", (), Hotword("cab", 5.0))
+    one = ReaderPass(SlowReader(reading("It was in 1984 bag", -1.0)), aligner(), BELIEVED)
+    align, parts = one.aligner.align, [0]
+
+    def counted(words: Sequence[str], phones: NDArray[np.float32]) -> Alignment | None:
+        parts[-1] += 1
+        return align(words, phones)
+
+    monkeypatch.setattr(one.aligner, "align", counted)
+    for _ in (work := Parts(one.read(heard))):
+        parts.append(0)
+    assert text(work.result) == "it was in nineteen eighty four cab"
+    assert sum(parts) > 5
+    assert max(parts) == 1
 
 
 def test_a_segment_that_was_not_read_has_no_words() -> None:
