@@ -6,7 +6,6 @@ the recogniser's queue, where callers get equal shares.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +16,7 @@ import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from streamer.base.limits import READER
-from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.reading import Reading
 from streamer.engine.reader.segment_reader import PendingReading, ReaderError
 
 PLACES: Final = 2  # one segment is read while the next one travels
@@ -86,6 +85,7 @@ def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> Read
         raise ReaderError(str(error)) from error
     if response.has_error():
         raise ReaderError(response.error().message())
-    content = json.loads(pb_utils.get_output_tensor_by_name(response, "READING").as_numpy().item())
-    tokens = tuple(Token(**token) for token in content.pop("tokens"))
-    return Reading(**content, tokens=tokens)
+    try:
+        return Reading.from_json(pb_utils.get_output_tensor_by_name(response, "READING").as_numpy().item())
+    except ValueError as error:
+        raise ReaderError(str(error)) from error

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -52,7 +50,7 @@ class TritonPythonModel:
             reading = self._reader.read(samples, [(start, end) for start, end in spans])
         except Exception as error:  # an error in our code must not end the other segments of the batch
             return _failure(f"the segment could not be read: {error}")
-        text = json.dumps(asdict(reading))
+        text = reading.as_json()
         return pb_utils.InferenceResponse([pb_utils.Tensor("READING", np.array([[text.encode()]], dtype=np.object_))])
 
 

@@ -1,0 +1,43 @@
+"""What a reader answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamer.engine.reader.reading import Reading, Token
+
+READING = Reading(" Caf\u00e9.", (Token(" Caf\u00e9", -0.25), Token(".", 0.0)), -0.5, complete=False, width=288)
+
+
+@pytest.mark.parametrize("reading", [READING, Reading()])
+def test_a_reading_stays_what_it_is(reading: Reading) -> None:
+    """The answer of the model has all of a reading."""
+    assert Reading.from_json(reading.as_json()) == reading
+    assert Reading.from_json(reading.as_json().encode()) == reading
+
+
+def test_a_later_reader_may_say_more() -> None:
+    """Fields that are not known are left out."""
+    answer = json.loads(READING.as_json())
+    answer["tokens"][0]["start_ms"] = 40
+    assert Reading.from_json(json.dumps(answer | {"language": "en"})) == READING
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("", "no JSON", "null", "7", "[]", "{}", '{"text":"a"}'),
+        '{"text":"a","tokens":[7],"log_probability":0,"complete":true}',
+        '{"text":"a","tokens":[{"text":"a"}],"log_probability":0,"complete":true}',
+        '{"text":"a","tokens":[],"log_probability":"sure","complete":true}',
+        '{"text":"a","tokens":[],"log_probability":NaN,"complete":true}',
+        '{"text":"a","tokens":[{"text":"a","log_probability":0.1}],"log_probability":0,"complete":true}',
+        '{"text":"a","tokens":[{"text":"a","log_probability":-Infinity}],"log_probability":0,"complete":true}',
+    ],
+)
+def test_what_is_no_reading(answer: str) -> None:
+    """Another answer is one kind of error, so it leaves the segment to the second pass and ends no stream."""
+    with pytest.raises(ValueError, match=r"answer of the reader|Expecting value|not the logarithm"):
+        Reading.from_json(answer)
