@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamer.audio.audio_file import read_audio
 from streamer.engine.reader.pieces import PiecesError
 from streamer.engine.reader.reader import LONGEST, RATE, Reader, load_reader, parts
-from tests.engine.reader.random_reader import random_weights, write_reader
+from tests.engine.reader.random_reader import PIECES, random_weights, write_reader
 
 _PACKAGE = importlib.util.find_spec("moonshine_voice")
 _TINY = Path((_PACKAGE and _PACKAGE.origin) or "none").parent / "assets" / "tiny-en"
@@ -60,8 +60,8 @@ def test_nothing_is_read_in_next_to_nothing(reader: Reader) -> None:
 
 def test_a_long_segment_is_read_in_parts(reader: Reader) -> None:
     """The text of the parts is that of each part alone, one after the other."""
-    samples = _noise(30 * RATE)
-    pause = (13 * RATE, 14 * RATE)
+    samples = _noise(LONGEST + 2 * RATE)
+    pause = (LONGEST // 2 + RATE, LONGEST // 2 + 2 * RATE)
     cut = sum(pause) // 2
     alone = [reader.read(part) for part in (samples[:cut], samples[cut:])]
     both = reader.read(samples, [pause])
@@ -72,8 +72,8 @@ def test_a_long_segment_is_read_in_parts(reader: Reader) -> None:
 def test_a_segment_is_cut_in_its_longest_pause() -> None:
     """Pauses that would leave a short part are not used."""
     sound = np.ones(LONGEST + RATE, np.float32)
-    pauses = [(RATE, 5 * RATE), (13 * RATE, 14 * RATE), (15 * RATE, 15 * RATE + 100)]
-    cut = 13 * RATE + RATE // 2
+    pauses = [(RATE, 5 * RATE), (18 * RATE, 19 * RATE), (20 * RATE, 20 * RATE + 100)]
+    cut = 18 * RATE + RATE // 2
     assert list(parts(sound, pauses)) == [(0, cut), (cut, len(sound))]
     assert list(parts(sound[:LONGEST], pauses)) == [(0, LONGEST)]
 
@@ -87,6 +87,20 @@ def test_without_pauses_a_segment_is_cut_where_it_is_quietest() -> None:
     assert [start for start, _ in found] == [0, *(end for _, end in found[:-1])]
     assert found[-1][1] == len(sound)
     assert all(end - start <= LONGEST for start, end in found)
+
+
+def test_what_is_no_english_speech_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs for music and letters of other scripts are what Moonshine writes into noise."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write_reader(tmp_path, random_weights(), signed=False)
+    spoken = load_reader(tmp_path).read(_noise(RATE))
+    assert spoken.tokens
+    for sign in ("\u266a", "\u8c22", "\u00a9"):
+        path = tmp_path / "tokenizer.bin"
+        path.write_bytes(b"".join(bytes([len(piece)]) + piece for piece in [sign.encode()] * PIECES))
+        reading = load_reader(tmp_path).read(_noise(RATE))
+        assert (reading.text, reading.tokens, reading.complete) == ("", (), False)
+        assert reading.log_probability == spoken.log_probability
 
 
 def test_a_folder_without_pieces_is_refused(tmp_path: Path) -> None:
