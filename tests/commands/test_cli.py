@@ -220,7 +220,7 @@ def taken_port() -> Iterator[int]:
 
 def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
     """One sentence reports the taken port, and nothing is left running."""
-    done = streamer("serve", "--port", str(taken_port))
+    done = streamer("serve", "--reader", "off", "--port", str(taken_port))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"streamer: Port {taken_port} of 127.0.0.1 is already in use")
     assert done.stderr.count("\n") == 1
@@ -242,7 +242,7 @@ def exact_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_serve_runs_until_it_is_told_to_stop(exact_models: Path, said: Said, tmp_path: Path) -> None:
     """It reports its address, other commands find it, and after SIGTERM nothing of it is left."""
     arguments = ("--port", "0", "--repository", str(exact_models), "--instances", "1", "--slots", "3")
-    command = [*COMMAND, "serve", *arguments]
+    command = [*COMMAND, "serve", "--reader", "off", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, text=True) as process:
         assert process.stderr is not None
         ready = process.stderr.readline()
