@@ -15,7 +15,6 @@ from streamer.base.machine import machine_memory, processors
 from streamer.base.text import as_sentence, counted
 from streamer.commands.traffic.results import (
     BOUNDS,
-    CLIENTS,
     OURS,
     Delay,
     End,
@@ -115,9 +114,13 @@ def text(levels: Sequence[Level], end: End, why: str, about: About) -> str:
         "",
         _MEANINGS,
         "",
-        "Words, work and memory; processor time in ms for a second of audio, of the service and its parts",
+        "Sessions, words, and requests that the model computed together",
         "",
-        *_work_table(levels),
+        *_session_table(levels),
+        "",
+        "Processes: processor time in ms for a second of audio / memory in MB",
+        "",
+        *_process_table(levels),
         "",
         *_sentences(levels, end, why, about),
     ]
@@ -162,7 +165,7 @@ def _delay_table(levels: Sequence[Level]) -> Iterator[str]:
     yield "| ---: |" + " ---: |" * len(_NAMES)
     for level in levels:
         cells = (_cell(level.quantiles(kind)) for kind in _NAMES)
-        yield f"| {level.sessions}{'' if level.whole else '*'} | {' | '.join(cells)} |"
+        yield f"| {_name(level)} | {' | '.join(cells)} |"
 
 
 def _cell(found: Quantiles | None) -> str:
@@ -171,38 +174,47 @@ def _cell(found: Quantiles | None) -> str:
     return " / ".join(f"{value:.2f}" for value in (found.p50, found.p95, found.p99, found.most))
 
 
-def _work_table(levels: Sequence[Level]) -> Iterator[str]:
-    parts = list(dict.fromkeys(name for level in levels for name in level.work if name not in OURS))
-    heads = ["sessions", "at a time", "wrong words", "all", *parts, CLIENTS, "memory MB", "batch mean / p95"]
-    yield f"| {' | '.join(heads)} |"
-    yield "| ---: " * len(heads) + "|"
+def _session_table(levels: Sequence[Level]) -> Iterator[str]:
+    yield "| sessions | at a time | ended in order | refused | failed | recovered | wrong words | batch mean / p95 |"
+    yield "| ---: " * 8 + "|"
     for level in levels:
         rate = level.words.rate
         cells = [
-            f"{level.sessions}{'' if level.whole else '*'}",
-            str(level.live),
+            _name(level),
+            *map(str, (level.live, level.done, level.refused.total(), level.failed.total(), level.recovered)),
             NOTHING if rate is None else f"{level.words.errors} of {level.words.words} ({100 * rate:.1f} %)",
-            _cost(level, level.service_cpu_s) if parts else NOTHING,
-            *(_part_cost(level, name) for name in parts),
-            _part_cost(level, CLIENTS),
-            _memory(level),
             _batch(level),
         ]
         yield f"| {' | '.join(cells)} |"
 
 
-def _cost(level: Level, cpu_s: float) -> str:
+def _process_table(levels: Sequence[Level]) -> Iterator[str]:
+    parts = list(dict.fromkeys(name for level in levels for name in level.work if name not in OURS))
+    names = [*parts, *(name for name in OURS if any(name in level.work for level in levels))]
+    if not names:
+        yield "Nothing is known about them on this system."
+        return
+    heads = ["sessions", *(("the service",) if parts else ()), *names]
+    yield f"| {' | '.join(heads)} |"
+    yield "| ---: " * len(heads) + "|"
+    for level in levels:
+        memory_mb = sum(work.memory_mb for name, work in level.work.items() if name not in OURS)
+        cells = [_name(level)]
+        if parts:
+            cells.append(_use(level, level.service_cpu_s, memory_mb) if level.work else NOTHING)
+        for name in names:
+            work = level.work.get(name)
+            cells.append(NOTHING if work is None else _use(level, work.cpu_s, work.memory_mb))
+        yield f"| {' | '.join(cells)} |"
+
+
+def _name(level: Level) -> str:
+    return f"{level.sessions}{'' if level.whole else '*'}"
+
+
+def _use(level: Level, cpu_s: float, memory_mb: float) -> str:
     cost = level.cost_ms(cpu_s)
-    return NOTHING if cost is None else f"{cost:.1f}"
-
-
-def _part_cost(level: Level, name: str) -> str:
-    return _cost(level, level.work[name].cpu_s) if name in level.work else NOTHING
-
-
-def _memory(level: Level) -> str:
-    parts = [work.memory_mb for name, work in level.work.items() if name not in OURS]
-    return f"{sum(parts):.0f}" if parts else NOTHING
+    return f"{NOTHING if cost is None else f'{cost:.1f}'} / {memory_mb:.0f}"
 
 
 def _batch(level: Level) -> str:

@@ -13,7 +13,9 @@ ABOUT = About("streamer serve", "native", {}, ["talk.flac"], [], 10.0, 2)
 
 def level(sessions: int, seconds: float) -> Level:
     """A level in which every delay was this long."""
-    found = Level(sessions, whole=True, live=sessions, audio_s=10.0 * sessions, measured_s=10.0, client_cpu=0.1)
+    found = Level(
+        sessions, whole=True, live=sessions, done=3 * sessions, audio_s=10.0 * sessions, measured_s=10.0, client_cpu=0.1
+    )
     for kind in Delay:
         found.delays[kind] += [seconds] * 10
     found.late_s += [0.001] * 10
@@ -28,9 +30,9 @@ def test_the_tables() -> None:
     lines = text([level(1, 0.1), level(10, 0.2)], End.WHOLE, "", ABOUT).splitlines()
     assert lines[0] == "streamer serve: native sessions with talk.flac"
     assert f"| 10 |{' 0.20 / 0.20 / 0.20 / 0.20 |' * 5}" in lines
-    heads = "| sessions | at a time | wrong words | all | bridge | model | clients | memory MB | batch mean / p95 |"
-    assert heads in lines
-    assert "| 10 | 10 | 4 of 40 (10.0 %) | 30.0 | 10.0 | 20.0 | 5.0 | 280 | 2.5 / 4 |" in lines
+    assert "| 10 | 10 | 30 | 0 | 0 | 0 | 4 of 40 (10.0 %) | 2.5 / 4 |" in lines
+    assert "| sessions | the service | bridge | model | clients |" in lines
+    assert "| 10 | 30.0 / 280 | 10.0 / 80 | 20.0 / 200 | 5.0 / 60 |" in lines
     assert "The knee was not reached: all bounds hold with 10 sessions." in lines
 
 
@@ -39,7 +41,8 @@ def test_what_is_unknown() -> None:
     found = Level(1, whole=True, live=1)
     told = text([found], End.WHOLE, "", replace(ABOUT, without_text=["talk.flac"], clients=1))
     assert "| 1 | - | - | - | - | - |" in told
-    assert "| 1 | 1 | - | - | - | - | - |" in told
+    assert "| 1 | 1 | 0 | 0 | 0 | 0 | - | - |" in told
+    assert "Nothing is known about them on this system." in told
     assert "No text is beside talk.flac, so wrong words were not counted there." in told
 
 
