@@ -38,6 +38,13 @@ class FilePart:
         return math.prod(self.shape) * self.kind.itemsize
 
 
+@dataclass(frozen=True)
+class MappedFile:
+    """A file that a library has mapped for the object that refers to this one, so that its memory can be counted."""
+
+    path: Path
+
+
 def parts_of(path: Path | str) -> dict[str, FilePart]:
     """Return the places of the arrays in a safetensors file. ValueError if one has numbers of a kind without a name."""
     with Path(path).open("rb") as file:

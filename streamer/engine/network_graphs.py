@@ -26,8 +26,9 @@ from streamer.engine.acoustics.encoder_config import (
     rotation_tables,
 )
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
+from streamer.engine.array_memory import MappedFile
 from streamer.engine.file_cache import LEAST, Part, cached_folder, fingerprint
-from streamer.engine.public.sessions import new_session, open_optimised, write_optimised
+from streamer.engine.public.sessions import WEIGHTS, new_session, open_optimised, write_optimised
 from streamer.engine.waiting import Work
 from streamer.models.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.models.onnx_file import ElementType
@@ -61,12 +62,13 @@ class CompiledGraph:
         without: Sequence[str] = (),
     ) -> None:
         """`write` returns the content of the file of the graph. For the options, see `new_session`."""
-        session = None if origin is None else _shared_session(write, origin, plans, without)
+        shared = None if origin is None else _shared_session(write, origin, plans, without)
         self._size = 0
-        if session is None:
+        if shared is None:
             content = write()
-            session, self._size = new_session(content, plans=plans, without=without), len(content)
-        self._session = session
+            self._session, self._size = new_session(content, plans=plans, without=without), len(content)
+        else:
+            self._session, self._file = shared
 
     def __sizeof__(self) -> int:
         """Return the size with the weights, if they are in the memory of onnxruntime."""
@@ -75,7 +77,7 @@ class CompiledGraph:
 
 def _shared_session(
     write: Callable[[], bytes], origin: Origin, plans: bool, without: Sequence[str]
-) -> InferenceSession | None:
+) -> tuple[InferenceSession, MappedFile] | None:
     """Return a session with weights in the cache. None if they are too small, or if nothing can be written there."""
 
     def add(folder: Path) -> None:
@@ -87,7 +89,7 @@ def _shared_session(
     if folder is None:
         return None
     try:
-        return open_optimised(folder, plans=plans)
+        return open_optimised(folder, plans=plans), MappedFile(folder / WEIGHTS)
     except OSError as error:
         _LOG.warning("The weights of a graph are not shared by processes: %s", error)
         shutil.rmtree(folder, ignore_errors=True)  # so that the next process makes them anew

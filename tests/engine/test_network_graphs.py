@@ -16,6 +16,7 @@ from streamer.engine.acoustics.bundle_files import Weights
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
 from streamer.engine.acoustics.streaming_model import Floats, ModelState, SlotNetwork
 from streamer.engine.language.neural_model import SENTENCE_START, NeuralWeights
+from streamer.engine.memory.footprint import footprint
 from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder, CompiledHeads, CompiledReading
 from streamer.engine.networks.acoustic_network import weights_of
 from streamer.engine.networks.activity_network import ActivityNetwork
@@ -244,6 +245,8 @@ def test_shared_weights_give_the_same_bits(encoder: Encoder, compiled: CompiledE
     graph = CompiledEncoder(CONFIG, weights_of(encoder))
     assert str(folder / "weights.bin") in Path("/proc/self/maps").read_text(encoding="utf-8")
     assert sys.getsizeof(graph) < 1000 < sys.getsizeof(compiled)
+    weights = sum(array.nbytes for array in weights_of(encoder).values())
+    assert weights < 3 * footprint(graph).mapped
 
 
 def test_other_weights_have_other_files(encoder: Encoder, cache: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.memory_report import Device, Sizes
+from streamer.engine.array_memory import MappedFile
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +53,7 @@ def footprint(*roots: object) -> Footprint:
     own = mapped = device = 0
     files = _mapped_files()
     places: set[int] = set()
+    paths: set[str] = set()
     # If torch is not loaded, there are no tensors. It is not imported here, because its libraries would count, too.
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
     for item in reachable(*roots):
@@ -62,6 +64,8 @@ def footprint(*roots: object) -> Footprint:
         elif isinstance(item, tensor):
             storage = _of_tensor(item)
         else:
+            if isinstance(item, MappedFile):
+                paths.add(str(item.path.resolve()))
             continue
         if storage.place in places:
             continue
@@ -69,9 +73,10 @@ def footprint(*roots: object) -> Footprint:
         if storage.on_device:
             device += storage.size
         else:
-            in_files = sum(storage.overlap(*part) for part in files)
+            in_files = sum(storage.overlap(begin, end) for begin, end, _ in files)
             mapped += in_files
             own += storage.size - in_files
+    mapped += sum(end - begin for begin, end, path in files if path in paths)
     return Footprint(own, mapped, device)
 
 
@@ -112,14 +117,14 @@ def reachable(*roots: object) -> Iterator[object]:
             yield item
 
 
-def _mapped_files() -> list[tuple[int, int]]:
-    """Return the ranges of addresses at which files are mapped."""
+def _mapped_files() -> list[tuple[int, int, str]]:
+    """Return the ranges of addresses at which files are mapped, and the path of each file."""
     ranges = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
         address, _, _, _, inode, *path = line.split(maxsplit=5)
         if inode != "0" and path:
             start, end = address.split("-")
-            ranges.append((int(start, 16), int(end, 16)))
+            ranges.append((int(start, 16), int(end, 16), path[0]))
     return ranges
 
 

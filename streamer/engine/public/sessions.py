@@ -80,6 +80,10 @@ def new_session(
     return _opened(content, options, providers, without)
 
 
+WEIGHTS: Final = "weights.bin"
+"""The file with the weights of an optimised graph."""
+
+
 def write_optimised(content: bytes, folder: Path, *, without: Sequence[str] = ()) -> None:
     """Write the files of a graph as this processor computes it: optimised, and with its weights in their order.
 
@@ -88,7 +92,7 @@ def write_optimised(content: bytes, folder: Path, *, without: Sequence[str] = ()
     options = _options(False)
     options.optimized_model_filepath = str(folder / _GRAPH)
     for name, value in {
-        "optimized_model_external_initializers_file_name": _WEIGHTS,
+        "optimized_model_external_initializers_file_name": WEIGHTS,
         "optimized_model_external_initializers_min_size_in_bytes": str(_LEAST_OUTSIDE),
         "save_external_prepacked_constant_initializers": "1",
     }.items():
@@ -113,7 +117,6 @@ def open_optimised(folder: Path, *, plans: bool = True) -> onnxruntime.Inference
 
 
 _GRAPH: Final = "graph.onnx"
-_WEIGHTS: Final = "weights.bin"
 _LEAST_OUTSIDE: Final = 1024  # the bytes of a constant that is not in the file of the graph
 
 
