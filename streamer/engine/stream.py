@@ -91,6 +91,7 @@ class Stream:
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
     _phones: list[Floats] = field(default_factory=list)  # of the running segment, for a reader pass
+    _begun_at: float = field(init=False)  # when the running segment began
     _activity: ActivityReading | None = None  # in the running segment, if the model reports activity
     _last_hypothesis: Hypothesis = NO_WORDS  # after the last step, for a glance at the next step
     # The speech that segments depend on. It follows only from their audio and from the options.
@@ -99,6 +100,7 @@ class Stream:
     _event_speech: SpeechWatch = field(init=False)
 
     def __post_init__(self) -> None:
+        self._begun_at = self.last_used
         frame, options = self.time_scale.frame_samples, self.options
         self._segment_speech = self._event_speech = SpeechWatch(frame, speaking=options.speaking)
         if self.detects:
@@ -307,7 +309,8 @@ class Stream:
         if not twice:
             return first
         seconds = self.supply.computed / self.time_scale.sample_rate
-        reading = yield Reread(seconds, self._whole(first, search))
+        ahead_s = seconds - (self.last_used - self._begun_at)
+        reading = yield Reread(seconds, self._whole(first, search), ahead_s)
         return reading or first
 
     def _whole(self, first: _Reading, search: SegmentSearch) -> OutsideWork[_Reading | None]:
@@ -383,6 +386,7 @@ class Stream:
             self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context, reported))
         self.supply.begin_at(cut)
         self._phones.clear()
+        self._begun_at = self.last_used
         self._activity = None
         self._event_speech.begin_segment()
         self._segment_speech.begin_segment(cut)
@@ -434,6 +438,7 @@ class Reread:
 
     seconds: float
     work: OutsideWork[Any]
+    ahead_s: float = 0.0  # how much faster the segment came than it was spoken
 
 
 Handling = Generator[Sequence[Window] | Reread, Any, T]
@@ -480,7 +485,8 @@ class StepHandling:
             if isinstance(request, Reread):
                 work, estimate_s = self._second_pass(stream, handling, request), _REREAD * request.seconds
                 without = partial(self._go_on, [(stream, handling, None)])
-                self._waiting.add(stream.number, Wait.SECOND_PASS, work, stream.options.caller, estimate_s, without)
+                caller = stream.options.caller
+                self._waiting.add(stream.number, Wait.SECOND_PASS, work, caller, estimate_s, without, request.ahead_s)
             else:
                 with_windows.append((stream, handling, request))
         self._start_afresh(ended_slots)

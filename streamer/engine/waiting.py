@@ -20,10 +20,12 @@ from typing import Final, Protocol, TypeVar
 # A step of other streams waits for at most two slices: one that has begun, and one after the previous step. One part of
 # a second pass takes some milliseconds, so it is a slice by itself.
 SLICE_S = 0.0005
-# All limits together are shorter than the time after which Triton drops an idle sequence (15 s), and than the time for
-# which the bridge waits.
+# These limits are shorter than the time after which Triton drops an idle sequence (15 s), and than the time for which
+# the bridge waits.
 PREPARATION_LIMIT_S: Final = 10.0
 SECOND_PASS_LIMIT_S: Final = 3.0  # from the end of the segment
+# A segment that came faster than it was spoken has the time until its end would have been spoken as well, up to this.
+LONGEST_WAIT_S: Final = 10.0
 # What work waits for outside is looked at this often, if there is nothing else to do.
 LOOK_AGAIN_S: Final = 0.005
 
@@ -106,17 +108,20 @@ class WaitingWork:
         caller: str,
         estimate_s: float,
         fallback: Callable[[], None] | None = None,
+        ahead_s: float = 0.0,
     ) -> None:
         """Let this stream wait for this work, which will take about `estimate_s`.
 
         `fallback` is called if the work is not done within the limit of its kind. Without one, the work fails then.
+        `ahead_s`: how much more time there is, because nobody waits for the result before.
         """
         # A caller whose promise was kept, or who left long ago, is like one who has never come.
         self._promised_s = {each: at for each, at in self._promised_s.items() if at > self._shared_s}
         done_s = self._promised_s.get(caller, self._shared_s) + estimate_s
         self._promised_s[caller] = done_s
         self._added += 1
-        due_at, order = self._now() + LIMITS_S[wait], (done_s, self._added)
+        limit_s = min(LIMITS_S[wait] + max(0.0, ahead_s), max(LIMITS_S[wait], LONGEST_WAIT_S))
+        due_at, order = self._now() + limit_s, (done_s, self._added)
         self._waiting[stream] = _Waiting(stream, wait, caller, work, fallback, due_at, estimate_s, order)
 
     def drop(self, stream: int) -> None:

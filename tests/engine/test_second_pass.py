@@ -21,13 +21,12 @@ from streamer.engine.segment_audio import SegmentAudio, TimeScale
 from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
-from streamer.engine.waiting import PREPARATION_LIMIT_S, Wait, Work
+from streamer.engine.waiting import LONGEST_WAIT_S, Wait, Work
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text
 
 TWICE = StreamOptions(second_pass=True)
-NO_TIME = {Wait.SECOND_PASS: -1.0}
 G, H = UNITS.index("g"), UNITS.index("h")
 
 
@@ -133,7 +132,8 @@ def test_without_time_for_it_the_first_words_remain(
     """If a second pass is not done in time, the final is that of a stream without one, and says so."""
     search = lexicon_search("bag bah head cage cahe gead", 4)
     once = hear(make(HastyModel(), search), SPOKEN, StreamOptions(**options))  # type: ignore[arg-type]
-    monkeypatch.setattr("streamer.engine.waiting.LIMITS_S", dict.fromkeys(Wait, PREPARATION_LIMIT_S) | NO_TIME)
+    monkeypatch.setattr("streamer.engine.waiting.LIMITS_S", {Wait.PREPARATION: 10.0, Wait.SECOND_PASS: -1.0})
+    monkeypatch.setattr("streamer.engine.waiting.LONGEST_WAIT_S", -1.0)
     feeds = [(SPOKEN, StreamOptions(second_pass=True, **options))]  # type: ignore[arg-type]
     [late], _ = served(make(HastyModel(), search), feeds, random.Random(1))
     assert readers(late) == [ReadBy.FIRST_PASS] * 2
@@ -149,7 +149,7 @@ def test_a_second_pass_that_has_begun_may_be_given_up(monkeypatch: pytest.Monkey
     for _ in range(5):
         next(work)
     clock = recogniser._waiting._now
-    monkeypatch.setattr(recogniser._waiting, "_now", lambda: clock() + 4)
+    monkeypatch.setattr(recogniser._waiting, "_now", lambda: clock() + LONGEST_WAIT_S + 1)
     assert recogniser.work() == [(1, None)]
     events = one(recogniser, rest)
     once = hear(make(HastyModel()), [spoken], StreamOptions(alternatives=2))
@@ -280,6 +280,36 @@ def test_a_stream_that_waits_can_be_closed_or_fed() -> None:
     rest = until_it_waits(recogniser, 2, spoken)
     events = one(recogniser, rest) + one(recogniser, Chunk(2, NOTHING, end=True))
     assert [event for event in events if not isinstance(event, Heard)] == hear(make(HastyModel()), [spoken], TWICE)
+
+
+class Hearing:
+    """A clock, and a recogniser of one stream that gets audio at this multiple of the speed of speech."""
+
+    def __init__(self, pace: float) -> None:
+        self.now, self.pace = 100.0, pace
+        self.recogniser = make(HastyModel(), clock=lambda: self.now)
+        self.recogniser.open(1, TWICE)
+
+    def hear(self, audio: NDArray[np.int16]) -> float:
+        """Return for how long the second pass at the end of this audio may be waited for."""
+        for start in range(0, len(audio), 5120):
+            self.now += 0.32 / self.pace
+            [(_, answer)] = self.recogniser.step_without_waiting([Chunk(1, audio[start : start + 5120])])
+            if isinstance(answer, Chunk):
+                entry = self.recogniser._waiting._waiting[1]
+                limit_s = entry.due_at - self.recogniser._waiting._now()
+                self.recogniser.hurry(1)
+                list(self.recogniser.step_without_waiting([answer]))
+        return limit_s
+
+
+@pytest.mark.parametrize(("pace", "least_s", "most_s"), [(1.0, 2.5, 3.5), (100.0, 5.0, LONGEST_WAIT_S)])
+def test_live_speech_waits_less_than_a_recording(pace: float, least_s: float, most_s: float) -> None:
+    """The second pass of live speech has 3 s; that of a recording also has the time that speaking it would take."""
+    spoken = np.concatenate([say("head cage bag gab"), silence(1500)])
+    hearing = Hearing(pace)
+    for _ in range(3):
+        assert least_s < hearing.hear(spoken) <= most_s
 
 
 class BrittleModel(HastyModel):

@@ -9,6 +9,7 @@ import pytest
 
 from streamer.engine.waiting import (
     LIMITS_S,
+    LONGEST_WAIT_S,
     LOOK_AGAIN_S,
     PREPARATION_LIMIT_S,
     SECOND_PASS_LIMIT_S,
@@ -139,11 +140,24 @@ def test_who_was_given_up_does_not_pay(clock: Clock) -> None:
 
 
 def test_nobody_waits_until_triton_drops_the_sequence() -> None:
-    """All limits together are shorter than the time for which Triton keeps a sequence that gets no request."""
+    """No limit is as long as the time for which Triton keeps a sequence that gets no request."""
     config = (ROOT / "asr_repo" / "streaming_asr" / "config.pbtxt").read_text(encoding="utf-8")
     kept = re.search(r"max_sequence_idle_microseconds: (\d+)", config)
     assert kept is not None
-    assert sum(LIMITS_S.values()) < int(kept[1]) / 1e6
+    assert max(*LIMITS_S.values(), LONGEST_WAIT_S) + 2 < int(kept[1]) / 1e6
+
+
+@pytest.mark.parametrize(("ahead_s", "limit_s"), [(-1.0, 3.0), (0.0, 3.0), (5.0, 8.0), (60.0, LONGEST_WAIT_S)])
+def test_what_comes_faster_than_it_was_spoken_may_wait_longer(clock: Clock, ahead_s: float, limit_s: float) -> None:
+    """A segment that nobody could have heard yet has more time, up to a limit."""
+    waiting, fallen = WaitingWork(clock), list[int]()
+    work = awaiting(clock, Elsewhere())
+    waiting.add(1, Wait.SECOND_PASS, work, "", 0.1, lambda: fallen.append(1), ahead_s)
+    clock.now += limit_s - 0.01
+    assert waiting.advance() == []
+    clock.now += 0.02
+    assert waiting.advance() == [(1, None)]
+    assert fallen == [1]
 
 
 class Elsewhere:
