@@ -66,6 +66,35 @@ async def guessed_tokens(target: Target, rng: random.Random) -> Strike:
     return strike
 
 
+async def replayed_tokens(target: Target, rng: random.Random) -> Strike:
+    """Use the token of an own session in altered forms, and again after its end. All of that must be unknown."""
+    connection, ready = await target.session()
+    if ready["type"] != "ready":
+        connection.abort()
+        return refused(ready)
+    strike, token = Strike(), str(ready["token"])
+    altered = (token[:-1], token + "=", token + " ", f"{token}\0", token.swapcase(), token * 2)
+    await _expect_unknown(target, strike, rng.sample(altered, 3), rng)
+    words = "said before the end"
+    ended = await connection.until_closed(frame(BINARY, say(words).tobytes()) + STOP)
+    if ended.code == 1000 and ended.text != words:
+        raise PromiseBroken(f"{words!r} was recognised as {ended.text!r} beside altered tokens")
+    strike.add(judged(ended, b"replayed"))
+    if ended.code == 1000:
+        await _expect_unknown(target, strike, [token] * 5, rng)
+    return strike
+
+
+async def _expect_unknown(target: Target, strike: Strike, tokens: Sequence[str], rng: random.Random) -> None:
+    for token in tokens:
+        connection = await target.websocket()
+        resume = start(resume={"token": token, "after": rng.choice((0, 1, 5, 2**31, 2**53))})
+        ended = await connection.until_closed(resume + STOP)
+        if any(event["type"] != "error" for event in ended.events):
+            raise PromiseBroken("a session was resumed with an altered token, or after its end")
+        strike.add(judged(ended, b"token"))
+
+
 async def takeovers(target: Target, rng: random.Random) -> Strike:
     """Take a session over by several clients again and again. It must keep one client and lose no word."""
     words = "taken over again"
@@ -177,6 +206,7 @@ def _guess(key: str, rng: random.Random) -> str:
 ATTACKS: Sequence[Attack] = (
     Attack("guessed keys", FAMILY, guessed_keys, 2),
     Attack("tokens of others", FAMILY, guessed_tokens, 2),
+    Attack("tokens altered, and replayed", FAMILY, replayed_tokens, 2),
     Attack("takeovers without end", FAMILY, takeovers, 2),
     Attack("resumes that disagree", FAMILY, disagreeing, 2),
     Attack("sessions that nobody comes back to", FAMILY, parked),
