@@ -117,3 +117,77 @@ async def test_a_second_file_and_back(open_page: OpenPage) -> None:
     await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("The first"))
     await expect(page.locator("#play")).to_be_visible()
+
+
+# Markup, script, a name that reads backwards, a path, a terminal's escape sequence, and far too long.
+HOSTILE = (
+    "<img src=x onerror=globalThis.broken=1>.wav",
+    '"><script>globalThis.broken=1</script><b x=".wav',
+    "javascript:globalThis.broken=1.wav",
+    "invoice\u202efdp.wav",
+    "..\\..\\etc\\passwd\x1b]52;c;Yg==\x07.wav",
+    f"{'long ' * 900}.wav",
+)
+
+
+async def test_hostile_names_are_only_text(open_page: OpenPage) -> None:
+    """Names and hotwords of strangers are shown as text, in the history too, and are harmless as names of files."""
+    page = await open_page("/")
+    await page.click("#options-open")
+    await page.get_by_label("Names and words to listen for").fill("<img src=x onerror=globalThis.broken=1>\n\u202eabc")
+    await page.keyboard.press("Escape")
+    await page.reload()
+    await page.locator("body[data-ready]").wait_for()
+    await page.click("#options-open")
+    await page.get_by_label("Names and words to listen for").fill("")
+    await page.keyboard.press("Escape")
+    for number, name in enumerate(HOSTILE):
+        await write(page, name, f"sentence {'abcdef'[number]}")
+        await page.get_by_role("button", name="Save").click()
+        async with page.expect_download() as saving:
+            await page.get_by_role("menuitem", name=re.compile("Text")).click()
+        suggested = (await saving.value).suggested_filename
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e/\\<>:\"|?*]", suggested), suggested
+    await page.click("#history-open")
+    await expect(page.locator("#kept li")).to_have_count(len(HOSTILE))
+    assert await page.evaluate("globalThis.broken") is None
+    assert await page.locator("#kept img, #kept script").count() == 0
+
+
+async def test_hostile_records_of_the_browser(open_page: OpenPage) -> None:
+    """What another program wrote into the storage of the page neither runs nor keeps the page from working."""
+    page = await open_page("/")
+    await write(page, "mine.wav", "these are mine")
+    await page.evaluate(
+        """() => new Promise((resolve, reject) => {
+            const evil = "<img src=x onerror=globalThis.broken=1>";
+            localStorage.setItem("streamer.settings", JSON.stringify(
+                {hotwords: evil, endpoint: evil, step: evil, pace: evil, device: evil, keep: true, __proto__: {x: 1}}));
+            const request = indexedDB.open("streamer");
+            request.onerror = () => reject(request.error);
+            request.onsuccess = () => {
+                const transaction = request.result.transaction(["records", "segments"], "readwrite");
+                const [records, segments] = ["records", "segments"].map((name) => transaction.objectStore(name));
+                records.getAll().onsuccess = ({target}) => {
+                    const [mine] = target.result;
+                    records.put({...mine, id: "evil", name: evil, file: evil, start: evil}, "evil");
+                    for (const [number, text] of [evil, "\\u202eabc"].entries()) segments.put(
+                        {start_ms: 0, end_ms: 1, text, confidence: 1, words: [{word: text, start_ms: 0, end_ms: 1}]},
+                        ["evil", number]);
+                };
+                transaction.oncomplete = () => { request.result.close(); resolve(); };
+            };
+        })"""
+    )
+    await reload(page)
+    await page.click("#history-open")
+    await expect(page.locator("#kept li")).to_have_count(2)
+    for number in range(2):
+        await page.locator("button.kept").nth(number).click()
+        await page.click("#history-open")
+    await page.keyboard.press("Escape")
+    assert await page.evaluate("globalThis.broken") is None
+    assert await page.locator("#finals img, #kept img").count() == 0
+    await page.evaluate("localStorage.clear()")
+    await reload(page)
+    await write(page, "again.wav", "it still works")
