@@ -41,7 +41,7 @@ async def test_options_are_remembered(open_page: OpenPage, shipped_site: str) ->
     assert started(sent) == {
         "type": "start",
         "partial_words": True,
-        "second_pass": True,
+        "second_pass": "reader",
         "hotwords": ["mister quilter", "gospel"],
         "endpoint": {"after_text_ms": 2000},
         "step_ms": 160,
@@ -61,7 +61,7 @@ async def test_options_are_remembered(open_page: OpenPage, shipped_site: str) ->
     await page.get_by_role("button", name="Done").click()
     await page.reload()
     await transcribed(page, "airplane.mp3", 2.5)
-    assert started(sent) == {"type": "start", "partial_words": True, "second_pass": True, "written": True}
+    assert started(sent) == {"type": "start", "partial_words": True, "second_pass": "reader", "written": True}
 
 
 def started(sent: list[str]) -> Any:

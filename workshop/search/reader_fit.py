@@ -36,6 +36,7 @@ from streamer.engine.text.calibration import (
     StepCalibration,
     confidence_features,
 )
+from workshop.data.corpus import CorpusError
 from workshop.search.calibration import evidence as fitted_evidence
 
 _OPEN: Final = Gate(inf, 0.0, 0.0, 0.0, 0.0)
@@ -108,8 +109,10 @@ def read_all(
 
 
 def fitted_gate(read: Sequence[ReadUtterance]) -> Gate:
-    """Return the gate with the fewest errors in these utterances."""
+    """Return the gate with the fewest errors in these utterances. CorpusError if both ways always have as many."""
     differing = [one for one in read if one.second_errors != one.reader_errors]
+    if not differing:
+        raise CorpusError("the gate needs recordings in which the second pass and the reader have different errors")
     gains = np.array([one.second_errors - one.reader_errors for one in differing], dtype=np.float64)
     names = [field.name for field in fields(Evidence)]
     signs = np.array([[getattr(one.evidence, name) for name in names] for one in differing])
