@@ -99,6 +99,17 @@ def test_nobody_answers(phrase: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_ctrl_c_on_a_terminal(service: Service, phrase: Path) -> None:
+    """The key reaches only the command itself, which ends the clients in order."""
+    terminal = Terminal("load", "--server", service.url, "--sessions", "2", "--seconds", "60", str(phrase), width=120)
+    terminal.watch("delays p50/p95: partials ")
+    terminal.type("\x03")
+    assert terminal.status() == 128 + signal.SIGINT
+    assert "streamer: stopping: " in terminal.shown
+    assert "| 2* | " in terminal.shown
+    assert "Traceback" not in terminal.shown
+
+
 def test_a_terminal_shows_the_level(service: Service, phrase: Path) -> None:
     """On a terminal, lines change in place, and the figures of each level stay."""
     terminal = Terminal("load", "--server", service.url, "--sessions", "2", "--seconds", "4", str(phrase), width=120)

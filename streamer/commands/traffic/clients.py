@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 import threading
 import time
@@ -367,8 +366,6 @@ async def _until(when: float) -> None:
 
 def main() -> None:
     """Run the process."""
-    # Ctrl-C reaches all processes of a terminal; the one that gives orders decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(Process().run())
 
 

@@ -192,6 +192,7 @@ class _Ramp:
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     limit=1 << 24,  # the longest line, which grows with the sessions
+                    start_new_session=True,  # Ctrl-C in a terminal must reach only this process
                 )
                 client = _Client(process)
                 self._clients.append(client)
