@@ -38,6 +38,30 @@ def test_every_word_of_a_lexicon_is_in_one_final(seed: int) -> None:
     assert text(hear(recogniser, [audio[:400_000], *np.array_split(audio[400_000:], 4)], options)) == words
 
 
+@pytest.mark.parametrize("counter", [2**31, 2**32, 2**53, 2**63])
+def test_a_stream_that_lasts_for_long(counter: int) -> None:
+    """While its counter of samples passes what fits into usual numbers, words and times go on as at the beginning."""
+    words, audio = talk(3, words=8)
+    begin = (counter - len(audio) // 2) // 16_000 * 16_000  # whole seconds
+    finals: list[list[Final]] = []
+    for start in (0, begin):
+        recogniser = make()
+        recogniser.open(1)
+        stream = recogniser._streams.find(1)
+        assert stream is not None
+        supply = stream.supply
+        assert isinstance(supply, SegmentAudio)
+        supply.base = supply.received = start
+        if supply._pieces is not None:
+            supply._pieces.taken = start
+        events = [event for piece in np.array_split(audio, 20) for event in one(recogniser, Chunk(1, piece))]
+        events += one(recogniser, Chunk(1, NOTHING, end=True))
+        finals.append([event for event in events if isinstance(event, Final)])
+    at_once, later = finals
+    assert text(later) == text(at_once) == words
+    assert [final.end_ms - begin // 16 for final in later] == [final.end_ms for final in at_once]
+
+
 def test_streams_of_different_searches_share_a_batch() -> None:
     """Each stream gets the words of the search that it chose; an unknown search is refused."""
     searches: dict[str, Search] = {"lexicon": lexicon_search("bad cab", 4), "greedy": GreedySearch(UNITS, 4)}
