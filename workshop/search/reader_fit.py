@@ -36,6 +36,7 @@ from streamer.engine.text.calibration import (
     StepCalibration,
     confidence_features,
 )
+from streamer.engine.waiting import Work
 from workshop.data.corpus import CorpusError
 from workshop.search.calibration import evidence as fitted_evidence
 
@@ -74,9 +75,9 @@ class _OpenPass(ReaderPass):
         both = [self.aligner.align([word.text for word in each], segment.phones) for each in (words, segment.words)]
         return 0.0 if both[0] is None or both[1] is None else (both[0].score - both[1].score) * len(segment.phones)
 
-    def words_of(self, reading: Reading, segment: HeardSegment) -> tuple[HypothesisWord, ...]:
+    def words_in_parts(self, reading: Reading, segment: HeardSegment) -> Work[tuple[HypothesisWord, ...]]:
         """Keep the words of a reading."""
-        words = super().words_of(reading, segment)
+        words = yield from super().words_in_parts(reading, segment)
         self.read_segments.append((reading, words, segment, self.gain(words, segment)))
         return words
 
