@@ -83,7 +83,9 @@ def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
     checksum = sha256_of(part)
     pin = library.pin(model.name)
     pinned_checksum = str(pin.get("sha256", "")) if pin.get("address") == model.address else ""
-    if checksum in (model.sha256.lower(), pinned_checksum) or not (model.sha256 or pinned_checksum):
+    # What the user or the catalogue expects counts more than what was remembered.
+    expected = model.sha256.lower() or pinned_checksum
+    if checksum == expected or not expected:
         return checksum
     if not model.sha256:
         remedy = f"if it was replaced on purpose, give --checksum {checksum}"

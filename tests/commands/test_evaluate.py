@@ -60,7 +60,7 @@ def test_service_and_engine_give_the_same_words(service: Service, manifest: str,
     """Service and engine recognise the same words and count the same errors; each reports its own speed."""
     through = {
         "service": (evaluate, ["--server", service.url, "--sessions", "2"]),
-        "engine": (evaluate_here, ["--engine", "--sessions", "3"]),
+        "engine": (evaluate_here, ["--engine", "--reader", "off", "--sessions", "3"]),
     }
     texts = [TALK, *map(reference, FILES[1:])]
     reports, heard = {}, {}

@@ -77,6 +77,17 @@ def test_another_archive_at_the_same_address(
     assert library.pin("small")["sha256"] == found
 
 
+def test_a_given_checksum_counts_more_than_a_remembered_one(
+    shelf: Shelf, library: ModelLibrary, small_model: Path, quiet: Quiet
+) -> None:
+    """Who names another checksum does not get what was fetched before."""
+    address = shelf.put("/small.tar.bz2", Item(packed(small_model, "small")))
+    fetch_model(library, KnownModel("small", address), quiet)
+    library.remove("small")
+    with pytest.raises(LibraryError, match="has another checksum than expected"):
+        fetch_model(library, KnownModel("small", address, sha256="0" * 64), quiet)
+
+
 def test_a_model_that_cannot_be_used(
     shelf: Shelf, library: ModelLibrary, small_model: Path, tmp_path: Path, quiet: Quiet
 ) -> None:
