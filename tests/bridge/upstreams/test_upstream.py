@@ -21,7 +21,7 @@ from streamer.testing.exact_speech import say
 from tests.bridge.upstreams.opened_models import models_at, opened, until
 from tests.triton_processes import asleep, stubs
 
-SEGMENT = say("somebody speaks for so long that it takes five seconds to read it again " * 3).tobytes()
+SEGMENT = say(" ".join(["somebody speaks for so long that it takes three seconds to read it again"] * 2)).tobytes()
 
 
 async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
