@@ -14,7 +14,7 @@ from streamer.commands.embedded import Embedded
 
 def test_public_models_have_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader is started beside the shipped model and those of its kind, and not where nothing would ask it."""
-    monkeypatch.setattr("streamer.commands.embedded.choose_reader", lambda: ChosenReader("any", tmp_path))
+    monkeypatch.setattr("streamer.commands.embedded.choose_reader", lambda **_: ChosenReader("any", tmp_path))
     public, own = tmp_path / "public", tmp_path / "own"
     for folder, file in ((public, "encoder.onnx"), (own, "config.pbtxt")):
         folder.mkdir()
