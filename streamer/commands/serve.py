@@ -94,8 +94,6 @@ def run(options: argparse.Namespace) -> int:
             print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
-    if reader is not None:
-        logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
     if "model" not in configuration.entries and models[DEFAULT_MODEL].folder:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
     exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
@@ -202,6 +200,8 @@ def _serve(
                 if exposed:  # only after the port was opened: before, another error may make the warning useless
                     remedy = "give --tls-cert, or put a proxy with TLS in front"
                     logs.say(f"without TLS, others on the network can listen in: {remedy}.")
+                if reader is not None:
+                    logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                 supervisor.ready()

@@ -23,6 +23,8 @@ PLACES: Final = 2  # one segment is read while the next one travels
 # A reader that is not there, or whose process has died, is not asked again for this time. Meanwhile a bridge reloads
 # it.
 ABSENT_S: Final = 2.0
+# A reader that takes longer for a segment hangs, or is too busy. Meanwhile the recogniser reads segments itself.
+OVERDUE_S: Final = 3.0
 
 
 class ReaderCalls:
@@ -30,22 +32,24 @@ class ReaderCalls:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(PLACES, thread_name_prefix="reader call")
-        self._under_way = 0
+        self._begun_at: dict[Future[Reading], float] = {}  # of the calls under way
         self._absent_until = float("-inf")
 
     @property
     def present(self) -> bool:
         """Whether there was a reader a moment ago, as far as is known."""
-        return time.monotonic() >= self._absent_until
+        now = time.monotonic()
+        overdue = any(now - begun_at > OVERDUE_S for begun_at in list(self._begun_at.values()))
+        return now >= self._absent_until and not overdue
 
     def ready(self) -> bool:
         """Return whether there is a place for another segment."""
-        return self._under_way < PLACES
+        return len(self._begun_at) < PLACES
 
     def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
         """Send a segment. There must be a place."""
-        self._under_way += 1
         future = self._threads.submit(_read, samples, pauses)
+        self._begun_at[future] = time.monotonic()
         future.add_done_callback(self._end)
         return _Call(future)
 
@@ -54,7 +58,7 @@ class ReaderCalls:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _end(self, future: Future[Reading]) -> None:
-        self._under_way -= 1
+        del self._begun_at[future]
         error = None if future.cancelled() else future.exception()
         if error is not None and self.present:
             self._absent_until = time.monotonic() + ABSENT_S
