@@ -55,8 +55,10 @@ def blocks(folder: Path) -> dict[str, Write]:
         return all((folder / name).is_file() for name in names)
 
     writers: dict[str, Write] = {}
-    if exist("errors.json", "errors-once.json"):
-        writers["errors"] = lambda before: errors(before, figures("errors"), figures("errors-once"))
+    if exist("errors.json", "errors-once.json", "errors-read.json"):
+        writers["errors"] = lambda before: errors(
+            before, figures("errors-read"), figures("errors"), figures("errors-once")
+        )
     if exist("steps.json"):
         writers["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
     if exist(*(f"{name}.json" for name in CONDITIONS)):
@@ -78,8 +80,8 @@ def blocks(folder: Path) -> dict[str, Write]:
     return writers
 
 
-def errors(before: str, report: Figures, once: Figures) -> str:
-    """Write the word error rates by corpus, with a second pass and without one.
+def errors(before: str, read: Figures, report: Figures, once: Figures) -> str:
+    """Write the word error rates by corpus: with a reader, with a second pass and without one.
 
     The last column has another recogniser, and stays.
     """
@@ -90,7 +92,7 @@ def errors(before: str, report: Figures, once: Figures) -> str:
         return _rate(of["all"] if corpus == "all" else of["corpora"][corpus])
 
     new = [
-        [label, rate(report, corpus), rate(once, corpus).partition(" ")[0], others[label]]
+        [label, rate(read, corpus), rate(report, corpus), rate(once, corpus).partition(" ")[0], others[label]]
         for corpus, label in CORPORA.items()
     ]
     return table([head, *new])

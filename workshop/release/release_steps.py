@@ -31,6 +31,8 @@ DEGRADED = "148"
 """The number of recordings that are degraded: a fifth of dev."""
 
 ONCE = ("--second-pass", "off")  # for figures that the second pass would hide
+TWICE = ("--second-pass", "on")  # for figures of this model alone
+READ = ("--second-pass", "reader", "--reader", "moonshine-tiny")
 
 EXPECTING_WORDS = ("tests/test_tour.py", "tests/commands/checks", "tests/engine", "tests/asr_repo", "tests/web")
 
@@ -86,7 +88,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
         ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *cached, "--tune"), SEARCHED, 6),
         ReleaseStep("calibration", "times and confidences", script("train/calibrate", *cached), SEARCHED, 6),
-        ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment), EVERYTHING, 4),
+        ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment, *TWICE), EVERYTHING, 4),
         ReleaseStep(
             "errors-once",
             "errors without a second pass",
@@ -94,6 +96,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             EVERYTHING,
             2,
         ),
+        ReleaseStep("errors-read", "errors with a reader", evaluate("errors-read", dev, *READ), EVERYTHING, 3),
         *(
             ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
             for name, says, settings, minutes in (
@@ -124,10 +127,14 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             2,
         ),
         ReleaseStep(
-            "as-they-are", "the same as they are", evaluate("as-they-are", dev, "--limit", DEGRADED), EVERYTHING, 1
+            "as-they-are",
+            "the same as they are",
+            evaluate("as-they-are", dev, "--limit", DEGRADED, *TWICE),
+            EVERYTHING,
+            1,
         ),
         *(
-            ReleaseStep(way, f"errors: {way}", evaluate(way, f"{degraded / f'{way}.tsv'}"), EVERYTHING, 1)
+            ReleaseStep(way, f"errors: {way}", evaluate(way, f"{degraded / f'{way}.tsv'}", *TWICE), EVERYTHING, 1)
             for way in WAYS
         ),
         ReleaseStep("samples", "samples", evaluate("samples", "audio_samples/samples.tsv"), EVERYTHING, 0.3),

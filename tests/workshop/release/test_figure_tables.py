@@ -70,7 +70,7 @@ TURNS = "100 turns, steps of 320 ms\n\n" + "\n".join(
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Provide the files and the output of the steps."""
-    for name in ("errors", "errors-once", *CONDITIONS):
+    for name in ("errors", "errors-once", "errors-read", *CONDITIONS):
         (tmp_path / f"{name}.json").write_text(json.dumps(REPORT))
     for name, (_, values) in COMPARED.items():
         (tmp_path / f"{name}.json").write_text(json.dumps({"settings": [REPORT] * len(values)}))
@@ -101,12 +101,12 @@ def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> Non
     once = {**REPORT, "all": {"wer": {"value": 31.04, "low": 29.0, "high": 33.0}}}
     (folder / "errors-once.json").write_text(json.dumps(once))
     write = blocks(folder)
-    former = "| corpus | this | once | P |\n" + "".join(
-        f"| {label} | 31.0 [29.0, 33.0] | 40.0 | 56.7 |\n" for label in CORPORA.values()
+    former = "| corpus | read | this | once | P |\n" + "".join(
+        f"| {label} | 20.0 | 31.0 [29.0, 33.0] | 40.0 | 56.7 |\n" for label in CORPORA.values()
     )
     errors = write["errors"](former)
-    assert cells(errors)[-1] == ["all", "24.2 [22.0, 26.9]", "31.0", "56.7"]
-    assert cells(errors)[1][1:3] == ["30.0", "30.0"]
+    assert cells(errors)[-1] == ["all", "24.2 [22.0, 26.9]", "24.2 [22.0, 26.9]", "31.0", "56.7"]
+    assert cells(errors)[1][1:4] == ["30.0", "30.0", "30.0"]
     assert write["errors"](errors) == errors
     head = "| CPU | `step_ms` | word errors % | shown | start, end | changed % |"
     assert cells(write["steps"](head))[1] == ["0.019", "160", "24.2", "1000 (1000)", "30, 40", "39.3"]
