@@ -78,8 +78,9 @@ def test_words_that_may_be_wrong_are_counted_when_the_schedule_says_so(work: Pat
     losses = HeadLosses(Schedule(1.0, aligned_steps=0, errors_from=7), alternatives=Alternatives())
     assert "words" not in losses(found, batch, 6).losses
     counted = losses(found, batch, 7)
-    assert counted.figures["words_wrong"].item() == pytest.approx(0.25)
-    assert counted.losses["words"].item() == pytest.approx(0.25 * HEAD_WEIGHTS["phones"])
+    # The emissions are random, so a wrong alternative may have a share in a million.
+    assert counted.figures["words_wrong"].item() == pytest.approx(0.25, rel=1e-4)
+    assert counted.losses["words"].item() == pytest.approx(0.25 * HEAD_WEIGHTS["phones"], rel=1e-4)
     counted.losses["words"].backward()
     assert found["phones"].grad is not None
     assert found["phones"].grad.any()
