@@ -108,10 +108,14 @@ async def test_a_reader_that_dies(weights: Path) -> None:
 
 
 async def test_a_reader_without_weights(tmp_path: Path) -> None:
-    """It stops neither Triton nor sessions."""
-    with TritonServer(asr_repository(), models=[MODEL], reader=tmp_path) as server:
+    """It stops neither Triton nor sessions, and the log says so once, however often it is asked."""
+    log = tmp_path / "log"
+    with TritonServer(asr_repository(), models=[MODEL], reader=tmp_path, log=log) as server:
         async with await Link.connect(server.grpc_address) as link:
-            assert read_by(await recognise(link, SPEECH, **OPTIONS)) == {ReadBy.SECOND_PASS}
+            for _ in range(3):
+                assert read_by(await recognise(link, SPEECH, **OPTIONS)) == {ReadBy.SECOND_PASS}
+                await asyncio.sleep(2.5)  # until it is asked again, the first time
+    assert log.read_text(errors="replace").count("there is no reader now") == 1
 
 
 def test_a_program_may_ask_it_directly(server: TritonServer) -> None:

@@ -7,6 +7,7 @@ waits for a repair, and Triton 2.51 never repairs a process by itself.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -23,6 +24,7 @@ from streamer.bridge.upstreams.supervision import Supervisor, Tritons
 log = Log("streamer.bridge")
 
 EVERY_S: Final = 2.0
+ABSENT_EVERY_S: Final = 30.0  # an operator may load one later
 # A reader may have several segments before the question, each of which takes up to a second on a busy machine.
 ANSWER_LIMIT_S: Final = 15.0
 _SAMPLES: Final = 160  # too short for a word, so the answer takes no time
@@ -49,6 +51,7 @@ class ReaderWatch:
     def __init__(self, tritons: Tritons) -> None:
         self._tritons = tritons
         self._states: dict[Supervisor, States[ReaderState]] = {}
+        self._due_at: dict[Supervisor, float] = {}
 
     @property
     def ready(self) -> int:
@@ -60,7 +63,9 @@ class ReaderWatch:
         while True:
             present = self._tritons.present
             self._states = {each: self._states.get(each) or _states(each) for each in present}
-            await asyncio.gather(*(self._look(supervisor, states) for supervisor, states in self._states.items()))
+            self._due_at = {each: self._due_at.get(each, 0.0) for each in present}
+            due = [each for each, due_at in self._due_at.items() if time.monotonic() >= due_at]
+            await asyncio.gather(*(self._look(supervisor, self._states[supervisor]) for supervisor in due))
             await asyncio.sleep(EVERY_S)
 
     async def _look(self, supervisor: Supervisor, states: States[ReaderState]) -> None:
@@ -68,6 +73,8 @@ class ReaderWatch:
         state, reason = ReaderState.ABSENT, ""
         if address is not None:
             state, reason = await _ask(address, supervisor)
+        if state is ReaderState.ABSENT:
+            self._due_at[supervisor] = time.monotonic() + ABSENT_EVERY_S
         if state is not states.now:
             states.become(state)
             if state is ReaderState.READY:

@@ -21,8 +21,9 @@ from streamer.engine.reader.segment_reader import PendingReading, ReaderError
 
 PLACES: Final = 2  # one segment is read while the next one travels
 # A reader that is not there, or whose process has died, is not asked again for this time. Meanwhile a bridge reloads
-# it.
+# it. The time doubles with each failure, because a Triton may have no reader at all.
 ABSENT_S: Final = 2.0
+LONGEST_ABSENT_S: Final = 60.0
 # A reader that takes longer for a segment hangs, or is too busy. Meanwhile the recogniser reads segments itself.
 OVERDUE_S: Final = 3.0
 
@@ -34,6 +35,7 @@ class ReaderCalls:
         self._threads = ThreadPoolExecutor(PLACES, thread_name_prefix="reader call")
         self._begun_at: dict[Future[Reading], float] = {}  # of the calls under way
         self._absent_until = float("-inf")
+        self._pause_s = ABSENT_S  # after the next failure
 
     @property
     def present(self) -> bool:
@@ -59,10 +61,16 @@ class ReaderCalls:
 
     def _end(self, future: Future[Reading]) -> None:
         del self._begun_at[future]
-        error = None if future.cancelled() else future.exception()
-        if error is not None and self.present:
-            self._absent_until = time.monotonic() + ABSENT_S
-            pb_utils.Logger.log_warn(f"no reader for {ABSENT_S:g} s: {error}")
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._pause_s = ABSENT_S
+        elif time.monotonic() >= self._absent_until:  # several calls may fail together
+            if self._pause_s == ABSENT_S:
+                pb_utils.Logger.log_warn(f"there is no reader now: {error}")
+            self._absent_until = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, LONGEST_ABSENT_S)
 
 
 class _Call:
