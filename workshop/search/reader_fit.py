@@ -21,7 +21,8 @@ from streamer.base.limits import READER, STEPS_MS
 from streamer.commands.accuracy.manifest import HALVES, Utterance, half, normalise
 from streamer.commands.accuracy.word_errors import RIGHT, pair_words
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.reader.gate import Evidence, Gate, evidence_of
+from streamer.engine.reader.alignment import Alignment
+from streamer.engine.reader.gate import Evidence, Gate
 from streamer.engine.reader.reader import load_reader
 from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass
 from streamer.engine.reader.reading import Reading
@@ -36,7 +37,6 @@ from streamer.engine.text.calibration import (
     StepCalibration,
     confidence_features,
 )
-from streamer.engine.waiting import Work
 from workshop.data.corpus import CorpusError
 from workshop.search.calibration import evidence as fitted_evidence
 
@@ -68,18 +68,15 @@ class _OpenPass(ReaderPass):
 
     def __init__(self, inner: ReaderPass) -> None:
         super().__init__(inner.reader, inner.aligner, _OPEN)
-        self.read_segments: list[tuple[Reading, tuple[HypothesisWord, ...], HeardSegment, float]] = []
+        self.read_segments: list[tuple[Evidence, Sequence[HypothesisWord], int]] = []  # with the number of frames
 
-    def gain(self, words: Sequence[HypothesisWord], segment: HeardSegment) -> float:
-        """Return how much likelier these words make the phones than those of the first pass do."""
-        both = [self.aligner.align([word.text for word in each], segment.phones) for each in (words, segment.words)]
-        return 0.0 if both[0] is None or both[1] is None else (both[0].score - both[1].score) * len(segment.phones)
-
-    def words_in_parts(self, reading: Reading, segment: HeardSegment) -> Work[tuple[HypothesisWord, ...]]:
-        """Keep the words of a reading."""
-        words = yield from super().words_in_parts(reading, segment)
-        self.read_segments.append((reading, words, segment, self.gain(words, segment)))
-        return words
+    def evidence(
+        self, reading: Reading, words: Sequence[HypothesisWord], alignment: Alignment, segment: HeardSegment
+    ) -> Evidence:
+        """Keep the evidence for a reading, and its words."""
+        found = super().evidence(reading, words, alignment, segment)
+        self.read_segments.append((found, words, len(segment.phones)))
+        return found
 
 
 def read_all(
@@ -95,7 +92,7 @@ def read_all(
         second = _spoken(_finals(recogniser, samples, {"second_pass": True}))
         kept.read_segments.clear()
         by_reader = _spoken(_finals(recogniser, samples, {"second_pass": True, READER: True}))
-        words = tuple(word for _, own, _, _ in kept.read_segments for word in own)
+        words = tuple(word for _, own, _ in kept.read_segments for word in own)
         if words:
             evidence = _mean_evidence(kept.read_segments)
             pairs = pair_words(list(utterance.words), normalise(" ".join(word.text for word in words)))
@@ -185,15 +182,12 @@ def _errors(utterance: Utterance, words: Sequence[str]) -> int:
     return sum(pair.kind != RIGHT for pair in pair_words(list(utterance.words), words))
 
 
-def _mean_evidence(
-    segments: Sequence[tuple[Reading, tuple[HypothesisWord, ...], HeardSegment, float]],
-) -> Evidence:
+def _mean_evidence(segments: Sequence[tuple[Evidence, Sequence[HypothesisWord], int]]) -> Evidence:
     """Return the evidence of an utterance: that of its segments, by their length."""
-    each = [evidence_of(reading, words, segment.words, gain) for reading, words, segment, gain in segments]
-    lengths = [len(segment.phones) for _, _, segment, _ in segments]
+    frames = sum(length for _, _, length in segments)
     return Evidence(
         *(
-            sum(getattr(one, field.name) * length for one, length in zip(each, lengths, strict=True)) / sum(lengths)
+            sum(getattr(evidence, field.name) * length for evidence, _, length in segments) / frames
             for field in fields(Evidence)
         )
     )
