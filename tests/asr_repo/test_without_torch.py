@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from streamer.base.events import ReadBy
 from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link
 from streamer.bridge.triton.repository import asr_repository, link_model
 from streamer.bridge.triton.server import TritonServer
+from streamer.models.readers import find_reader
 from tests.asr_repo.model_client import recognise, text
 from tests.samples import pcm
 from tests.triton_processes import mapped
@@ -47,6 +49,15 @@ async def test_the_steps_of_an_ensemble() -> None:
     with TritonServer(asr_repository(), models=[ENSEMBLE]) as triton:
         async with await Link.connect(triton.grpc_address, ENSEMBLE) as link:
             assert text(await recognise(link, AUDIO, written=True))
+        assert mapped(triton, TORCH) == []
+
+
+async def test_a_reader() -> None:
+    """The process of a reader, which has computed a segment, has none either."""
+    with TritonServer(asr_repository(), models=[MODEL], reader=find_reader("moonshine-tiny")) as triton:
+        async with await Link.connect(triton.grpc_address) as link:
+            events = await recognise(link, AUDIO, second_pass=True, reader=True)
+            assert [event["read_by"] for event in events if event["type"] == "final"] == [ReadBy.READER]
         assert mapped(triton, TORCH) == []
 
 
