@@ -35,9 +35,10 @@ from streamer.commands.terminal.status_lines import StatusLines, is_terminal
 from streamer.models.library import LibraryError
 
 if TYPE_CHECKING:
+    from streamer.commands.accuracy.comparison import Setting
     from streamer.commands.accuracy.evaluation import Setup
     from streamer.commands.accuracy.manifest import Utterance
-    from streamer.commands.accuracy.report import Evaluation, Setting
+    from streamer.commands.accuracy.report import Evaluation
     from streamer.commands.accuracy.results import EvaluationRun
 
 
@@ -53,6 +54,7 @@ examples:
   streamer evaluate dev.tsv --json a.json --hypotheses a.jsonl
   streamer evaluate dev.tsv --paced --sessions 32 --alignment dev.phones.jsonl
   streamer evaluate dev.tsv --engine --half second --alignment dev.phones.jsonl --compare step-ms=160,320,640
+  streamer evaluate dev.tsv --engine --compare reader=moonshine-tiny,moonshine-base
 
 The exit status is 0 only if every utterance was recognised to its end."""
 
@@ -69,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE,VALUE…",
         help="a table with a line for each value of another option, such as step-ms=160,320,640; given several times, "
-        "a line for each combination",
+        "a line for each combination. The differences in errors from the first line are told with their intervals",
     )
     add("--worst", type=number, metavar="N", default=5, help="show this many recordings with the most errors (5)")
     add("--json", metavar="PATH", help="write the report as JSON")
@@ -80,17 +82,20 @@ def run(options: argparse.Namespace) -> int:
     """Evaluate the manifest. Return 0 only if every utterance was recognised to its end."""
     try:
         from streamer.client import SessionError
+        from streamer.commands.accuracy.comparison import setting_combinations
         from streamer.commands.accuracy.manifest import ManifestError
-        from streamer.commands.accuracy.report import setting_combinations
         from streamer.commands.accuracy.results import Unavailable
     except ImportError as error:
         return _fail(f"evaluate needs {error.name}: {install_command('evaluate')}.")
     try:
         settings = setting_combinations(options.compare)
-        _check(options, settings)
+        if settings[0] and options.hypotheses:
+            raise ValueError("--hypotheses needs a single setting: leave out --compare")
+        variants = [_changed_options(options, setting) for setting in settings]
+        for each in variants:
+            _check(each)
     except ValueError as error:
         return _fail(f"{error}.", 2)
-    variants = [_changed_options(options, setting) for setting in settings]
     try:
         return _report(options, list(zip(settings, _evaluations(options, variants), strict=True)))
     except SessionError as error:
@@ -126,7 +131,7 @@ def recognise_all(utterances: Sequence[Utterance], setup: Setup, server: str | N
         progress.clear()
 
 
-def _check(options: argparse.Namespace, settings: Sequence[Setting]) -> None:
+def _check(options: argparse.Namespace) -> None:
     """Raise ValueError if arguments contradict each other."""
     if not options.engine and (options.bundle or options.precision):
         raise ValueError("--bundle and --precision are only for the bare engine: add --engine")
@@ -139,8 +144,6 @@ def _check(options: argparse.Namespace, settings: Sequence[Setting]) -> None:
     for path in (options.json, options.hypotheses):
         if path and not Path(path).parent.is_dir():
             raise ValueError(f"{path}: the folder {Path(path).parent} does not exist")
-    if settings[0] and options.hypotheses:
-        raise ValueError("--hypotheses needs a single setting: leave out --compare")
 
 
 def _changed_options(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
@@ -167,12 +170,13 @@ def _evaluations(options: argparse.Namespace, variants: Sequence[argparse.Namesp
 
 
 def _report(options: argparse.Namespace, evaluations: Sequence[tuple[Setting, Evaluation]]) -> int:
-    from streamer.commands.accuracy.report import comparison_text, hypothesis_line, report_json, report_text
+    from streamer.commands.accuracy.comparison import comparison_json, comparison_text
+    from streamer.commands.accuracy.report import hypothesis_line, report_json, report_text
 
     [*_, (setting, evaluation)] = evaluations
     if setting:
         sys.stdout.write(f"{comparison_text(evaluations)}\n")
-        report: dict[str, object] = {"settings": [report_json(each, options.worst) for _, each in evaluations]}
+        report = comparison_json(evaluations, options.worst)
     else:
         sys.stdout.write(report_text(evaluation, options.worst))
         report = report_json(evaluation, options.worst)

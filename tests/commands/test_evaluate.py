@@ -143,11 +143,14 @@ def test_settings_are_compared(tmp_path: Path) -> None:
     command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
     done = evaluate_here(*command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    table = [line for line in done.stdout.splitlines() if line.startswith(("setting", "step-ms"))]
+    table = [line for line in done.stdout.split("\n\n")[1].splitlines() if line.startswith(("setting", "step-ms"))]
     assert [line.split("  ")[0] for line in table] == ["setting", "step-ms 320", "step-ms 640"]
     found = json.loads((tmp_path / "a.json").read_text())["settings"]
     assert [report["options"]["step_ms"] for report in found] == [320, 640]
     assert all(report["all"]["utterances"] == 1 for report in found)
+    [difference] = json.loads((tmp_path / "a.json").read_text())["differences"]
+    assert (difference["setting"], difference["against"]) == ("step-ms 640", "step-ms 320")
+    assert "against step-ms 320" in done.stdout
 
 
 def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) -> None:
@@ -176,6 +179,7 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
         ([MANIFEST, "--compare", "step-ms"], 2, "such as step-ms=160,320"),
         ([MANIFEST, "--compare", "step-ms=100"], 2, "choose from 160, 320, 640"),
         ([MANIFEST, "--compare", "size=1"], 2, "unknown option --size"),
+        ([MANIFEST, "--compare", "reader=moonshine-tiny,off"], 2, "--reader is only for the bare engine"),
         ([MANIFEST, "--compare", "step-ms=160", "--hypotheses", "a"], 2, "--hypotheses needs a single setting"),
         ([MANIFEST, "--engine", "--paced"], 2, "--paced is only for a service"),
         ([MANIFEST, "--json", "missing/a.json"], 2, "the folder missing does not exist"),

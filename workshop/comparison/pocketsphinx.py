@@ -13,23 +13,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import pocketsphinx  # type: ignore[import-untyped]
 
 from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.commands.accuracy.manifest import Utterance
 from streamer.commands.accuracy.report import rate_text
-from streamer.commands.accuracy.word_errors import (
-    ALL,
-    CorpusRates,
-    CorpusSample,
-    Counts,
-    Interval,
-    ScoredUtterance,
-    by_corpus,
-    corpus_rates,
-    interval,
-)
+from streamer.commands.accuracy.word_errors import ScoredUtterance, corpus_differences, corpus_rates
 from streamer.commands.accuracy.word_sections import table
 from workshop.data.corpus import replacing
 from workshop.processes import Workers
@@ -47,8 +36,8 @@ class Recognition:
 def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> str:
     """Return the word error rates of both, by corpus and in total. Below zero, the service makes fewer errors."""
     rows = []
-    for their, our in zip(corpus_rates(theirs), corpus_rates(ours), strict=True):
-        change = relative(_of(their, theirs), _of(our, ours))
+    lines = zip(corpus_rates(theirs), corpus_rates(ours), corpus_differences(theirs, ours), strict=True)
+    for their, our, difference in lines:
         rows.append(
             [
                 our.name,
@@ -56,21 +45,10 @@ def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance
                 str(our.errors.words),
                 rate_text(their.wer),
                 rate_text(our.wer),
-                rate_text(change),
+                rate_text(difference.relative),
             ]
         )
     return table(["corpus", "utterances", "words", "PocketSphinx %", "service %", "service's errors, relative %"], rows)
-
-
-def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> Interval:
-    """Return our word error rate divided by theirs, less one. Both are resampled in the same way."""
-    pairs = zip(by_corpus(theirs).values(), by_corpus(ours).values(), strict=True)
-    samples = []
-    for their, our in pairs:
-        errors = [(t.errors.word_errors, o.errors.word_errors) for t, o in zip(their, our, strict=True)]
-        speakers = [result.utterance.speaker for result in our]
-        samples.append(CorpusSample(our[0].utterance.corpus, np.array(errors, dtype=np.float64), speakers))
-    return interval(samples, _relative)
 
 
 def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Recognition]:
@@ -105,13 +83,3 @@ def _hear(utterance: Utterance, cache: Path | None) -> Recognition:
         with replacing(file, "w") as stream:
             json.dump(asdict(result), stream)
     return result
-
-
-def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtterance]:
-    return [result for result in results if line.name in (ALL, result.utterance.corpus)]
-
-
-def _relative(sums: Counts) -> Counts:
-    # If PocketSphinx makes no error, half an error is assumed, because a ratio to zero does not exist.
-    ratios: Counts = sums[:, 1] / np.maximum(sums[:, 0], 0.5) - 1
-    return ratios

@@ -135,6 +135,33 @@ def corpus_rates(results: Sequence[ScoredUtterance]) -> list[CorpusRates]:
     return lines if len(lines) == 1 else [*lines, _rates(ALL, list(groups.values()))]
 
 
+@dataclass(frozen=True)
+class CorpusDifference:
+    """How far the word errors of one way to recognise a corpus differ from those of another way."""
+
+    name: str
+    errors: int  # how many more words are wrong
+    points: Interval  # the difference of the rates
+    relative: Interval  # the difference in errors, as a part of the errors of the other way
+    drawn: str
+
+
+def corpus_differences(first: Sequence[ScoredUtterance], other: Sequence[ScoredUtterance]) -> list[CorpusDifference]:
+    """Return how `other` differs from `first` in each corpus, in the order of names, then in all of them.
+
+    Both have the same utterances in the same order. Every resample draws the same ones of both: what makes an utterance
+    hard for both ways says nothing about their difference.
+    """
+    samples = []
+    for firsts, others in zip(by_corpus(first).values(), by_corpus(other).values(), strict=True):
+        pairs = zip(firsts, others, strict=True)
+        counts = [(one.errors.words, one.errors.word_errors, two.errors.word_errors) for one, two in pairs]
+        speakers = [result.utterance.speaker for result in firsts]
+        samples.append(CorpusSample(firsts[0].utterance.corpus, np.array(counts, dtype=np.float64), speakers))
+    lines = [_difference(sample.corpus, [sample]) for sample in samples]
+    return lines if len(lines) == 1 else [*lines, _difference(ALL, samples)]
+
+
 def by_corpus(results: Iterable[ScoredUtterance]) -> dict[str, list[ScoredUtterance]]:
     """Return the results by corpus, in the order of names."""
     groups: dict[str, list[ScoredUtterance]] = {}
@@ -162,6 +189,21 @@ def rates_as_dict(line: CorpusRates) -> dict[str, object]:
     }
 
 
+def differences_as_dict(lines: Sequence[CorpusDifference]) -> dict[str, object]:
+    """Return differences as JSON values. A single corpus stands under its name and as `all`."""
+    values = {
+        line.name: {
+            "word_errors": line.errors,
+            "points": percent(line.points),
+            "relative": percent(line.relative),
+            "drawn": line.drawn,
+        }
+        for line in lines
+    }
+    everything = values.pop(ALL, None) or next(iter(values.values()))
+    return {"all": everything, "corpora": values}
+
+
 def percent(bounds: Interval) -> dict[str, float | None]:
     """Return an interval in percent, rounded to hundredths."""
     return {name: None if value is None else round(100 * value, 2) for name, value in bounds._asdict().items()}
@@ -177,7 +219,6 @@ def _rates(name: str, groups: Sequence[Sequence[ScoredUtterance]]) -> CorpusRate
         )
         for group in groups
     ]
-    drawn = {"speakers" if draws_speakers(sample.speakers) else "utterances" for sample in samples}
     return CorpusRates(
         name=name,
         utterances=len(results),
@@ -186,8 +227,18 @@ def _rates(name: str, groups: Sequence[Sequence[ScoredUtterance]]) -> CorpusRate
         errors=sum((result.errors for result in results), ErrorCounts()),
         wer=interval(samples, _wer),
         cer=interval(samples, _cer),
-        drawn=" and ".join(sorted(drawn)),
+        drawn=_drawn(samples),
     )
+
+
+def _difference(name: str, samples: Sequence[CorpusSample]) -> CorpusDifference:
+    errors = sum(int((sample.counts[:, 2] - sample.counts[:, 1]).sum()) for sample in samples)
+    return CorpusDifference(name, errors, interval(samples, _points), interval(samples, _relative), _drawn(samples))
+
+
+def _drawn(samples: Sequence[CorpusSample]) -> str:
+    units = {"speakers" if draws_speakers(sample.speakers) else "utterances" for sample in samples}
+    return " and ".join(sorted(units))
 
 
 def _wer(sums: Counts) -> Counts:
@@ -198,6 +249,17 @@ def _wer(sums: Counts) -> Counts:
 def _cer(sums: Counts) -> Counts:
     rates: Counts = sums[:, 5] / sums[:, 4]
     return rates
+
+
+def _points(sums: Counts) -> Counts:
+    points: Counts = (sums[:, 2] - sums[:, 1]) / sums[:, 0]
+    return points
+
+
+def _relative(sums: Counts) -> Counts:
+    # Where the first way makes no error, half an error is assumed, because a ratio to zero does not exist.
+    ratios: Counts = (sums[:, 2] - sums[:, 1]) / np.maximum(sums[:, 1], 0.5)
+    return ratios
 
 
 # Computes bootstrap intervals: how far a rate would move with other speakers or sentences. The draws are fixed.

@@ -23,8 +23,10 @@ from streamer.commands.accuracy.word_errors import (
     ErrorCounts,
     Interval,
     ScoredUtterance,
+    corpus_differences,
     corpus_rates,
     count_errors,
+    differences_as_dict,
     interval,
     pair_words,
     rates_as_dict,
@@ -200,3 +202,81 @@ def test_one_utterance_has_no_interval() -> None:
     lone = sample(np.ones(1), [None])
     assert interval([lone], rate) == (1.0, None, None)
     assert interval([lone, lone._replace(corpus="b")], rate) == (1.0, None, None)
+
+
+def ten_words(corpus: str, errors: Sequence[int], speakers: Sequence[str] | None = None) -> list[ScoredUtterance]:
+    """Utterances of ten words, of which so many are missing."""
+    words = "abcdefghij"
+    return [
+        result(corpus, " ".join(words), " ".join(words[: 10 - wrong]), speakers[number] if speakers else None)
+        for number, wrong in enumerate(errors)
+    ]
+
+
+def test_an_equal_gain_everywhere_is_certain() -> None:
+    """One error less in every utterance is a tenth less in any resample, however uncertain both rates are."""
+    hard = [1, 9] * 20
+    [found] = corpus_differences(ten_words("a", hard), ten_words("a", [wrong - 1 for wrong in hard]))
+    assert (found.name, found.errors, found.drawn) == ("a", -40, "utterances")
+    assert found.points == (-0.1, -0.1, -0.1)
+    [rates] = corpus_rates(ten_words("a", hard))
+    assert width(rates.wer) > 0.2
+    assert width(found.relative) > 0.1
+
+
+def test_half_the_errors_everywhere_are_half_the_errors() -> None:
+    """The relative difference is paired too."""
+    [found] = corpus_differences(ten_words("a", [2, 8] * 20), ten_words("a", [1, 4] * 20))
+    assert found.relative == (-0.5, -0.5, -0.5)
+    assert found.points.value == -0.25
+    assert width(found.points) > 0.05
+
+
+def test_the_width_is_that_of_the_differences() -> None:
+    """The interval is 1.96 standard errors of the mean difference, as in theory; both orders give the same width."""
+    generator = np.random.default_rng(3)
+    first, other = (list(map(int, generator.integers(0, 6, 400))) for _ in range(2))
+    [found] = corpus_differences(ten_words("a", first), ten_words("a", other))
+    expected = 2 * 1.96 * np.std(np.subtract(other, first)) / np.sqrt(400) / 10
+    assert width(found.points) == pytest.approx(expected, rel=0.08)
+    [reverse] = corpus_differences(ten_words("a", other), ten_words("a", first))
+    assert reverse.points.value == -found.points.value
+    assert width(reverse.points) == pytest.approx(width(found.points))
+
+
+def test_differences_draw_speakers() -> None:
+    """A gain that a few of the speakers have is less certain than the number of utterances suggests."""
+    speakers = [str(number // 20) for number in range(400)]
+    gains = [1 if number // 20 < 4 else 0 for number in range(400)]
+    first, other = [2] * 400, [2 - gain for gain in gains]
+    [known] = corpus_differences(ten_words("a", first, speakers), ten_words("a", other, speakers))
+    [unknown] = corpus_differences(ten_words("a", first), ten_words("a", other))
+    assert (known.drawn, unknown.drawn) == ("speakers", "utterances")
+    assert known.points.value == unknown.points.value
+    assert width(known.points) > 3 * width(unknown.points)
+
+
+def test_differences_of_several_corpora() -> None:
+    """Each corpus has a line, and so have all together; programs get the same in percent."""
+    first = [*ten_words("b", [5] * 10), *ten_words("a", [1] * 10)]
+    other = [*ten_words("b", [3] * 10), *ten_words("a", [1] * 10)]
+    lines = corpus_differences(first, other)
+    assert [(line.name, line.errors) for line in lines] == [("a", 0), ("b", -20), ("all", -20)]
+    assert [line.points.value for line in lines] == [0.0, -0.2, -0.1]
+    found = json.loads(json.dumps(differences_as_dict(lines)))
+    assert list(found["corpora"]) == ["a", "b"]
+    assert found["all"]["word_errors"] == -20
+    assert found["corpora"]["b"]["points"] == {"value": -20.0, "low": -20.0, "high": -20.0}
+
+
+def test_one_utterance_has_no_interval_of_a_difference() -> None:
+    """A single utterance in each corpus gives no interval."""
+    [found] = corpus_differences(ten_words("a", [2]), ten_words("a", [1]))
+    assert found.points == (-0.1, None, None)
+
+
+def test_where_nothing_is_wrong_there_is_no_division_by_it() -> None:
+    """Without errors to compare with, the relative difference is a number all the same."""
+    [more] = corpus_differences(ten_words("a", [0, 0]), ten_words("a", [1, 1]))
+    [none] = corpus_differences(ten_words("a", [0, 0]), ten_words("a", [0, 0]))
+    assert (more.relative.value, none.relative.value) == (4.0, 0.0)
