@@ -6,6 +6,9 @@ A folder has the files of a reader: encoder_model.ort, decoder_model_merged.ort 
 tiny one of the package moonshine-voice is used. The script prints the word error rates by corpus with their intervals,
 and the CPU time for a second of audio. All are scored in the same way: without case and marks, and with figures as
 words. With --cache, what readers read is kept by the content of the audio.
+
+--whisper adds a line for a model of Whisper, as CTranslate2 has them: in int8, greedy, with one thread. It is computed
+by the Python that --whisper-python names, whose environment has the package faster-whisper and need have nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from streamer.commands.accuracy.manifest import ManifestError, read_manifest, se
 from streamer.commands.accuracy.results import Unavailable
 from streamer.engine.reader.pieces import PiecesError
 from streamer.engine.reader.weights import UnknownReader
-from workshop.comparison.readers import LIVE, SECOND, comparison, measure_ours, measure_reader
+from workshop.comparison.readers import LIVE, SECOND, comparison, measure_ours, measure_reader, measure_whisper
+from workshop.comparison.whisper import WhisperError
 
 
 def main() -> int:
@@ -28,6 +32,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manifest", help="table of recordings with their texts")
     parser.add_argument("--reader", action="append", metavar="NAME=FOLDER", help="a reader; may be given several times")
+    parser.add_argument("--whisper", metavar="NAME=FOLDER", help="a model of Whisper, for comparison")
+    parser.add_argument("--whisper-python", type=Path, metavar="PYTHON", help="a Python that has faster-whisper")
     parser.add_argument("--readers-only", action="store_true", help="leave our own passes out")
     parser.add_argument("--corpus", action="append", default=[], help="only this corpus; may be given several times")
     parser.add_argument("--limit", type=int, help="at most so many recordings, spread evenly over the corpora")
@@ -36,11 +42,19 @@ def main() -> int:
     readers = [text.partition("=") for text in options.reader or _installed()]
     if not all(name and folder for name, _, folder in readers):
         parser.error("give readers as NAME=FOLDER")
+    whisper, _, whisper_folder = (options.whisper or "").partition("=")
+    if bool(options.whisper) != bool(options.whisper_python) or bool(whisper) != bool(whisper_folder):
+        parser.error("give --whisper NAME=FOLDER and --whisper-python together")
     try:
         utterances = select_utterances(read_manifest(Path(options.manifest)), options.corpus, options.limit)
         measured = [] if options.readers_only else [measure_ours(name, utterances) for name in (LIVE, SECOND)]
         measured += [measure_reader(name, utterances, Path(folder), options.cache) for name, _, folder in readers]
-    except (ManifestError, AudioError, Unavailable, UnknownReader, PiecesError, OSError) as error:
+        if whisper:
+            program = (
+                options.whisper_python.absolute()
+            )  # not resolved: that would be the Python outside its environment
+            measured.append(measure_whisper(whisper, utterances, Path(whisper_folder), program, options.cache))
+    except (ManifestError, AudioError, Unavailable, UnknownReader, PiecesError, WhisperError, OSError) as error:
         print(f"readers: {error}", file=sys.stderr)
         return 1
     if not measured:

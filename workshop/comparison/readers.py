@@ -1,4 +1,4 @@
-"""Compares readers with our live pass and our second pass: errors of words by corpus, and processor time.
+"""Compares readers, and Whisper, with our live pass and our second pass: word errors by corpus, and processor time.
 
 All are scored in the same way, without case and marks, and with figures as words. What readers read can be cached by
 the content of the audio and of the reader.
@@ -25,6 +25,7 @@ from streamer.engine.reader.reader import load_reader
 from streamer.engine.reader.reading import Reading, Token
 from streamer.engine.reader.reading_words import phrases_of
 from streamer.engine.reader.weights import DECODER_FILE, ENCODER_FILE
+from workshop.comparison.whisper import heard_by_whisper
 from workshop.data.corpus import replacing
 
 LIVE, SECOND = "our live pass", "our second pass"
@@ -69,17 +70,26 @@ def read_all(utterances: Sequence[Utterance], folder: Path, cache: Path | None =
         yield read
 
 
-def scored_reading(utterance: Utterance, reading: Reading) -> ScoredUtterance:
-    """Return the errors of a reading, in which figures and titles count as the words that were spoken."""
-    spoken = [word.text for ways in phrases_of(reading.tokens, lambda _: True) for word in ways[0]]
+def scored_text(utterance: Utterance, tokens: Sequence[Token]) -> ScoredUtterance:
+    """Return the errors of a written text, in which figures and titles count as the words that were spoken."""
+    spoken = [word.text for ways in phrases_of(tokens, lambda _: True) for word in ways[0]]
     return score_utterance(utterance, normalise(" ".join(spoken)))
 
 
 def measure_reader(name: str, utterances: Sequence[Utterance], folder: Path, cache: Path | None) -> Measured:
     """Measure the reader in this folder."""
     read = list(read_all(utterances, folder, cache))
-    scored = [scored_reading(utterance, each.reading) for utterance, each in zip(utterances, read, strict=True)]
+    scored = [scored_text(utterance, each.reading.tokens) for utterance, each in zip(utterances, read, strict=True)]
     return Measured(name, scored, sum(each.cpu_s for each in read) / sum(each.seconds for each in read))
+
+
+def measure_whisper(
+    name: str, utterances: Sequence[Utterance], folder: Path, python: Path, cache: Path | None
+) -> Measured:
+    """Measure a model of Whisper, with the Python of an environment that has faster-whisper."""
+    heard = list(heard_by_whisper(utterances, folder, python, cache))
+    scored = [scored_text(one, [Token(each.text, 0.0)]) for one, each in zip(utterances, heard, strict=True)]
+    return Measured(name, scored, sum(each.cpu_s for each in heard) / sum(each.seconds for each in heard))
 
 
 def hear_all(name: str, utterances: Sequence[Utterance]) -> EvaluationRun:
