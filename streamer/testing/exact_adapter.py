@@ -33,13 +33,16 @@ from streamer.testing.exact_service import Fault
 from streamer.testing.exact_speech import UNITS
 
 if TYPE_CHECKING:
+    from streamer.engine.reader.reader_pass import ReaderPass
     from streamer.engine.text.punctuation_model import PunctuationModel
 
 
-def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = False) -> type[EventModel]:
+def adapter(
+    source: str, fault: Fault | None = None, *, punctuation: bool = False, reader: bool = False
+) -> type[EventModel]:
     """Return the class for Triton, with the exact recogniser. `source` is the file of the model.
 
-    With `punctuation`, the shipped punctuation model decides marks.
+    With `punctuation`, the shipped punctuation model decides marks. With `reader`, the model `reader` reads segments.
     """
 
     class ExactAdapter(EventModel):
@@ -50,7 +53,8 @@ def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = Fals
                 raise RuntimeError("no weights")
             if fault is None:
                 marks = _shipped_punctuation() if punctuation else None
-                return exact_recogniser(instance.slots, instance.idle_limit_s, marks)
+                reading = _reader_pass() if reader else None
+                return exact_recogniser(instance.slots, instance.idle_limit_s, marks, reading)
             return FaultyRecogniser(fault, Path(source).resolve().parent, instance.slots, instance.idle_limit_s)
 
         def text(self, event: StreamEvent) -> str:
@@ -64,6 +68,14 @@ def _shipped_punctuation() -> PunctuationModel:
     import streamer.engine.text.punctuation_model as models
 
     return models.PunctuationModel.load(asr_repository() / MODEL / "1")
+
+
+def _reader_pass() -> ReaderPass:
+    # Imported only here, because these modules import compiled loops, and the other one Triton's.
+    from streamer.engine.adapters.reader_calls import ReaderCalls
+    from streamer.testing.exact_reader import exact_reader_pass
+
+    return exact_reader_pass(ReaderCalls())
 
 
 # The exact recogniser in steps. The models of an exact `asr_heads` load these classes in place of the shipped ones.

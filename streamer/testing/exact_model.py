@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
-from streamer.engine.recogniser import AnswerOrRest, Chunk, Recogniser
+from streamer.engine.recogniser import PHONES, AnswerOrRest, Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.waiting import Work
@@ -23,6 +23,7 @@ from streamer.testing.exact_service import Fault
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS
 
 if TYPE_CHECKING:
+    from streamer.engine.reader.reader_pass import ReaderPass
     from streamer.engine.text.punctuation_model import PunctuationModel
 
 
@@ -53,7 +54,8 @@ class ExactModel:
         shifted = np.concatenate([state["last"][list(slots)][:, None], units], axis=1)
         state["last"][list(slots)] = shifted[:, -1]
         best = shifted[:, :-1, None] == np.arange(len(UNITS))
-        return {"characters": np.where(best, np.float32(-0.01), np.float32(-9.0))}
+        letters = np.where(best, np.float32(-0.01), np.float32(-9.0))
+        return {"characters": letters, PHONES: letters}
 
     def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the units of a whole segment."""
@@ -72,9 +74,21 @@ SLOWNESS = 0.01  # the seconds for reading a segment of one second again slowly;
 PART_S = 0.005
 
 
-def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: PunctuationModel | None = None) -> Recogniser:
+def exact_recogniser(
+    slots: int,
+    idle_limit_s: float = 20.0,
+    punctuation: PunctuationModel | None = None,
+    reader_pass: ReaderPass | None = None,
+) -> Recogniser:
     """Return a recogniser that reads letters from the level of the audio, with any search."""
-    return Recogniser(ExactModel(), searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
+    return Recogniser(
+        ExactModel(),
+        searches(slots),
+        slots=slots,
+        punctuation=punctuation,
+        reader_pass=reader_pass,
+        idle_limit_s=idle_limit_s,
+    )
 
 
 class SlowModel(ExactModel):

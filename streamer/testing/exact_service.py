@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+from streamer.base.limits import READER
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import CONFIG, asr_repository, config_text, model_config, reconfigure
 from streamer.bridge.triton.server import TritonServer
@@ -144,10 +145,13 @@ FAULTS: Final[dict[Fault, str]] = {
 
 _ADAPTER = """from streamer.testing.exact_adapter import adapter
 
-TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation})
+TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation}, reader={reader})
 """
 
 _STEP = """from streamer.testing.exact_adapter import {adapter} as TritonPythonModel
+"""
+
+_READER: Final = """from streamer.testing.exact_reader_model import TritonPythonModel as TritonPythonModel
 """
 
 _STEPS: Final = {
@@ -157,12 +161,17 @@ _STEPS: Final = {
 }
 
 
-def exact_repository(folder: Path, *, punctuation: bool = False) -> Path:
+def exact_repository(folder: Path, *, punctuation: bool = False, reader: bool = False) -> Path:
     """Make a repository in this folder, with an exact model in the place of the shipped one.
 
-    With `punctuation`, the written form has the marks and capitals of the shipped punctuation model.
+    With `punctuation`, the written form has the marks and capitals of the shipped punctuation model. With `reader`, it
+    also has a reader that reads the same audio exactly.
     """
-    add_exact_model(folder, punctuation=punctuation)
+    add_exact_model(folder, punctuation=punctuation, reader=reader)
+    if reader:
+        (folder / READER / "1").mkdir(parents=True)
+        (folder / READER / CONFIG).symlink_to(asr_repository() / READER / CONFIG)
+        (folder / READER / "1" / "model.py").write_text(_READER, encoding="utf-8")
     return folder
 
 
@@ -186,11 +195,14 @@ def add_exact_model(
     instances: int | None = None,
     fault: Fault | None = None,
     punctuation: bool = False,
+    reader: bool = False,
 ) -> Path:
     """Put an exact model of this name into a repository, and return its folder. `slots` is for each instance."""
     config = reconfigure(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
-    (folder / "1" / "model.py").write_text(_ADAPTER.format(fault=fault, punctuation=punctuation), encoding="utf-8")
+    (folder / "1" / "model.py").write_text(
+        _ADAPTER.format(fault=fault, punctuation=punctuation, reader=reader), encoding="utf-8"
+    )
     return folder

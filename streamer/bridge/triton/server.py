@@ -318,7 +318,8 @@ class TritonServer:
         for name in self._models:
             self._make_resizable(copy / name)
         if self._reader is not None:
-            link_reader(asr_repository() / READER, self._reader, copy / READER, instances=1)
+            own = self._repository / READER
+            link_reader(own if own.is_dir() else asr_repository() / READER, self._reader, copy / READER, instances=1)
         return copy
 
     def _make_resizable(self, copy: Path) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
 
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import BatchMetrics, array
 from streamer.engine.loading_times import LOADING, loading_line
-from streamer.engine.reader.reader import Reader, load_reader
+from streamer.engine.reader.reader import load_reader
+from streamer.engine.reader.reading import Reading
 from streamer.models.readers import find_reader
+
+
+class ReadsSegments(Protocol):
+    """What the model needs of a reader."""
+
+    def read(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = ()) -> Reading:
+        """Read a segment at 16 kHz. `pauses`: the samples in it where it may be cut if it is too long."""
 
 
 class TritonPythonModel:
@@ -23,17 +32,20 @@ class TritonPythonModel:
         LOADING.mark("Python and libraries")
         instance = Instance(args)
         self._metrics = BatchMetrics(instance)
-        self._reader: Reader | None = None
+        self._reader: ReadsSegments | None = None
         self._reason = "there is no reader on this machine: `streamer models get moonshine-tiny` fetches one"
-        folder = instance.bundle if instance.has_bundle else find_reader()
         try:
-            if folder is not None:
-                self._reader = load_reader(folder)
+            self._reader = self.load(instance)
         except Exception as error:  # whatever is wrong with the folder
-            self._reason = f"the reader in {folder} cannot be used: {error}"
+            self._reason = f"the reader cannot be used: {error}"
             pb_utils.Logger.log_error(self._reason)
         LOADING.mark("reader")
         pb_utils.Logger.log_info(loading_line(instance.name))
+
+    def load(self, instance: Instance) -> ReadsSegments | None:
+        """Return the reader of this instance; None if there is none on this machine."""
+        folder = instance.bundle if instance.has_bundle else find_reader()
+        return None if folder is None else load_reader(folder)
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Read the segments one by one."""

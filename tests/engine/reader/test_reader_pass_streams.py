@@ -30,7 +30,8 @@ from streamer.engine.text.calibration import Calibration, StepCalibration
 from streamer.engine.waiting import PREPARATION_LIMIT_S, Wait, Work
 from streamer.models.readers import find_reader
 from streamer.testing.exact_model import ExactModel
-from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
+from streamer.testing.exact_reader import BELIEVED, PHONE_UNITS, SpelledLetters, letters_of
+from streamer.testing.exact_speech import UNITS, say, silence
 from tests.engine.exact_streams import NOTHING, hear, hear_together, lexicon_search, pieces, text
 from tests.project import BUNDLE
 from tests.samples import pcm
@@ -38,7 +39,6 @@ from tests.samples import pcm
 if TYPE_CHECKING:
     from streamer.engine.language.lexicon import Lexicon
 
-BELIEVED = Gate(1.0, 0.0, 0.0, 0.0, 0.0)
 READ = StreamOptions(second_pass=True, reader=True)
 WORDS = "bag bah bad head gead cage cahe cade gab hab dab"
 SPOKEN = [say("bag"), silence(1500), say("head cage"), silence(200)]
@@ -98,25 +98,6 @@ class _Pending:
         return Reading(self._line, tuple(Token(f" {word}", -0.2) for word in self._line.split()), -0.2)
 
 
-def letters_of(samples: NDArray[np.int16]) -> str:
-    """Return what was said in these samples: a letter is a level of two frames, wherever frames begin."""
-    units = (np.abs(samples.astype(np.int32)) / LEVEL).round().astype(int)
-    ends = np.flatnonzero(np.diff(units, append=-1)) + 1
-    found, start = "", 0
-    for end in ends.tolist():
-        if units[start] and end - start > FRAME // 2:
-            found += UNITS[units[start]]
-        start = end
-    return " ".join(found.split())
-
-
-class Letters:
-    """Pronounces every word by its letters."""
-
-    def pronounce(self, word: str, number: int = 1) -> list[list[str]]:
-        return [list(word)]
-
-
 def spelled() -> tuple[Lexicon, list[str]]:
     """Return a lexicon of words that are pronounced by their letters, and these words."""
     from streamer.engine.language.lexicon import Lexicon
@@ -128,14 +109,13 @@ def spelled() -> tuple[Lexicon, list[str]]:
 
 def make(reader: SegmentReader, gate: Gate = BELIEVED, **options: object) -> Recogniser:
     lexicon, words = spelled()
-    letters: Any = Letters()
-    units = ["|" if unit == " " else unit for unit in UNITS]
+    letters: Any = SpelledLetters()
     slots = 32
     return Recogniser(
         HastyModel(),
         {"lexicon": lexicon_search(WORDS, slots)},
         slots=slots,
-        reader_pass=ReaderPass(reader, Aligner(lexicon, words, units, letters), gate),
+        reader_pass=ReaderPass(reader, Aligner(lexicon, words, PHONE_UNITS, letters), gate),
         **options,  # type: ignore[arg-type]
     )
 

@@ -1,0 +1,66 @@
+"""A reader that reads letters from the level of the audio, and the pass that gives its words their times.
+
+Its words are those that an exact model hears. So a word that was lost, or read in another stream, shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.reader.alignment import Aligner
+from streamer.engine.reader.gate import Gate
+from streamer.engine.reader.reader_pass import ReaderPass
+from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.segment_reader import SegmentReader
+from streamer.engine.search.beam_search import BOUNDARY
+from streamer.testing.exact_speech import FRAME, LEVEL, UNITS
+
+if TYPE_CHECKING:
+    from streamer.engine.language.letter_to_sound import LetterToSound
+
+# The units of the exact model, as phones: a space is the boundary of words.
+PHONE_UNITS: Final = [BOUNDARY if unit == " " else unit for unit in UNITS]
+BELIEVED: Final = Gate(1.0, 0.0, 0.0, 0.0, 0.0)
+_LIKELY: Final = -0.2  # the log-probability of each word
+
+
+class ExactReader:
+    """Reads what was said in a segment, with a capital and a full stop, as readers write."""
+
+    def read(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = ()) -> Reading:
+        """Return the words of a segment."""
+        line = letters_of(samples)
+        text = line.capitalize() + "." if line else ""
+        return Reading(text, tuple(Token(f" {word}", _LIKELY) for word in text.split()), _LIKELY if line else 0.0)
+
+
+class SpelledLetters:
+    """Pronounces every word by its letters."""
+
+    def pronounce(self, word: str, number: int = 1) -> list[list[str]]:
+        """Return the one pronunciation of a word; none if a character of it is no letter of the exact model."""
+        return [list(word)] if set(word) <= set(UNITS) else []
+
+
+def exact_reader_pass(reader: SegmentReader) -> ReaderPass:
+    """Return a pass that believes this reader, for a recogniser with the exact model."""
+    a = PHONE_UNITS.index("a")
+    lexicon = Lexicon.build([(0, (a,))], np.zeros(1, dtype=np.float32))  # it needs a word; all others are spelled
+    return ReaderPass(reader, Aligner(lexicon, ["a"], PHONE_UNITS, cast("LetterToSound", SpelledLetters())), BELIEVED)
+
+
+def letters_of(samples: NDArray[np.int16]) -> str:
+    """Return what was said in these samples: a letter is a level of two frames, wherever frames begin."""
+    units = (np.abs(samples.astype(np.int32)) / LEVEL).round().astype(int)
+    ends = np.flatnonzero(np.diff(units, append=-1)) + 1
+    found, start = "", 0
+    for end in ends.tolist():
+        if 0 < units[start] < len(UNITS) and end - start > FRAME // 2:
+            found += UNITS[units[start]]
+        start = end
+    return " ".join(found.split())
