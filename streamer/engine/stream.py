@@ -209,7 +209,7 @@ class Stream:
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        reading = yield from self._read_again(NO_WORDS, words, search)
+        reading = yield from self._read_again(NO_WORDS, words, search, None)
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
         yield from self._end_segment(self.supply.received, reading.words, None, reading, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
@@ -285,7 +285,7 @@ class Stream:
         """End the segment where the rule ends it, after this many frames."""
         # Before a silence the last word is complete, even if the best hypothesis has it only as a beginning.
         last_words = search.finish().words if hypothesis.words or hypothesis.running else ()
-        reading = yield from self._read_again(hypothesis, last_words, search)
+        reading = yield from self._read_again(hypothesis, last_words, search, ending.frame)
         words = reading.words if ending.silence else _shared(reading.hypothesis.words, reading.words)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(frames * self.time_scale.frame_samples) if ending.silence else None
@@ -294,9 +294,11 @@ class Stream:
         )
 
     def _read_again(
-        self, hypothesis: Hypothesis, words: tuple[HypothesisWord, ...], search: SegmentSearch
+        self, hypothesis: Hypothesis, words: tuple[HypothesisWord, ...], search: SegmentSearch, frame: int | None
     ) -> Handling[_Reading]:
         """Return what the second pass read, if this stream has one; otherwise what the first one read.
+
+        `frame` is where the segment will be cut; None if all of it ends.
 
         There is none for a segment without words. If there is no time for it, or it finds no words, the first ones
         remain, because words that were shown must get a final.
@@ -310,17 +312,21 @@ class Stream:
             return first
         seconds = self.supply.computed / self.time_scale.sample_rate
         ahead_s = seconds - (self.last_used - self._begun_at)
-        reading = yield Reread(seconds, self._whole(first, search), ahead_s)
+        reading = yield Reread(seconds, self._whole(first, search, frame), ahead_s)
         return reading or first
 
-    def _whole(self, first: _Reading, search: SegmentSearch) -> OutsideWork[_Reading | None]:
+    def _whole(self, first: _Reading, search: SegmentSearch, frame: int | None) -> OutsideWork[_Reading | None]:
         """Return what a reader reads in the segment, or else the second pass; None if neither finds words."""
         segment = self.supply.segment()
+        own_words = _before(first.words, frame)
         # A reader writes the names of marks as it likes, so dictated marks are left to the search.
-        if self.reader_pass is not None and self.reader_pass.reader.present and not self.options.dictation:
-            phones = np.concatenate(self._phones).astype(np.float32)
-            heard = HeardSegment(segment, phones, self.time_scale.frame_samples, first.words, self.options.hotwords)
-            words = yield from self.reader_pass.read(heard)
+        reader_pass = self.reader_pass if own_words and not self.options.dictation else None
+        if reader_pass is not None and reader_pass.reader.present:
+            # What comes after the cut may have the beginning of a word, of which a reader would make a word of its own.
+            phones = np.concatenate(self._phones)[:frame].astype(np.float32)
+            samples = segment[: None if frame is None else frame * self.time_scale.frame_samples]
+            heard = HeardSegment(samples, phones, self.time_scale.frame_samples, own_words, self.options.hotwords)
+            words = yield from reader_pass.read(heard)
             if words:
                 # What was believed is at least as likely as each of the others.
                 best = max((share for _, share in first.alternatives), default=0.0)

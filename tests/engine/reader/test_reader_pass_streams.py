@@ -171,6 +171,17 @@ def test_finals_have_the_words_of_the_reader() -> None:
     assert (text(twice), read_by(twice)) == ("bad hea cade", [ReadBy.SECOND_PASS] * 2)
 
 
+@pytest.mark.parametrize("step_ms", [160, 320, 640])
+def test_it_hears_nothing_of_the_next_segment(step_ms: int) -> None:
+    """Wherever the next word begins in the step that ends a segment, no reading has a part of it."""
+    reader = Script()
+    pauses = range(800, 1600, 40)
+    streams = [([say("bag"), silence(pause), say("head")], replace(READ, step_ms=step_ms)) for pause in pauses]
+    events = hear_together(make(reader), streams)
+    assert {text(own) for own in events} == {"bag head"}
+    assert set(reader.read) <= {"bag", "head", "bag head"}
+
+
 def test_the_written_form_has_its_marks() -> None:
     """Marks and capitals of the reader are in the final; partials are those of the first pass."""
     events = one_served(Script(), replace(READ, written=True))
