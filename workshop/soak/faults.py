@@ -17,7 +17,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ import numpy as np
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
+from streamer.base.limits import READER
 from streamer.base.package import shipped
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository, link_model
@@ -98,6 +99,7 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
             slots=settings.slots,
             rng=rng,
             model=settings.model,
+            reader=_reader(settings, repository),
         )
         async with service:
             await FaultsRun(service, settings, report, tell).run()
@@ -114,7 +116,15 @@ def _repository(settings: Settings, folder: Path) -> Path:
         return folder / "models"
     if settings.recordings:
         return asr_repository()
-    return exact_repository(folder / "models") if settings.model == MODEL else exact_heads_repository(folder)
+    if settings.model == MODEL:
+        return exact_repository(folder / "models", reader=True)
+    return exact_heads_repository(folder)
+
+
+def _reader(settings: Settings, repository: Path) -> Path | None:
+    """Return the folder of the reader: the exact one has no weights. None where its words would not be exact."""
+    exact = settings.model == MODEL and not settings.recordings and settings.public is None
+    return repository / READER if exact else None
 
 
 class FaultsRun:
@@ -283,8 +293,21 @@ HERE = {
     "model reloaded": (0.0, 0.0),
     "service stopped": (0.3, 3.0),
 }
+AT_THE_READER = {
+    "reader's process killed": (0.0, 0.0),
+    "reader's process stopped": (1.0, 12.0),
+    "reader unloaded": (1.0, 8.0),  # until an operator loads it again
+    "reader reloaded": (0.0, 0.0),
+}
 # These faults replace processes. One of several Tritons is spared them, so that its memory can be observed.
-ENDING = ("Triton killed", "model's process killed", "model reloaded")
+ENDING = (
+    "Triton killed",
+    "model's process killed",
+    "model reloaded",
+    "reader's process killed",
+    "reader unloaded",
+    "reader reloaded",
+)
 ON_THE_WAY = {"link cut": (0.0, 0.0), "link stalled": (1.0, 12.0), "link refused": (1.0, 6.0)}
 RELOAD_LIMIT_S = 30.0
 # For this long after a fault sessions may still be affected: until answers are overdue and the recogniser has failed.
@@ -341,7 +364,9 @@ class FaultInjector:
         await asyncio.gather(*self._running)
 
     def _sequence(self) -> Iterator[tuple[str, float]]:
-        kinds = HERE if any(triton.proxy is None for triton in self._service.tritons) else {**HERE, **ON_THE_WAY}
+        kinds = {**HERE, **AT_THE_READER} if self._service.reader else HERE
+        if all(triton.proxy is not None for triton in self._service.tritons):
+            kinds = {**kinds, **ON_THE_WAY}
         while True:
             bag = list(kinds)
             self._rng.shuffle(bag)
@@ -359,8 +384,15 @@ class FaultInjector:
             elif fault.kind == "model's process killed":
                 for pid in self._rng.sample(triton.stubs, min(1, len(triton.stubs))):
                     send_signal(pid, KILL)
-            elif fault.kind == "model reloaded":
-                await _reload(triton, self._service.model)
+            elif fault.kind == "reader's process killed":
+                for pid in triton.readers:
+                    send_signal(pid, KILL)
+            elif fault.kind == "reader's process stopped":
+                await self._stop(triton.readers, fault.seconds)
+            elif fault.kind == "reader unloaded":
+                await _unload_for(triton, READER, fault.seconds)
+            elif fault.kind in ("model reloaded", "reader reloaded"):
+                await _reload(triton, self._service.model if fault.kind == "model reloaded" else READER)
             else:
                 pids = triton.stubs if fault.kind == "model's process stopped" else [triton.pid]
                 triton.paused = True
@@ -369,7 +401,7 @@ class FaultInjector:
             triton.paused = False
             fault.over = self._now()
 
-    async def _stop(self, pids: list[Any], seconds: float) -> None:
+    async def _stop(self, pids: Sequence[int | None], seconds: float) -> None:
         try:
             for pid in pids:
                 send_signal(pid, STOP)
@@ -407,6 +439,18 @@ async def _reload(triton: TritonUnderTest, model: str) -> None:
             for step in config.get("ensemble_scheduling", {}).get("step", []):
                 await _load(client, step["model_name"], await _config(client, step["model_name"]))
             await _load(client, model, config)
+
+
+async def _unload_for(triton: TritonUnderTest, model: str, seconds: float) -> None:
+    """Unload a model, and load it again after this time."""
+    endpoint = triton.endpoint("grpc")
+    if endpoint is None:
+        return
+    with suppress(InferenceServerException, asyncio.TimeoutError):
+        async with aio.InferenceServerClient(str(endpoint)) as client:
+            await client.unload_model(model, client_timeout=RELOAD_LIMIT_S)
+            await asyncio.sleep(seconds)
+            await client.load_model(model, client_timeout=RELOAD_LIMIT_S)
 
 
 async def _config(client: aio.InferenceServerClient, model: str) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class SoakReport:
     resumes: int = 0
     recoveries: int = 0
     gaps_ms: list[int] = field(default_factory=list)
+    read_by: Counter[str] = field(default_factory=Counter)  # the finals that say who has read them
     formats: Counter[str] = field(default_factory=Counter)
     format_words: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
@@ -86,6 +87,7 @@ class SoakReport:
         gaps = [event["gap_ms"] for _, event in record.events if event["type"] == "recovered"]
         self.recoveries += len(gaps)
         self.gaps_ms += gaps
+        self.read_by.update(event["read_by"] for _, event in record.events if event.get("read_by"))
 
     def slopes(self) -> dict[str, tuple[float, int]]:
         """Return the memory growth in the second half (MB per 1000 sessions) and the sessions, by kind of process."""
@@ -112,6 +114,7 @@ class SoakReport:
             "audio_hours": round(self.audio_s / 3600, 2),
             "words": self.words,
             **{name: getattr(self, name) for name in ("lost", "doubled", "crossed", "altered", "broken")},
+            "read_by": dict(self.read_by),
             "formats": dict(self.formats),
             "format_words": dict(self.format_words),
             "kinds": dict(self.kinds),
@@ -145,6 +148,7 @@ class SoakReport:
             "ended by": _listed(self.ends),
             "words received": f"{self.words}",
             "words lost / doubled / from another session / altered": " / ".join(map(str, words)),
+            "finals of sessions that want to be read again": _listed(self.read_by) or "0",
             "sessions with an error": f"{self.broken}",
             "faults": f"{sum(self.faults.values())}: {_listed(self.faults)}",
             "faults by clients": _listed(Counter({ACTIONS[name]: self.actions[name] for name in ACTIONS})),

@@ -22,10 +22,12 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+from streamer.base.limits import OFF, READER
 from streamer.base.machine import command, descendants
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.triton.server_process import Endpoint
+from streamer.commands.capacity.reader_choice import AUTO
 from streamer.commands.traffic.processes import memory_mb, program
 from streamer.testing.faulty_proxy import FaultyProxy
 from workshop.soak.session_plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
@@ -71,6 +73,15 @@ class TritonUnderTest:
     @property
     def stubs(self) -> list[int]:
         """The ids of the processes of its model."""
+        return [pid for pid in self._all_stubs if not _is_reader(pid)]
+
+    @property
+    def readers(self) -> list[int]:
+        """The ids of the processes of its reader."""
+        return [pid for pid in self._all_stubs if _is_reader(pid)]
+
+    @property
+    def _all_stubs(self) -> list[int]:
         pid = self.pid
         return [] if pid is None else [each.pid for each in descendants(pid) if program(each.pid) == STUB]
 
@@ -94,10 +105,12 @@ class ServiceUnderTest:
         rng: random.Random,
         settings: Sequence[object] = (),
         model: str = MODEL,
+        reader: Path | None = None,
     ) -> None:
         """`tritons`: the number of external Tritons; 0 for an embedded one, with `slots` in each of two instances.
 
         `logs`: a folder for the logs; `settings`: further arguments of `serve`; `model`: the model of the repository.
+        `reader`: the folder with the weights of the reader; an embedded Triton chooses one itself.
         """
         self.url = ""
         self.tritons: list[TritonUnderTest] = []
@@ -108,6 +121,7 @@ class ServiceUnderTest:
         self._number = tritons
         self._settings = settings
         self.model = model
+        self.reader = reader
         self._servers: list[TritonServer] = []
         self._keeping: list[asyncio.Task[None]] = []
         self._bridge: subprocess.Popen[bytes] | None = None
@@ -164,7 +178,7 @@ class ServiceUnderTest:
         watched = [("bridge", self.bridge)]
         for triton in self.tritons:
             watched += [] if (pid := triton.pid) is None else [("Triton", pid)]
-            watched += [("model", pid) for pid in triton.stubs]
+            watched += [("model", pid) for pid in triton.stubs] + [("reader", pid) for pid in triton.readers]
         for name, pid in watched:
             with suppress(OSError):  # it has just ended
                 memory[name, pid] = memory_mb(pid)
@@ -218,7 +232,7 @@ class ServiceUnderTest:
             addresses = ",".join(triton.proxy.address for triton in self.tritons if triton.proxy is not None)
             program_of = [sys.executable, "-m", "streamer", *serve, "--triton", addresses]
         else:
-            size = ["--instances", "2", "--slots", str(self._slots)]
+            size = ["--instances", "2", "--slots", str(self._slots), "--reader", AUTO if self.reader else OFF]
             program_of = [sys.executable, "-m", "streamer", *serve, "--repository", str(self._repository), *size]
             self.tritons.append(TritonUnderTest("embedded Triton", self._embedded))
         self.url = await asyncio.to_thread(self._serve, program_of)
@@ -230,7 +244,9 @@ class ServiceUnderTest:
 
     async def _start(self, name: str) -> None:
         log = self._logs / f"{name}.log"
-        server = TritonServer(self._repository, models=[self.model], instances=1, slots=self._slots, log=log)
+        server = TritonServer(
+            self._repository, models=[self.model], instances=1, slots=self._slots, reader=self.reader, log=log
+        )
         self._servers.append(server)
         await asyncio.to_thread(server.start)
         await asyncio.to_thread(server.wait_ready)
@@ -287,6 +303,10 @@ def _address(server: TritonServer) -> str:
 
 def _options(pid: int, name: str) -> list[str]:
     return [word.rpartition("=")[2] for word in command(pid) if name in word]
+
+
+def _is_reader(pid: int) -> bool:
+    return any(f"/{READER}/" in word for word in command(pid))
 
 
 def _ready(triton: TritonUnderTest, model: str) -> bool:

@@ -197,8 +197,10 @@ def _options(rng: random.Random) -> dict[str, Any]:
             options[name] = rng.choice(values)
     if options.get("channels") and rng.random() < 0.6:
         options["multichannel"] = True
-    if rng.random() < 0.2:
-        options = with_second_pass(options)
+    if rng.random() < 0.4:
+        options = with_second_pass(options)  # by a reader, unless words must be stable before
+        if rng.random() < 0.3:
+            options |= {"second_pass": True} if "second_pass" in options else {}
     return options
 
 
