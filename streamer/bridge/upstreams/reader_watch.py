@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
@@ -19,6 +19,7 @@ from streamer.base.limits import READER
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.triton import TritonError
+from streamer.bridge.triton.link import Dialer
 from streamer.bridge.upstreams.supervision import Supervisor, Tritons
 
 log = Log("streamer.bridge")
@@ -52,6 +53,7 @@ class ReaderWatch:
         self._tritons = tritons
         self._states: dict[Supervisor, States[ReaderState]] = {}
         self._due_at: dict[Supervisor, float] = {}
+        self._questions: dict[Supervisor, _Questions] = {}
 
     @property
     def ready(self) -> int:
@@ -60,19 +62,29 @@ class ReaderWatch:
 
     async def follow(self) -> None:
         """Watch until cancelled."""
-        while True:
-            present = self._tritons.present
-            self._states = {each: self._states.get(each) or _states(each) for each in present}
-            self._due_at = {each: self._due_at.get(each, 0.0) for each in present}
-            due = [each for each, due_at in self._due_at.items() if time.monotonic() >= due_at]
-            await asyncio.gather(*(self._look(supervisor, self._states[supervisor]) for supervisor in due))
-            await asyncio.sleep(EVERY_S)
+        try:
+            while True:
+                present = self._tritons.present
+                await self._forget_all_but(present)
+                self._states = {each: self._states.get(each) or _states(each) for each in present}
+                self._due_at = {each: self._due_at.get(each, 0.0) for each in present}
+                due = [each for each, due_at in self._due_at.items() if time.monotonic() >= due_at]
+                await asyncio.gather(*(self._look(supervisor, self._states[supervisor]) for supervisor in due))
+                await asyncio.sleep(EVERY_S)
+        finally:
+            await self._forget_all_but(())
+
+    async def _forget_all_but(self, present: Iterable[Supervisor]) -> None:
+        """Close the channels to Tritons that have gone."""
+        for supervisor in self._questions.keys() - set(present):
+            await self._questions.pop(supervisor).close()
 
     async def _look(self, supervisor: Supervisor, states: States[ReaderState]) -> None:
         address = supervisor.reader_address()
         state, reason = ReaderState.ABSENT, ""
         if address is not None:
-            state, reason = await _ask(address, supervisor)
+            questions = self._questions.setdefault(supervisor, _Questions(supervisor.dial))
+            state, reason = await questions.ask(address)
         if state is ReaderState.ABSENT:
             self._due_at[supervisor] = time.monotonic() + ABSENT_EVERY_S
         if state is not states.now:
@@ -92,20 +104,38 @@ def _states(supervisor: Supervisor) -> States[ReaderState]:
     return States("reader", ReaderState.UNKNOWN, TRANSITIONS, triton=supervisor.name)
 
 
-async def _ask(address: str, supervisor: Supervisor) -> tuple[ReaderState, str]:
-    """Send the reader a moment of silence. Return its state, and why it is not ready."""
-    request = service_pb2.ModelInferRequest(model_name=READER)
-    request.inputs.add(name="AUDIO", datatype="INT16", shape=[1, _SAMPLES])
-    request.raw_input_contents.append(bytes(2 * _SAMPLES))
-    try:
-        async with supervisor.dial.channel(address) as channel:
-            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            await stub.ModelInfer(request, timeout=ANSWER_LIMIT_S)
-    except grpc.aio.AioRpcError as error:
-        reason = str(error.details())
-        if error.code() in _GONE:
-            return ReaderState.UNKNOWN, ""
-        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED or "is not healthy" in reason:
-            return ReaderState.FAILED, reason
-        return ReaderState.ABSENT, ""  # an unknown model, or one that says that it has no weights
-    return ReaderState.READY, ""
+class _Questions:
+    """Asks the reader of one Triton, over a channel that is kept while it works."""
+
+    def __init__(self, dial: Dialer) -> None:
+        self._dial = dial
+        self._address = ""
+        self._channel: Any = None
+
+    async def ask(self, address: str) -> tuple[ReaderState, str]:
+        """Send the reader at this address a moment of silence. Return its state, and why it is not ready."""
+        if address != self._address:
+            await self.close()
+        if self._channel is None:
+            self._address, self._channel = address, self._dial.channel(address)
+        request = service_pb2.ModelInferRequest(model_name=READER)
+        request.inputs.add(name="AUDIO", datatype="INT16", shape=[1, _SAMPLES])
+        request.raw_input_contents.append(bytes(2 * _SAMPLES))
+        try:
+            await service_pb2_grpc.GRPCInferenceServiceStub(self._channel).ModelInfer(request, timeout=ANSWER_LIMIT_S)
+        except grpc.aio.AioRpcError as error:
+            reason = str(error.details())
+            if error.code() in _GONE:
+                # A channel that could not connect waits longer and longer. A new one tries at once.
+                await self.close()
+                return ReaderState.UNKNOWN, ""
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED or "is not healthy" in reason:
+                return ReaderState.FAILED, reason
+            return ReaderState.ABSENT, ""  # an unknown model, or one that says that it has no weights
+        return ReaderState.READY, ""
+
+    async def close(self) -> None:
+        """Close the channel."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
