@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamer.base.codes import FailureCode
 from streamer.base.limits import LANGUAGE
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, ModelAcoustics
-from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel
+from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel, TwoPass
 from streamer.engine.endpointing import TurnRule, TurnWatch
 from streamer.engine.reader.reader_pass import ReaderPass
 from streamer.engine.search.search import NO_WORDS, Hypothesis, LikelyWords, Search
@@ -122,7 +122,7 @@ class Recogniser:
         self.close(stream)
         self.expire()
         options = options or StreamOptions()
-        if not self._acoustics.two_pass:
+        if self._acoustics.two_pass is None:
             options = replace(options, second_pass=False)
         if options.search not in self.searches:
             names = ", ".join(self.searches)
@@ -400,7 +400,7 @@ class Recogniser:
     def _search_of(self, stream: Stream) -> SlotSearch:
         name, slot = stream.options.search, stream.lease.slot
         first = self.searches[name]
-        return SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics)
+        return SlotSearch(first, slot, self._second_searches.get(name, first), self._acoustics.two_pass)
 
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[AnswerOrRest]:
         """Yield the answers for streams that have no whole step left. Streams with a flush are concluded together."""
@@ -455,11 +455,13 @@ class SlotSearch:
     search: Search
     slot: int
     second: Search
-    acoustics: Acoustics
+    two_pass: TwoPass | None  # computes whole segments; without it there is no second pass
 
-    def again(self, segment: Any) -> Work[tuple[Hypothesis, SlotSearch]]:
+    def again(self, segment: NDArray[np.int16]) -> Work[tuple[Hypothesis, SlotSearch]]:
         """Search a whole segment again. Return the hypothesis of the last step, and the search for its alternatives."""
-        emissions, hypothesis = (yield from self.acoustics.whole(segment)), NO_WORDS
+        assert self.two_pass is not None
+        # A segment is computed alone, so its bits depend on no other stream.
+        emissions, hypothesis = (yield from self.two_pass.whole(segment)), NO_WORDS
         yield
         self.second.reset([self.slot])
         frames = len(next(iter(emissions.values()))[0])

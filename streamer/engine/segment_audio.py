@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,11 +71,16 @@ class Supply(Protocol):
     def advance(self) -> None:
         """Note that the next step was computed."""
 
-    def segment(self) -> Any:
-        """Return the part of the running segment that was computed, for acoustics that compute whole segments."""
-
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample."""
+
+
+@runtime_checkable
+class WholeSegments(Protocol):
+    """A supply that has the audio of the whole running segment, so that it can be computed or read once more."""
+
+    def segment(self) -> NDArray[np.int16]:
+        """Return the samples of all steps of the running segment that were computed."""
 
 
 class Pieces:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamer.base.codes import FailureCode
 from streamer.base.events import (
@@ -29,7 +30,7 @@ from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.endpointing import SegmentEnd, TurnWatch, frames_to_end, paused
 from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, piece_samples
+from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, WholeSegments, piece_samples
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import StreamOptions
@@ -56,7 +57,7 @@ class SegmentSearch(Protocol):
     def alternatives(self, number: int) -> list[LikelyWords]:
         """Return the likeliest hypotheses if the segment ended here."""
 
-    def again(self, segment: Any) -> Work[tuple[Hypothesis, SegmentSearch]]:
+    def again(self, segment: NDArray[np.int16]) -> Work[tuple[Hypothesis, SegmentSearch]]:
         """Return the hypothesis of a second pass over this segment, and the search that has its alternatives."""
 
 
@@ -317,6 +318,7 @@ class Stream:
 
     def _whole(self, first: _Reading, search: SegmentSearch, frame: int | None) -> OutsideWork[_Reading | None]:
         """Return what a reader reads in the segment, or else the second pass; None if neither finds words."""
+        assert isinstance(self.supply, WholeSegments)
         segment = self.supply.segment()
         own_words = _before(first.words, frame)
         # A reader writes the names of marks as it likes, so dictated marks are left to the search.

@@ -18,7 +18,6 @@ from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.acoustics.streaming_model import Emissions, FrameReader, ModelState
 from streamer.engine.segment_audio import FreshStart, Supply, TimeScale
 from streamer.engine.stream_events import StreamError
-from streamer.engine.waiting import Work
 from streamer.heads.passage import Passage, Place
 
 
@@ -93,10 +92,6 @@ class EncodedSteps:
         self._steps.popleft()
         self.computed += self._size * self._frame
 
-    def segment(self) -> Any:
-        """Raise NotImplementedError, because the encoder has the audio."""
-        raise NotImplementedError
-
     def begin_at(self, sample: int) -> None:
         """Begin the next segment at this sample. Drop all steps, because they belong to the run of the last segment."""
         self._steps.clear()
@@ -110,7 +105,7 @@ class EncodedAcoustics:
     """Computes log-probabilities from frames. The activity comes from the activity head."""
 
     detects = True
-    two_pass = False  # the encoder has the audio of the segments
+    two_pass = None  # the encoder has the audio of the segments
 
     def __init__(self, heads: FrameHeads) -> None:
         self._heads = heads
@@ -134,10 +129,6 @@ class EncodedAcoustics:
         return emissions, {
             slot: reading for slot, (_, reading) in zip(slots, steps, strict=True) if reading is not None
         }
-
-    def whole(self, segment: Any) -> Work[Emissions]:
-        """Raise NotImplementedError, because the supply has no whole segments."""
-        raise NotImplementedError
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
         """Return nothing, because the supply has no beginnings of steps."""

@@ -17,7 +17,6 @@ from streamer.engine.acoustics.streaming_model import (
     TwoPass,
 )
 from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
-from streamer.engine.waiting import Work
 
 
 class Detector(Protocol):
@@ -38,8 +37,8 @@ class Acoustics(Protocol):
         """Whether speech is detected in pieces that are shorter than a step."""
 
     @property
-    def two_pass(self) -> bool:
-        """Whether whole segments can be computed."""
+    def two_pass(self) -> TwoPass | None:
+        """The model that computes whole segments, if there is one. Then supplies are `WholeSegments`."""
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """Return the supply of steps for one stream, and of `pieces`, if they are wanted and this object `detects`."""
@@ -61,9 +60,6 @@ class Acoustics(Protocol):
         `speaking`: whether somebody was speaking before the step in each slot.
         """
 
-    def whole(self, segment: Any) -> Work[Emissions]:
-        """Return the emissions of a whole segment from the supply. This needs `two_pass`."""
-
     def glance(self, slot: int, beginning: Any) -> list[float]:
         """Return the probabilities of speech in the frames of a beginning of a step, from the supply of this slot."""
 
@@ -79,16 +75,12 @@ class ModelAcoustics:
         self._state = model.make_state(slots)
         self._activity = SlotActivity()
         self._detector = detector
+        self.two_pass = model if isinstance(model, TwoPass) else None
 
     @property
     def detects(self) -> bool:
         """Whether there is a detector."""
         return self._detector is not None
-
-    @property
-    def two_pass(self) -> bool:
-        """Whether the model computes whole segments."""
-        return isinstance(self._model, TwoPass)
 
     def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """Return the supply of steps for one stream, which has the audio."""
@@ -115,11 +107,6 @@ class ModelAcoustics:
         if ACTIVITY not in emissions:
             return emissions, {}
         return emissions, self._activity.read(slots, emissions[ACTIVITY][:, :, 0].tolist(), speaking)
-
-    def whole(self, segment: Any) -> Work[Emissions]:
-        """Return the emissions of a whole segment. It is computed alone, so its bits depend on no other stream."""
-        assert isinstance(self._model, TwoPass)
-        return self._model.whole(segment)
 
     def glance(self, slot: int, beginning: Any) -> list[float]:
         """Return the probabilities of speech in the frames of a beginning of a step."""
