@@ -223,12 +223,14 @@ class Heard:
     """The amount of audio of the stream that has arrived. It is the last event of every answer.
 
     `due`: a turn may end at this sample, before the end of a step. So the model wants the audio up to it at once.
+    `reader_ms`: for how long a reader was asked for the segments that ended since the last answer; None if it was not.
     """
 
     type: ClassVar[str] = "heard"
     sample: Sample
     audio_ms: Time | None = None
     due: Sample | None = None
+    reader_ms: int | None = None
 
 
 @dataclass(frozen=True)

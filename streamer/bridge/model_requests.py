@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from streamer.base.codes import FailureCode
+from streamer.base.events import Heard
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
@@ -129,7 +130,8 @@ class ModelRequests:
                     self._session_metrics.note_move()
                     log.info("moved", stream=stream, model=reservation.upstream.model)
             session.answer(stream, events, now, leaving=reservation.leaving)
-            self._session_metrics.note_answer(now - started, now)
+            reader_ms = next((event.reader_ms for event in events if isinstance(event, Heard)), None)
+            self._session_metrics.note_answer(now - started, now, None if reader_ms is None else reader_ms / 1000)
             self.advance()
         finally:
             self._on_change()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -92,6 +93,7 @@ class Stream:
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
     _phones: list[Floats] = field(default_factory=list)  # of the running segment, for a reader pass
+    _reader_s: float | None = None  # how long a reader was asked since the last answer
     _begun_at: float = field(init=False)  # when the running segment began
     _activity: ActivityReading | None = None  # in the running segment, if the model reports activity
     _last_hypothesis: Hypothesis = NO_WORDS  # after the last step, for a glance at the next step
@@ -219,7 +221,9 @@ class Stream:
     def take_events(self, *, ended: bool = False) -> list[StreamEvent]:
         """Return the events since the last call, then Heard, and then Again if the encoder must compute again."""
         events, self.events = self.events, []
-        events.append(Heard(self.supply.received, self.time_scale.ms(self.supply.received), self._due))
+        reader_ms = None if self._reader_s is None else round(1000 * self._reader_s)
+        self._reader_s = None
+        events.append(Heard(self.supply.received, self.time_scale.ms(self.supply.received), self._due, reader_ms))
         again = self.supply.again
         if again is not None and not (ended and again.sample == self.supply.received):
             events.append(Again(again.sample, again.run, self.speaking))
@@ -328,7 +332,11 @@ class Stream:
             phones = np.concatenate(self._phones)[:frame].astype(np.float32)
             samples = segment[: None if frame is None else frame * self.time_scale.frame_samples]
             heard = HeardSegment(samples, phones, self.time_scale.frame_samples, own_words, self.options.hotwords)
-            words = yield from reader_pass.read(heard)
+            began_at = time.monotonic()
+            try:
+                words = yield from reader_pass.read(heard)
+            finally:  # also if the limit for the second pass ends this
+                self._reader_s = (self._reader_s or 0.0) + time.monotonic() - began_at
             if words:
                 # What was believed is at least as likely as each of the others.
                 best = max((share for _, share in first.alternatives), default=0.0)

@@ -109,11 +109,11 @@ class SessionMetrics:
             if self._trace is not None:
                 self._trace.note_start(now)
 
-    def note_answer(self, seconds: float, now: float) -> None:
-        """Note that the model answered a request after this time."""
+    def note_answer(self, seconds: float, now: float, reader_s: float | None = None) -> None:
+        """Note that the model answered a request after this time, in which it asked a reader for `reader_s`."""
         self._metrics.answer_seconds.observe(seconds)
         if self._trace is not None:
-            self._trace.note_answer(seconds, now)
+            self._trace.note_answer(seconds, now, reader_s)
         if self.session.state is not State.CLOSED:
             lag = self.lag_s
             self._furthest_s = max(self._furthest_s, lag)

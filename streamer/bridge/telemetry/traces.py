@@ -1,8 +1,9 @@
 """OpenTelemetry traces, if they are enabled: every session is a trace.
 
-Its spans are the session itself, its admission, each segment up to its final (with the number and duration of requests
-to the model), each recovery, and slow requests. Other requests have no span, because there are three a second. Spans
-contain times and numbers, but no words. The packages of the extra `traces` are needed, and are imported only then.
+Its spans are the session itself, its admission, each segment up to its final (with the number and duration of
+requests to the model), the calls of a reader, each recovery, and slow requests. Other requests have no span,
+because there are three a second. Spans contain times and numbers, but no words. The packages of the extra `traces`
+are needed, and are imported only then.
 """
 
 from __future__ import annotations
@@ -122,13 +123,15 @@ class Trace:
         )
         self._since = now
 
-    def note_answer(self, seconds: float, now: float) -> None:
-        """Note that a request was answered after this time."""
+    def note_answer(self, seconds: float, now: float, reader_s: float | None = None) -> None:
+        """Note that a request was answered after this time, in which the model asked a reader for `reader_s`."""
         self._requests += 1
         self._answer_s += seconds
         self._slowest_s = max(self._slowest_s, seconds)
         if seconds >= SLOW_S:
             self._part("request", now - seconds, now)
+        if reader_s is not None:
+            self._part("reader", now - reader_s, now)  # the answer follows the reading at once
 
     def note_failure(self, code: str, now: float) -> None:
         """Note that a request failed."""
@@ -144,9 +147,15 @@ class Trace:
             self._part("recovery", now - message.gap_ms / 1000, now, cause=self._cause)
             self._cause = ""
         elif isinstance(message, events.Final):
-            numbers = {"segment": message.segment, "start_ms": message.start_ms, "end_ms": message.end_ms}
+            numbers: dict[str, int | str] = {
+                "segment": message.segment,
+                "start_ms": message.start_ms,
+                "end_ms": message.end_ms,
+            }
             if message.channel is not None:
                 numbers["channel"] = message.channel
+            if message.read_by is not None:
+                numbers["read_by"] = message.read_by.value
             answers = {"requests": self._requests, "answer_s": self._answer_s, "slowest_answer_s": self._slowest_s}
             self._part("segment", self._since, now, **numbers, **answers)
             self._since, self._requests, self._answer_s, self._slowest_s = now, 0, 0.0, 0.0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -31,14 +32,16 @@ from opentelemetry.trace import StatusCode
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import Recovered
+from streamer.base.limits import READER
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.telemetry.traces import SLOW_S, Tracing
+from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link, origin
 from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_service import exact_repository
-from streamer.testing.exact_speech import say
+from streamer.testing.exact_speech import say, silence
 from tests.bridge.service_client import SPOKEN, receive, recognise, rest, serving, session, text
 from tests.bridge.session.driven_session import Driven
 from tests.bridge.telemetry.exposed_figures import until_over
@@ -91,6 +94,25 @@ async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExp
     told = " ".join(span.to_json() for span in spans.get_finished_spans())
     assert words
     assert not any(word in told for word in words)
+
+
+@pytest.mark.usefixtures("installed_server")
+async def test_the_call_of_a_reader_has_a_span(spans: InMemorySpanExporter, tracing: Tracing, tmp_path: Path) -> None:
+    """Each segment that a reader reads has one, within its answer; the segment says who has read it."""
+    audio = np.concatenate([say("one segment"), silence(1500), say("and another"), silence(300)]).tobytes()
+    repository = exact_repository(tmp_path, reader=True)
+    triton = TritonServer(repository, models=[MODEL], instances=1, slots=4, reader=repository / READER)
+    async with Service(triton, port=0, tracing=tracing) as service:
+        for second_pass in (READER, True):
+            await recognise(service.url, audio, second_pass=second_pass)
+        await until_over(service.metrics)
+    whole, plain = named(spans, "session")
+    segments = [(span.parent.span_id, span.attributes["streamer.read_by"]) for span in named(spans, "segment")]
+    read, again = whole.context.span_id, plain.context.span_id
+    assert segments == [(read, "reader"), (read, "reader"), (again, "second_pass"), (again, "second_pass")]
+    calls = named(spans, "reader")
+    assert [call.parent.span_id for call in calls] == [read, read]
+    assert all(whole.start_time < call.start_time < call.end_time < whole.end_time for call in calls)
 
 
 @pytest.mark.usefixtures("installed_server")
