@@ -26,7 +26,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import SentenceMarks
-from streamer.engine.waiting import NotNow, Wait, WaitingWork, Work
+from streamer.engine.waiting import NotNow, Shares, Wait, WaitingWork, Work
 
 if TYPE_CHECKING:
     from streamer.engine.text.punctuation_model import PunctuationModel
@@ -101,7 +101,8 @@ class Recogniser:
         self._punctuation = punctuation
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         self._streams: OpenStreams[Stream] = OpenStreams(slots, idle_limit_s, clock, self._release)
-        self._waiting = WaitingWork()
+        self.shares = Shares()
+        self._waiting = WaitingWork(shares=self.shares)
         self._handling = StepHandling(self._waiting, punctuation, self._start_afresh)
 
     @property
@@ -161,6 +162,16 @@ class Recogniser:
         """Return the caller of a stream; empty if it has none or is not open."""
         entry = self._streams.find(stream)
         return "" if entry is None else entry.options.caller
+
+    @property
+    def callers(self) -> int:
+        """How many callers have open streams."""
+        return len({stream.options.caller for stream in self._streams})
+
+    @property
+    def next_second_pass(self) -> str | None:
+        """The caller of the second pass that `work` would go on with; None if there is none now."""
+        return self._waiting.next_second_pass
 
     def piece_ms(self, stream: int) -> int | None:
         """Return the length of the pieces in which speech is detected in a stream; None without such pieces."""
@@ -376,6 +387,7 @@ class Recogniser:
 
     def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> None:
         self.steps += len(steps)
+        began = time.perf_counter()
         slots = [stream.lease.slot for stream in streams]
         emissions, activity = self._acoustics.compute(slots, steps, [stream.speaking for stream in streams])
         for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):
@@ -385,6 +397,9 @@ class Recogniser:
             (stream, stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)))
             for stream, hypothesis in self._searched(streams, emissions)
         )
+        share_s = (time.perf_counter() - began) / len(streams)
+        for stream in streams:
+            self.shares.charge(stream.options.caller, share_s)
 
     def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
         """Yield the hypothesis of each of these streams, from the search of the stream."""

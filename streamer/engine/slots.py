@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -99,6 +99,9 @@ class OpenStreams(Generic[S]):
     def live(self) -> int:
         """How many streams are open."""
         return self._slots.live
+
+    def __iter__(self) -> Iterator[S]:
+        return iter(self._streams.values())
 
     def open(self, number: int, make: Callable[[SlotLease, float], S]) -> S:
         """Open a stream that `make` makes from its slot and the time. Close the one with this number first, if any."""

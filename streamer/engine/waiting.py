@@ -1,21 +1,23 @@
 """The work for which streams wait. It is done in slices between the steps of other streams.
 
 A stream waits for the preparation of its options before its first audio is computed, and for the second pass of each
-segment. Callers have equal shares of the time. The work that would end first if all callers were served in parallel is
-done first (fair queueing). So a short list of hotwords or a short segment does not wait for the long ones of other
-callers, however many there are. Long ones are done one after another, because in parallel all of them would be late.
+segment. Callers have equal shares of the time, in which their steps count as well (`Shares`). The work that would end
+first if all callers were served in parallel is done first (fair queueing). So a short list of hotwords or a short
+segment does not wait for the long ones of other callers, however many there are. Long ones are done one after another,
+because in parallel all of them would be late.
 
 Work may itself wait for something outside, such as another model: it yields what it waits for, and gets no time until
-that is ready. No work waits for longer than the limit of its kind. Then its fallback takes its place.
+that is ready. No work waits for longer than the limit of its kind. Then its fallback takes its place, at once if it is
+clear before it begins that the time will not do.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 # A step of other streams waits for at most two slices: one that has begun, and one after the previous step. One part of
 # a second pass takes some milliseconds, so it is a slice by itself.
@@ -28,6 +30,9 @@ SECOND_PASS_LIMIT_S: Final = 3.0  # from the end of the segment
 LONGEST_WAIT_S: Final = 10.0
 # What work waits for outside is looked at this often, if there is nothing else to do.
 LOOK_AGAIN_S: Final = 0.005
+# A caller that has used less than its share may catch up on this much. So one with a few live streams never waits for
+# its share: all that comes from them at once is less.
+MOST_CREDIT_S: Final = 0.25
 
 Done = tuple[int, Exception | None]
 """A stream that no longer waits, and the exception if its work failed."""
@@ -46,6 +51,35 @@ LIMITS_S: Final[Mapping[Wait, float]] = {
 }
 
 
+class Shares:
+    """The time that each caller has used. Whoever has used the least comes first.
+
+    A caller that did nothing for a while is not owed the time that it did not use, up to MOST_CREDIT_S.
+    """
+
+    def __init__(self) -> None:
+        self._used_s: dict[str, float] = {}
+        # What the one of the busy callers has used that has used the least. It only grows.
+        self._least_s = 0.0
+
+    def used_s(self, caller: str) -> float:
+        """Return the time that this caller has used, in comparison with others."""
+        return max(self._used_s.get(caller, 0.0), self._least_s - MOST_CREDIT_S)
+
+    def charge(self, caller: str, seconds: float) -> None:
+        """Count that this caller has used this time."""
+        self._used_s[caller] = self.used_s(caller) + seconds
+
+    def compare(self, busy: Iterable[str]) -> None:
+        """Note which callers have something to do now. The others lose what they did not use."""
+        least_s = min(map(self.used_s, busy), default=self._least_s)
+        if least_s > self._least_s:
+            self._least_s = least_s
+            # A caller who left long ago is like one who has never come.
+            forgotten_s = least_s - MOST_CREDIT_S
+            self._used_s = {caller: used_s for caller, used_s in self._used_s.items() if used_s > forgotten_s}
+
+
 @dataclass
 class _Waiting:
     stream: int
@@ -55,7 +89,7 @@ class _Waiting:
     fallback: Callable[[], None] | None
     due_at: float
     estimate_s: float
-    order: tuple[float, int]  # the shared time at which the work would be done, and the number of the work
+    number: int
     awaited: Awaited | None = None
     served_s: float = 0.0  # the time that it has got so far
 
@@ -64,16 +98,24 @@ class _Waiting:
         """Whether it can go on now."""
         return self.awaited is None or self.awaited.ready()
 
+    def hopeless(self, now: float) -> bool:
+        """Whether it has not begun, and there is less time for it than it takes."""
+        return self.fallback is not None and not self.served_s and now + self.estimate_s > self.due_at
+
+    @property
+    def remaining_s(self) -> float:
+        """The time that it will probably still take."""
+        return max(0.0, self.estimate_s - self.served_s)
+
 
 class WaitingWork:
     """The streams that wait, and the work of each."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, shares: Shares | None = None) -> None:
+        """`shares`: the time that callers have used, here and elsewhere."""
         self._now = clock
+        self._shares = shares or Shares()
         self._waiting: dict[int, _Waiting] = {}  # by stream
-        # The shared time is the time that each caller would have received if all were served in parallel.
-        self._shared_s = 0.0
-        self._promised_s: dict[str, float] = {}  # the shared time at which all work of a caller would be done
         self._added = 0
 
     def __contains__(self, stream: object) -> bool:
@@ -100,6 +142,12 @@ class WaitingWork:
         """Return how many streams wait for this kind of work."""
         return sum(entry.wait == wait for entry in self._waiting.values())
 
+    @property
+    def next_second_pass(self) -> str | None:
+        """The caller of the second pass that comes next; None if there is none, or none can go on now."""
+        entry = self._first(entry for entry in self._waiting.values() if entry.wait is Wait.SECOND_PASS)
+        return None if entry is None else entry.caller
+
     def add(
         self,
         stream: int,
@@ -115,14 +163,10 @@ class WaitingWork:
         `fallback` is called if the work is not done within the limit of its kind. Without one, the work fails then.
         `ahead_s`: how much more time there is, because nobody waits for the result before.
         """
-        # A caller whose promise was kept, or who left long ago, is like one who has never come.
-        self._promised_s = {each: at for each, at in self._promised_s.items() if at > self._shared_s}
-        done_s = self._promised_s.get(caller, self._shared_s) + estimate_s
-        self._promised_s[caller] = done_s
         self._added += 1
         limit_s = min(LIMITS_S[wait] + max(0.0, ahead_s), max(LIMITS_S[wait], LONGEST_WAIT_S))
-        due_at, order = self._now() + limit_s, (done_s, self._added)
-        self._waiting[stream] = _Waiting(stream, wait, caller, work, fallback, due_at, estimate_s, order)
+        due_at = self._now() + limit_s
+        self._waiting[stream] = _Waiting(stream, wait, caller, work, fallback, due_at, estimate_s, self._added)
 
     def drop(self, stream: int) -> None:
         """Cancel the work for a stream, if any."""
@@ -152,36 +196,48 @@ class WaitingWork:
         """Work for one slice, or for this long if there are second passes. Return the streams that wait no longer."""
         since = self._now()
         results: list[Done] = self._end_late(since)
-        callers = max(1, len({entry.caller for entry in self._waiting.values() if entry.able}))
         until = {Wait.PREPARATION: since + SLICE_S, Wait.SECOND_PASS: since + max(SLICE_S, second_passes_s)}
         while waiting := self._next(until):
-            began = self._now()
+            began, awaited = self._now(), waiting.awaited
+            if isinstance(awaited, Costly):
+                self._shares.charge(waiting.caller, awaited.used_s)
             try:
                 while waiting.able and self._now() < until[waiting.wait]:
                     waiting.awaited = next(waiting.work)
-                waiting.served_s += self._now() - began
             except StopIteration:
                 results.append((waiting.stream, None))
                 del self._waiting[waiting.stream]
             except Exception as error:
                 results.append((waiting.stream, error))
                 self.drop(waiting.stream)
-        self._shared_s += (self._now() - since) / callers
-        if not self._waiting:
-            self._shared_s = 0.0
-            self._promised_s.clear()
+            served_s = self._now() - began
+            waiting.served_s += served_s
+            self._shares.charge(waiting.caller, served_s)
         return results
 
     def _next(self, until: Mapping[Wait, float]) -> _Waiting | None:
         """Return the first work that can go on and for which there is still time; None if there is none."""
         now = self._now()
-        able = (entry for entry in self._waiting.values() if now < until[entry.wait] and entry.able)
-        return min(able, key=lambda entry: entry.order, default=None)
+        return self._first(entry for entry in self._waiting.values() if now < until[entry.wait])
+
+    def _first(self, entries: Iterable[_Waiting]) -> _Waiting | None:
+        """Return the first of these that can go on; None if none can."""
+        of_callers: dict[str, _Waiting] = {}
+        for entry in sorted(entries, key=lambda entry: entry.number):
+            if entry.caller not in of_callers and entry.able:
+                of_callers[entry.caller] = entry  # the work of one caller is done in its order
+        self._shares.compare(of_callers)
+        # Rounded, because which of two comes first must not change while one of them is being done.
+        return min(
+            of_callers.values(),
+            key=lambda entry: (round(self._shares.used_s(entry.caller) + entry.remaining_s, 6), entry.number),
+            default=None,
+        )
 
     def _end_late(self, now: float) -> list[Done]:
-        """End the work that has waited for too long."""
+        """End the work that has waited for too long, or that would have to wait for too long if it began now."""
         results: list[Done] = []
-        for entry in [entry for entry in self._waiting.values() if now > entry.due_at]:
+        for entry in [entry for entry in self._waiting.values() if now > entry.due_at or entry.hopeless(now)]:
             try:
                 self._fall_back(entry)
             except Exception as error:
@@ -200,9 +256,6 @@ class WaitingWork:
     def _cancel(self, entry: _Waiting) -> None:
         del self._waiting[entry.stream]
         entry.work.close()
-        # Its caller has not got the time that was promised for it.
-        if entry.caller in self._promised_s:
-            self._promised_s[entry.caller] -= max(0.0, entry.estimate_s - entry.served_s)
 
 
 # Work in small parts, so that other streams do not have to wait until all of it is done.
@@ -215,6 +268,15 @@ class Awaited(Protocol):
 
     def ready(self) -> bool:
         """Return at once whether the work can go on. It must look itself whether what it awaited has failed."""
+
+
+@runtime_checkable
+class Costly(Awaited, Protocol):
+    """Something outside that costs time of this machine, which its caller has used."""
+
+    @property
+    def used_s(self) -> float:
+        """The time that it took. It must be ready."""
 
 
 Work = Generator[None, None, Result]

@@ -218,6 +218,21 @@ def test_a_stream_is_prepared_beside_others() -> None:
     assert [event for event in found if not isinstance(event, Heard)] == wanted
 
 
+def test_callers_use_time() -> None:
+    """The steps of a stream are time that its caller has used."""
+    recogniser = lexicon_recogniser("cab bad")
+    for stream, caller in enumerate(("anna", "anna", "mallory", "ben")):
+        recogniser.open(stream, StreamOptions(caller=caller))
+    assert recogniser.callers == 3
+    for _ in range(3):
+        assert len(list(recogniser.step([Chunk(stream, say("cab")) for stream in (0, 2)]))) == 2
+    used = {caller: recogniser.shares.used_s(caller) for caller in ("anna", "mallory", "ben")}
+    assert used["anna"] == pytest.approx(used["mallory"], rel=0.5)
+    assert used["mallory"] > used["ben"]
+    recogniser.close(3)
+    assert recogniser.callers == 2
+
+
 def test_a_stream_that_is_being_prepared_can_be_closed_or_fed() -> None:
     """A stream in preparation can be closed, is prepared at once if it gets audio, and is closed if it is refused."""
     recogniser = lexicon_recogniser("cab bad")

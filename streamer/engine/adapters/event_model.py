@@ -15,7 +15,7 @@ import triton_python_backend_utils as pb_utils
 
 from streamer.base.codes import FailureCode
 from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
-from streamer.engine.adapters.held_requests import HeldRequests, Precedence, in_turns
+from streamer.engine.adapters.held_requests import HeldRequests, Precedence, Turn, in_turns, whose_turn
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
 from streamer.engine.loading_times import LOADING, loading_line
@@ -27,12 +27,16 @@ from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.waiting import Wait
 
 SWEEP_S = 1.0  # the time between two checks for streams that get no audio any more
-# After this time, requests that have arrived meanwhile get their turn. What is left is computed with them.
+# A batch has as many streams as take about this time. What is left is computed with what has arrived meanwhile.
 LONGEST_TURN_S = 0.1
-# The streams of a batch: as many as take about that time. More than the most would save little.
-FEWEST_TOGETHER, MOST_TOGETHER = 2, 16
+# The same where several callers have streams. A batch of half as many takes hardly more than half of the time.
+TURN_AMONG_CALLERS_S = 0.03
+FEWEST_TOGETHER = 2
+USUAL_TOGETHER = 16
 # The most time for the second passes of other streams that a step waits for. A part that has begun is completed.
 MOST_OWED_S = 0.05
+# The same for steps of callers that have used more time. New steps may arrive meanwhile.
+PRECEDENCE_S = 0.01
 SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
@@ -74,7 +78,7 @@ class EventModel(ABC):
         self._precedence = Precedence()
         # The requests of streams that wait. The first request of a stream is its START, or has the rest of a chunk.
         self._held: HeldRequests[_PendingRequest] = HeldRequests(self._recogniser.model.sample_rate)
-        self._step_s = LONGEST_TURN_S / MOST_TOGETHER  # the time that one step of one stream took a moment ago
+        self._step_s = LONGEST_TURN_S / USUAL_TOGETHER  # the time that one step of one stream took a moment ago
         self._owed_s = 0.0  # the time that second passes must still get for the steps so far
         self._work = threading.Event()  # set if a stream waits, or if a held request is due
         self._stopping = threading.Event()
@@ -91,9 +95,8 @@ class EventModel(ABC):
         self._metrics.in_flight(self._held.requests + len(requests))
         with self._precedence.step():
             self._metrics.begin(requests)
-            self._answer(requests)
+            self._take_turn(requests)
             self._metrics.in_flight(self._held.requests)
-            self._work_for_waiting()  # the steps may leave no time between them
 
     def finalize(self) -> None:
         """Release the streams and the model. Triton sends no more requests."""
@@ -105,40 +108,68 @@ class EventModel(ABC):
                 self._fail(pending.request, StreamError(FailureCode.FAILED, "the model is being unloaded"))
             del self._recogniser
 
-    def _answer(self, arrived: Sequence[Any]) -> None:
-        """Compute the held requests that can be computed now, and then the requests that have arrived."""
-        since = time.perf_counter()
+    def _take_turn(self, arrived: Sequence[Any] = ()) -> None:
+        """Go on with second passes, or with the requests that are held or have arrived, or with both."""
         fresh = [_PendingRequest(request) for request in arrived if not self._hold(request)]
-        self._compute(self._held.due(self._recogniser.waits_for) + fresh, since + LONGEST_TURN_S)
-        self._owed_s = min(MOST_OWED_S, self._owed_s + time.perf_counter() - since)
+        due = self._chunks(self._held.due(self._recogniser.waits_for) + fresh)
+        shares = self._recogniser.shares
+        callers = {self._recogniser.caller(chunk.stream) for _, chunk in due}
+        shares.compare(callers)
+        turn_s = TURN_AMONG_CALLERS_S if self._recogniser.callers > 1 else LONGEST_TURN_S
+        turn = whose_turn(self._recogniser.next_second_pass, callers, shares.used_s)
+        self._work_for_waiting(self._second_passes_s(turn, any_steps=bool(due)))
+        if turn is Turn.SECOND_PASSES:
+            for request, chunk in due:
+                self._wait(request, chunk)
+        elif due:
+            since = time.perf_counter()
+            self._compute(due, turn_s)
+            self._owed_s = min(turn_s, MOST_OWED_S, self._owed_s + time.perf_counter() - since)
 
-    def _compute(self, batch: Sequence[_PendingRequest], until: float) -> None:
-        """Compute these requests in batches. Hold those whose streams have to wait, and what is left at this time."""
+    def _second_passes_s(self, turn: Turn, *, any_steps: bool) -> float:
+        """Return the time that second passes have in this turn, besides a slice."""
+        if turn is Turn.STEPS:
+            return 0.0
+        if turn is Turn.SECOND_PASSES and any_steps:
+            return PRECEDENCE_S
+        # As much as the steps have taken. Otherwise the batches of steps would become smaller and smaller, and so take
+        # more time, and less and less time would remain for second passes.
+        return self._owed_s
+
+    def _chunks(self, pending: Sequence[_PendingRequest]) -> list[tuple[Any, Chunk]]:
+        """Return the requests that can be computed, each with its chunk. Hold those whose streams are prepared first.
+
+        Opens the streams of those that begin one.
+        """
         ready: list[tuple[Any, Chunk]] = []
-        for pending in batch:
+        for request, known in pending:
             try:
-                chunk = pending.chunk or self._chunk(pending.request)
+                chunk = known or self._chunk(request)
             except Exception as error:
-                self._fail(pending.request, error)
+                self._fail(request, error)
                 continue
             if self._recogniser.waits_for(chunk.stream) is Wait.PREPARATION:
-                self._wait(pending.request, chunk)
+                self._wait(request, chunk)
             else:
-                ready.append((pending.request, chunk))
-        ready = in_turns(ready, lambda entry: self._recogniser.caller(entry[1].stream))
-        any_ready, since, steps = bool(ready), time.perf_counter(), self._recogniser.steps
-        while ready:
-            size = max(FEWEST_TOGETHER, min(MOST_TOGETHER, int(LONGEST_TURN_S / self._step_s)))
-            together, ready = ready[:size], ready[size:]
-            self._compute_together(together, until=0.0 if ready else until)  # while others wait, each has one step
-            if (now := time.perf_counter()) > until:
-                break
-        for request, chunk in ready:
+                ready.append((request, chunk))
+        return ready
+
+    def _compute(self, due: Sequence[tuple[Any, Chunk]], turn_s: float) -> None:
+        """Compute one batch of these requests, and hold the others, and what is left after this time."""
+        recogniser = self._recogniser
+        ordered = in_turns(
+            due, lambda entry: recogniser.caller(entry[1].stream), recogniser.shares.used_s, self._step_s
+        )
+        size = max(FEWEST_TOGETHER, int(turn_s / self._step_s))
+        together, others = ordered[:size], ordered[size:]
+        since, steps = time.perf_counter(), recogniser.steps
+        # While others wait, each has one step.
+        self._compute_together(together, until=0.0 if others else since + turn_s)
+        for request, chunk in others:
             self._wait(request, chunk)
-        if self._recogniser.steps > steps:
-            self._step_s = (now - since) / (self._recogniser.steps - steps)
-        if any_ready:
-            self._report()
+        if recogniser.steps > steps:
+            self._step_s = (time.perf_counter() - since) / (recogniser.steps - steps)
+        self._report()
 
     def _compute_together(self, batch: Sequence[tuple[Any, Chunk]], until: float) -> None:
         """Compute these requests as one batch, and hold what is left of them at this time."""
@@ -176,20 +207,19 @@ class EventModel(ABC):
                 self._held.hold(stream, _PendingRequest(request), self.samples(request))
             except StreamError as error:
                 if self._recogniser.waits_for(stream) is not Wait.PREPARATION:
-                    self._compute([self._held.take(stream)], until=float("inf"))
+                    self._compute_together(self._chunks([self._held.take(stream)]), until=float("inf"))
                     continue
                 self._fail(request, error)
             return True
         return False
 
-    def _work_for_waiting(self) -> None:
-        """Work for streams that wait, for a slice of time. When a stream waits no longer, its requests are due.
+    def _work_for_waiting(self, second_passes_s: float) -> None:
+        """Work for streams that wait, for a slice of time, and at second passes for this time.
 
-        Second passes get as much time as the steps take. Otherwise the batches of steps would become smaller and
-        smaller, and so take more time, and less and less time would remain for second passes.
+        When a stream waits no longer, its requests are due.
         """
         since = time.perf_counter()
-        for stream, error in self._recogniser.work(self._owed_s):
+        for stream, error in self._recogniser.work(second_passes_s):
             if error is not None:
                 self._fail(self._held.take(stream).request, error)
         self._owed_s = max(0.0, self._owed_s - (time.perf_counter() - since))
@@ -200,9 +230,8 @@ class EventModel(ABC):
             self._work.wait(SWEEP_S)
             try:
                 with self._precedence.other():
-                    self._work_for_waiting()
-                    self._answer(())
-                    pause_s = self._recogniser.pause_s
+                    self._take_turn()
+                    pause_s, due = self._recogniser.pause_s, self._held.any_due(self._recogniser.waits_for)
                     if not self._held:
                         self._work.clear()
                     # Streams must expire even when no request comes, and so nobody calls execute().
@@ -210,7 +239,7 @@ class EventModel(ABC):
                         swept_at = time.monotonic()
                         self._recogniser.expire()
                         self._report()
-                if pause_s:  # all work waits for something outside
+                if pause_s and not due:  # all work waits for something outside
                     self._stopping.wait(pause_s)
             except Exception as error:  # this thread must not end, because streams depend on it
                 pb_utils.Logger.log_error(f"work between steps failed: {error!r}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 from typing import Generic, TypeVar
 
 from streamer.base.codes import FailureCode
@@ -58,6 +59,10 @@ class HeldRequests(Generic[Request]):
         """Remove and return the first request of each stream that does not wait. They can be computed in one batch."""
         return [self.take(stream) for stream in list(self._queues) if not waits(stream)]
 
+    def any_due(self, waits: Callable[[int], object]) -> bool:
+        """Return whether there is a stream that does not wait."""
+        return not all(map(waits, self._queues))
+
     def clear(self) -> list[Request]:
         """Remove and return all requests."""
         requests = [request for queue in self._queues.values() for request, _ in queue]
@@ -65,21 +70,48 @@ class HeldRequests(Generic[Request]):
         return requests
 
 
-# Decides whose requests come first.
+# Decides whose requests come first, and whether second passes come before them.
 
 
-def in_turns(requests: Iterable[Request], caller_of: Callable[[Request], str]) -> list[Request]:
-    """Return first the first request of each caller, then the second of each, and so on.
+def in_turns(
+    requests: Iterable[Request],
+    caller_of: Callable[[Request], str],
+    used_s: Callable[[str], float],
+    request_s: float,
+) -> list[Request]:
+    """Return first the requests of callers that have used the least time. Each request uses `request_s` more.
 
     So a caller with many streams does not delay one that has few.
     """
     before: Counter[str] = Counter()
-    ranked: list[tuple[int, Request]] = []
+    ranked: list[tuple[float, Request]] = []
     for request in requests:
         caller = caller_of(request)
-        ranked.append((before[caller], request))
+        ranked.append((used_s(caller) + before[caller] * request_s, request))
         before[caller] += 1
     return [request for _, request in sorted(ranked, key=lambda entry: entry[0])]
+
+
+class Turn(Enum):
+    """Who has the next turn."""
+
+    STEPS = auto()
+    SECOND_PASSES = auto()
+    BOTH = auto()  # second passes as long as the steps before
+
+
+def whose_turn(second_pass: str | None, steps: Collection[str], used_s: Callable[[str], float]) -> Turn:
+    """Return who has the next turn. `second_pass`: the caller of the next one, if any. `steps`: those of due steps.
+
+    A second pass waits for the steps of all callers that have used less time than its own caller, and these wait for
+    none of their own.
+    """
+    if second_pass is None or not steps:
+        return Turn.STEPS if second_pass is None else Turn.SECOND_PASSES
+    its_own_s, least_s = used_s(second_pass), min(map(used_s, steps))
+    if its_own_s == least_s:
+        return Turn.BOTH
+    return Turn.SECOND_PASSES if its_own_s < least_s else Turn.STEPS
 
 
 # Decides which thread may use the recogniser. Steps of streams come first; other work gets the time between them.

@@ -51,9 +51,9 @@ class ReaderCalls:
     def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
         """Send a segment. There must be a place."""
         future = self._threads.submit(_read, samples, pauses)
-        self._begun_at[future] = time.monotonic()
+        self._begun_at[future] = begun_at = time.monotonic()
         future.add_done_callback(self._end)
-        return _Call(future)
+        return _Call(future, begun_at)
 
     def close(self) -> None:
         """Wait for no call any more."""
@@ -76,14 +76,23 @@ class ReaderCalls:
 class _Call:
     """A segment that is being read."""
 
-    def __init__(self, future: Future[Reading]) -> None:
-        self._future = future
+    def __init__(self, future: Future[Reading], begun_at: float) -> None:
+        self._future, self._begun_at, self._ended_at = future, begun_at, begun_at
+        future.add_done_callback(self._end)
 
     def ready(self) -> bool:
         return self._future.done()
 
     def result(self) -> Reading:
         return self._future.result(timeout=0)
+
+    @property
+    def used_s(self) -> float:
+        """The time that it took, divided by the calls that share the reader."""
+        return (self._ended_at - self._begun_at) / PLACES
+
+    def _end(self, _: Future[Reading]) -> None:
+        self._ended_at = time.monotonic()
 
 
 def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> Reading:

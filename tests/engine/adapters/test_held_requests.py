@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from streamer.engine.adapters.held_requests import MOST_REQUESTS, HeldRequests, Precedence, in_turns
+from streamer.engine.adapters.held_requests import MOST_REQUESTS, HeldRequests, Precedence, Turn, in_turns, whose_turn
 from streamer.engine.recogniser import StreamError
 
 
@@ -17,7 +17,9 @@ def test_in_order_and_one_at_a_time() -> None:
         held.put_back(stream, f"{stream} start")
     held.hold(1, "1 audio", 5120)
     held.hold(1, "1 end", 0)
+    assert held.any_due(lambda stream: stream == 1)
     assert held.due(lambda stream: stream == 1) == ["2 start"]
+    assert not held.any_due(lambda stream: stream == 1)
     assert 2 not in held
     assert held.due(lambda stream: False) == ["1 start"]
     held.put_back(1, "1 start again")
@@ -45,8 +47,34 @@ def test_bounds() -> None:
 def test_callers_take_turns() -> None:
     """The first requests of all callers come first, then their second ones, in the order in which they arrived."""
     requests = ["a1", "a2", "a3", "b1", "a4", "c1", "b2"]
-    assert in_turns(requests, lambda request: request[0]) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
-    assert in_turns([], str) == []
+    nothing = dict.fromkeys("abc", 0.0).__getitem__
+    assert in_turns(requests, lambda request: request[0], nothing, 0.1) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+    assert in_turns([], str, nothing, 0.1) == []
+
+
+def test_who_has_used_less_time_comes_first() -> None:
+    """A caller's requests come before all of those of callers that have used more, until it has used as much."""
+    requests = ["a1", "a2", "b1", "a3", "b2", "b3"]
+    used_s = {"a": 7.21, "b": 7.0}.__getitem__
+    assert in_turns(requests, lambda request: request[0], used_s, 0.1) == ["b1", "b2", "b3", "a1", "a2", "a3"]
+    assert in_turns(requests, lambda request: request[0], used_s, 0.2) == ["b1", "b2", "a1", "b3", "a2", "a3"]
+
+
+@pytest.mark.parametrize(
+    ("second_pass", "steps", "turn"),
+    [
+        (None, [], Turn.STEPS),
+        (None, ["light", "heavy"], Turn.STEPS),
+        ("heavy", [], Turn.SECOND_PASSES),
+        ("heavy", ["heavy"], Turn.BOTH),
+        ("heavy", ["heavy", "light"], Turn.STEPS),
+        ("light", ["heavy"], Turn.SECOND_PASSES),
+        ("light", ["heavy", "light"], Turn.BOTH),
+    ],
+)
+def test_second_passes_and_steps(second_pass: str | None, steps: list[str], turn: Turn) -> None:
+    """Whatever belongs to the caller that has used less comes first; within one caller, both get time."""
+    assert whose_turn(second_pass, steps, {"light": 1.0, "heavy": 1.5}.__getitem__) is turn
 
 
 def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
