@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Final
 
 from streamer.base.codes import ErrorCode
 from streamer.base.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY, LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
@@ -80,15 +81,21 @@ class Quotas:
         self._of_networks: Counter[str] = Counter()
         self._audio: dict[str, _Audio] = {}
         self._hotwords_of_keys = PreparationBudget(limits.hotwords_per_key)
-        self._hotwords_of_networks = PreparationBudget(limits.hotwords_per_address)
+        per_address = limits.hotwords_per_address
+        self._hotwords_of_networks = [
+            PreparationBudget(None if per_address is None else per_address * shares) for _, shares in _NETWORKS
+        ]
         self._salt = secrets.token_bytes(16)
 
     def check(self, caller: Caller) -> None:
         """Raise Denied if this caller may not open a session now."""
-        limits, network = self.limits, network_of(caller.address)
-        if limits.per_address is not None and self._of_networks[network] >= limits.per_address:
-            message = f"This address already has {counted(limits.per_address, 'session')}, the maximum; end one first."
-            raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S)
+        limits = self.limits
+        for network, shares in () if limits.per_address is None else networks_of(caller.address):
+            most = (limits.per_address or 0) * shares
+            if self._of_networks[network] >= most:
+                who = "This address" if shares == 1 else f"The network {network}"
+                message = f"{who} already has {counted(most, 'session')}, the maximum; end one first."
+                raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S)
         if not caller.key:
             return
         if limits.per_key is not None and self._of_keys[caller.key] >= limits.per_key:
@@ -100,13 +107,15 @@ class Quotas:
     def enter(self, caller: Caller) -> Admittance:
         """Count a new session of this caller, or raise Denied if it is one too many. Call leave() when it ends."""
         self.check(caller)
-        self._of_networks[network_of(caller.address)] += 1
+        for network, _ in networks_of(caller.address):
+            self._of_networks[network] += 1
         self._of_keys[caller.key] += 1
         return Admittance(self, caller)
 
     def leave(self, caller: Caller) -> None:
         """Count that a session of this caller has ended."""
-        for sessions, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
+        names = [(self._of_networks, network) for network, _ in networks_of(caller.address)]
+        for sessions, name in (*names, (self._of_keys, caller.key)):
             sessions[name] -= 1
             if not sessions[name]:
                 del sessions[name]
@@ -120,12 +129,15 @@ class Quotas:
 
     def prepare(self, caller: Caller, preparation: Preparation) -> Denied | None:
         """Count a preparation for this caller. If it is too much for now, count nothing and return the refusal."""
-        budgets = [("address", self._hotwords_of_networks, network_of(caller.address))]
+        budgets = [
+            ("address" if shares == 1 else f"network {network}", self._hotwords_of_networks[place], network)
+            for place, (network, shares) in enumerate(networks_of(caller.address))
+        ]
         if caller.key:
             budgets.append(("key", self._hotwords_of_keys, caller.key))
         now = time.monotonic()
         wait, kind, most = max(
-            (budget.wait_s(name, preparation, now), kind, budget.per_minute) for kind, budget, name in budgets
+            (budget.wait_s(name, preparation, now), kind, budget.per_minute or 0) for kind, budget, name in budgets
         )
         if wait:
             message = (
@@ -210,13 +222,28 @@ class _Audio:
         return max(1, math.ceil(self._minutes[0][0] + HOUR_S - now))
 
 
-def network_of(address: str) -> str:
-    """Return the network that counts as one address: for IPv6 the 64-bit network of a household or machine."""
+# Who has one IPv6 address has 2**64 of them, and often many such networks: a household has up to 256 (56 bits), a site
+# up to 65536 (48 bits). So larger networks have a limit, too: this many times that of a single address.
+_NETWORKS: Final = ((64, 1), (56, 4), (48, 16))
+
+
+def networks_of(address: str) -> list[tuple[str, int]]:
+    """Return the networks that count for this address, each with its share of the limits for one address.
+
+    The first is the one that counts as one address: for IPv6 the 64-bit network of a household or machine.
+    """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address
-    return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else address
+        return [(address, 1)]
+    if ip.version == 4:
+        return [(address, 1)]
+    return [(str(ipaddress.ip_network((ip, bits), strict=False)), shares) for bits, shares in _NETWORKS]
+
+
+def network_of(address: str) -> str:
+    """Return the network that counts as one address."""
+    return networks_of(address)[0][0]
 
 
 # Limits how many hotwords one caller may use in a minute: a leaky bucket, which its sessions fill.

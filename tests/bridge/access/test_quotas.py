@@ -8,6 +8,7 @@ import pytest
 
 from streamer.bridge.access.quotas import (
     MOST_BUCKETS,
+    Admittance,
     Caller,
     Denied,
     Preparation,
@@ -71,6 +72,46 @@ def test_sessions_of_an_address() -> None:
 def test_addresses_are_counted_by_who_has_them(address: str, network: str) -> None:
     """IPv6 addresses count by network, because each client has more of them than could be counted."""
     assert network_of(address) == network
+
+
+def test_sessions_of_a_range_of_addresses() -> None:
+    """Who has many 64-bit networks has four times as many sessions in 56 bits, and 16 times as many in 48."""
+    quotas, admitted = Quotas(QuotaLimits(per_address=2)), list[Admittance]()
+
+    def enter(home: int, network: int) -> None:
+        admitted.append(quotas.enter(Caller(f"2001:db8:7:{home:02x}{network:02x}::1")))
+
+    for home in range(4):
+        for network in range(8):
+            enter(home, network % 4)
+        with pytest.raises(Denied, match=f"network 2001:db8:7:{home and f'{home}00' or ''}:?:/56 already has 8 sess"):
+            enter(home, 99)
+    with pytest.raises(Denied, match="network 2001:db8:7::/48 already has 32 sessions, the maximum") as caught:
+        enter(4, 0)
+    assert (caught.value.code, caught.value.retry_s) == ("too_many_sessions", 5)
+    quotas.enter(Caller("2001:db8:8::1")).leave()
+    for admittance in admitted:
+        admittance.leave()
+    assert not quotas._of_networks
+
+
+def test_hotwords_of_a_range_of_addresses(clock: Clock) -> None:
+    """The same holds for hotwords."""
+    quotas = Quotas(QuotaLimits(hotwords_per_address=100))
+
+    def prepare(number: int) -> Denied | None:
+        with_words = quotas.enter(Caller(f"2001:db8:7:{number:x}::1"))
+        return with_words.prepare([f"{number:050d}", f"{number:049d}x"], 1)
+
+    assert [prepare(number) for number in range(4)] == [None] * 4
+    denied = prepare(4)
+    assert denied is not None
+    assert (denied.code, denied.retry_s) == ("hotwords_used_up", 15)
+    assert "This network 2001:db8:7::/56 may use at most 400 characters" in denied.message
+    assert [prepare(256 * home + 5) for home in range(1, 13)] == [None] * 12
+    denied = prepare(256 * 13 + 5)
+    assert denied is not None
+    assert "network 2001:db8:7::/48 may use at most 1600 " in denied.message
 
 
 def test_audio_of_a_key(clock: Clock) -> None:
