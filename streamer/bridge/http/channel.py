@@ -6,9 +6,11 @@ So a client that does not read cannot make buffers grow, neither with requests n
 from __future__ import annotations
 
 import asyncio
+import select
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Final, cast
 
 from streamer.base.codes import QuietEnding
@@ -161,6 +163,31 @@ class Channel(asyncio.Protocol):
     def _wake_writer(self) -> None:
         if self._draining is not None and not self._draining.done():
             self._draining.set_result(None)
+
+
+# Looks at a socket that is not read. asyncio notices only what it reads.
+
+
+class Ending(Enum):
+    """What has become of the other side of a connection."""
+
+    NONE = auto()
+    ENDED = auto()  # it sends no more; it may still read, or it may be gone
+    LOST = auto()
+
+
+# Only Linux tells that the other side has ended before everything was read.
+_ENDED: Final[int] = getattr(select, "POLLRDHUP", 0)
+
+
+def ending_of(transport: asyncio.Transport) -> Ending:
+    """Return what has become of the other side, even if data of it waits to be read."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), _ENDED)
+    [(_, events)] = poll.poll(0) or [(0, 0)]
+    if events & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
+        return Ending.LOST
+    return Ending.ENDED if events & _ENDED else Ending.NONE
 
 
 # Counts connections by their state, each from the moment it is accepted.

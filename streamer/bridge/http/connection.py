@@ -19,6 +19,8 @@ from streamer.bridge.http.channel import (
     Channel,
     ConnectionCounts,
     CountedConnection,
+    Ending,
+    ending_of,
 )
 from streamer.bridge.http.framing import Framing, Head, Mark
 from streamer.bridge.http.messages import Handshake, check_handshake
@@ -34,6 +36,8 @@ IDLE_LIMIT_S = 15.0
 ANSWER_LIMIT_S = 10.0
 # A client that has ended its side still gets its answer if the answer is ready within this time.
 HALF_CLOSED_LIMIT_S = 5.0
+# While the socket is not read, this is the time between two looks whether the client is still there.
+LOOK_EVERY_S = 1.0
 # After the last answer, data of the client is discarded for this time, so that the client can read the answer.
 LINGER_S = 2.0
 # While this many bytes wait to be parsed, the socket is not read.
@@ -83,6 +87,7 @@ class Connection(Channel):
         self._end_fed = False  # the framing knows that the client has ended its side
         self._discarding = False
         self._task: asyncio.Task[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
 
     async def serve(self) -> None:
         """Serve requests until the connection ends. If it is lost, this task is cancelled, with any handler."""
@@ -130,6 +135,30 @@ class Connection(Channel):
     def wants_more(self) -> bool:
         """Whether the socket should be read."""
         return self._discarding or (not self._clogged and len(self._unread) < UNREAD_MARK)
+
+    def balance(self) -> None:
+        """Start or stop reading the socket. While it is not read, watch whether the client is still there."""
+        super().balance()
+        if not self._reading and self._watch is None and not self.lost:
+            self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        """End the connection if the client has gone, even if not all was read that it sent before."""
+        self._watch = None
+        if self._reading or self.lost or self._transport is None:
+            return
+        ending = ending_of(self._transport)
+        if ending is Ending.LOST:
+            self.abort()
+        elif ending is Ending.ENDED and not self._clogged:  # a client that reads its answer is still there
+            self.end_by(HALF_CLOSED_LIMIT_S)
+        else:
+            self._watch = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def _cancel_timers(self) -> None:
+        super()._cancel_timers()
+        if self._watch is not None:
+            self._watch.cancel()
 
     # A request and its answer
 

@@ -84,7 +84,7 @@ def test_sessions_of_a_range_of_addresses() -> None:
     for home in range(4):
         for network in range(8):
             enter(home, network % 4)
-        with pytest.raises(Denied, match=f"network 2001:db8:7:{home and f'{home}00' or ''}:?:/56 already has 8 sess"):
+        with pytest.raises(Denied, match=r"network 2001:db8:7:.*:/56 already has 8 sessions"):
             enter(home, 99)
     with pytest.raises(Denied, match="network 2001:db8:7::/48 already has 32 sessions, the maximum") as caught:
         enter(4, 0)

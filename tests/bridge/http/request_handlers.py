@@ -18,6 +18,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self.pieces: list[int] = []  # the sizes of pieces that reached `slow`
+        self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
         self.sent = 0
         self.cancelled = asyncio.Event()
@@ -41,6 +42,7 @@ class Handlers:
         """Read one piece, then wait."""
         async for piece in request.body:
             self.pieces.append(len(piece))
+            self.begun.set()
             await self.go_on.wait()
         return text(HTTPStatus.OK, str(sum(self.pieces)))
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import struct
 from contextlib import suppress
 
 import psutil
@@ -38,6 +39,7 @@ from tests.bridge.http.websocket_handler import (
 )
 
 READ = 256 * 1024  # asyncio takes so much at a time
+RESET = struct.pack("ii", 1, 0)  # the value of SO_LINGER with which a close is a reset
 
 # Requests
 
@@ -58,6 +60,67 @@ async def test_a_body_waits_for_who_reads_it(opened: Port, handlers: Handlers) -
     handlers.go_on.set()
     assert (await peer.answer()).body == b"%d\n" % size
     peer.close()
+
+
+async def test_a_body_of_who_has_gone(opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler ends soon after its client has gone, although the socket still has much of the body to read."""
+    monkeypatch.setattr(connection, "LOOK_EVERY_S", 0.05)
+    size = 1_500_000  # more than is taken from the socket, and less than the kernel holds
+    with socket.create_connection(("127.0.0.1", opened.number)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        head = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size
+        await asyncio.to_thread(client.sendall, head + bytes(size))
+        await asyncio.wait_for(handlers.begun.wait(), 60)
+    await opened.until(answering=0)
+    assert len(handlers.pieces) == 1
+
+
+async def test_who_is_read_slowly_stays(opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose body waits is not cut off while it is there."""
+    looks, look = asyncio.Semaphore(0), channel.ending_of
+
+    def counted(transport: asyncio.Transport) -> channel.Ending:
+        looks.release()
+        return look(transport)
+
+    monkeypatch.setattr(connection, "ending_of", counted)
+    monkeypatch.setattr(connection, "LOOK_EVERY_S", 0.01)
+    size = 1_500_000
+    peer = await opened.connect(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+    peer.writer.write(bytes(size))
+    for _ in range(20):
+        await asyncio.wait_for(looks.acquire(), 60)
+    handlers.go_on.set()
+    assert (await peer.answer()).body == b"%d\n" % size
+    peer.close()
+
+
+async def test_an_end_is_seen_before_all_is_read() -> None:
+    """That the other side has ended, or is lost, is seen although data of it was not read."""
+    async with port({}) as opened:
+        endings = []
+        for reset in (False, True):
+            peer = await opened.connect(b"x" * 1000)
+            await opened.until(opening=1)
+            [serving] = opened.listener._connections.values()
+            transport = serving._transport
+            assert transport is not None
+            transport.pause_reading()
+            endings.append(channel.ending_of(transport))
+            if reset:
+                peer.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                peer.writer.transport.abort()
+            else:
+                peer.writer.write_eof()
+            for _ in range(6000):
+                if (ending := channel.ending_of(transport)) is not channel.Ending.NONE:
+                    break
+                await asyncio.sleep(0.01)
+            endings.append(ending)
+            transport.abort()
+            peer.close()
+            await opened.until(opening=0)
+        assert endings == [channel.Ending.NONE, channel.Ending.ENDED, channel.Ending.NONE, channel.Ending.LOST]
 
 
 async def test_an_answer_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
