@@ -160,13 +160,17 @@ class RestartableService:
 
 @contextmanager
 def serving(*arguments: str, port: int = 0, environment: Mapping[str, str] | None = None) -> Iterator[Serving]:
-    """A service that is ready, by default on any port. It is killed at the end if it has not ended."""
+    """A service that is ready, by default on any port. It is killed at the end if it has not ended.
+
+    `environment`: variables besides those of the tests; an empty one is not set.
+    """
     with tempfile.TemporaryDirectory(prefix="streamer-test-") as folder:
         control = Path(folder) / "control"
         arguments = ("--port", str(port), "--control", str(control), *arguments)
         command = [sys.executable, "-c", TIED, "serve", *arguments]
-        # A reader would be another process, which few tests need; --reader asks for it.
-        variables = {"STREAMER_SERVE_READER": "off", **os.environ, **(environment or {})}
+        # A reader, and another instance, would be processes that few tests need; --reader and --instances ask for them.
+        few = {"STREAMER_SERVE_READER": "off", "STREAMER_SERVE_INSTANCES": "1"}
+        variables = {name: value for name, value in {**few, **os.environ, **(environment or {})}.items() if value}
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True, env=variables) as process:
             served = Serving(process, control)

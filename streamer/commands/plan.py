@@ -9,11 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamer.base.machine import machine_memory, processors
+from streamer.base.machine import machine_memory
 from streamer.base.text import as_sentence, counted, json_text
 from streamer.bridge.triton import MODEL, TritonError
-from streamer.bridge.triton.repository import asr_repository, config_of, instance_kind, models_in, parts_of, reconfigure
+from streamer.bridge.triton.repository import (
+    asr_repository,
+    config_of,
+    instance_kind,
+    models_in,
+    parts_of,
+    reconfigure,
+    version_folder,
+)
 from streamer.commands.arguments import USAGE, argument, count
+from streamer.commands.capacity.default_size import most_instances
 from streamer.commands.capacity.plan import (
     FEWEST_SLOTS,
     KEPT_FREE,
@@ -21,12 +30,12 @@ from streamer.commands.capacity.plan import (
     Part,
     Plan,
     TooSmall,
-    fewer_instances,
+    best_size,
     largest,
     plan,
 )
 from streamer.commands.capacity.reader_choice import choose_reader
-from streamer.commands.capacity.session_limit import SLOTS, Capacities, Finding, circumstances
+from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacities, Finding, circumstances
 from streamer.commands.settings.kinds import FilePath, Number
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
 from streamer.models.library import ModelLibrary
@@ -156,7 +165,6 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
         server_parts,
         steps_memory,
         steps_of,
-        version_folder,
     )
     from streamer.commands.capacity.plan import InstanceConfig, Subject
 
@@ -188,11 +196,10 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             instances = first.instance_group[0].count if first.instance_group else 1
             reason = "as in config.pbtxt; one process keeps a GPU busy"
         elif instances is None:
-            number = processors()
-            instances = fewer_instances(parts, memory, number)
-            reason = f"each computes on one processor, and there {'is one' if number == 1 else f'are {number}'} here"
+            number, reason = most_instances()
+            instances = best_size(parts, memory, number, USUAL_SLOTS).instances
             if instances < number:
-                reason += ", but the memory has no room for more"
+                reason = "the memory has no room for more"
         largest(parts, memory, instances)
         carried = _session_limit(model, parts, here, instances, measure=not options.no_measure)
         result = plan(parts, memory, instances, carried)

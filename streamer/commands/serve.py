@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from streamer.bridge.service import Service
     from streamer.bridge.triton.link import Dialer
     from streamer.bridge.upstreams.model_loader import MemoryBound
+    from streamer.commands.capacity.default_size import DefaultSize
 
 
 EXAMPLES: Final = """\
@@ -133,6 +135,11 @@ def _serve(
         if settings.load == ON_DEMAND:
             on_demand = _memory_bound(settings, models, folder, slots)
             names = [models[DEFAULT_MODEL].model]
+        elif instances is None:
+            size = _default_size(settings, [folders.get(name, folder / name) for name in names], folder, reader)
+            if size is not None:
+                instances, slots = size.instances, size.slots
+                logs.say(size.sentence())
         if bounds is not None:
             _check_memory(
                 [folders.get(name, folder / name) for name in names], folder, bounds, slots, settings.sessions
@@ -305,7 +312,7 @@ def _memory_bound(
 ) -> MemoryBound:
     """Return how much memory models may hold, and what each needs. TritonError if one of them is larger than that."""
     from streamer.bridge.upstreams.model_loader import MemoryBound
-    from streamer.commands.capacity.instance_limit import check_room, expected_memory, memory_for_models
+    from streamer.commands.capacity.estimates import check_room, expected_memory, memory_for_models
 
     instances = settings.instances if isinstance(settings.instances, int) else None
     room = memory_for_models(settings.models_memory)
@@ -344,6 +351,21 @@ def _slots(settings: ServeSettings) -> int | None:
     if isinstance(settings.sessions, str):
         return SLOTS if bounds is None else max(USUAL_SLOTS, SLOTS // bounds.most)
     return slots_for(settings.sessions, (instances or 1) if bounds is None else bounds.most)
+
+
+def _default_size(
+    settings: ServeSettings, models: Sequence[Path], repository: Path, reader: ChosenReader | None
+) -> DefaultSize | None:
+    """Choose the numbers of instances and slots that no setting gives. None if the models decide themselves."""
+    from streamer.commands.capacity.default_size import choose_size
+    from streamer.commands.capacity.session_limit import SLOTS, slots_for
+
+    if isinstance(settings.sessions, str):
+        return choose_size(models, repository, reader, slots=settings.slots, most_slots=SLOTS)
+    size = choose_size(models, repository, reader, slots=settings.slots, sessions=settings.sessions)
+    if size is None or settings.sessions is None or settings.slots is not None:
+        return size
+    return replace(size, slots=slots_for(settings.sessions, size.instances))
 
 
 def _instances(settings: ServeSettings) -> tuple[InstanceBounds | None, int | None]:

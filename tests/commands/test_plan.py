@@ -17,9 +17,9 @@ import pytest
 import streamer.commands.capacity.memory as measuring
 import streamer.commands.capacity.memory as steps_measuring
 from streamer.bridge.triton import MODEL
-from streamer.bridge.triton.repository import asr_repository, link_model, model_config, parts_of
+from streamer.bridge.triton.repository import asr_repository, link_model, model_config, parts_of, version_folder
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.capacity.memory import ModelMemory, model_memory, server_parts, version_folder
+from streamer.commands.capacity.memory import ModelMemory, model_memory, server_parts
 from streamer.commands.capacity.plan import Part
 from streamer.commands.capacity.session_limit import SLOTS, Capacities, circumstances
 from streamer.commands.cli import run

@@ -174,6 +174,19 @@ def is_public(model: Path) -> bool:
     return not (model / CONFIG).is_file() and holds_graphs(model)
 
 
+def version_folder(model: Path) -> Path:
+    """Return the folder of the newest version of a model, which is the one that Triton loads.
+
+    A public model has no versions.
+    """
+    if is_public(model):
+        return model
+    versions = [path for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]
+    if not versions:
+        raise TritonError(f"{model} has no folder of a version, such as {model / VERSION}")
+    return max(versions, key=lambda path: int(path.name))
+
+
 def config_of(model: Path) -> ModelConfig:
     """Return the configuration of the model in this folder. A public model has the shipped one."""
     return model_config(asr_repository() / MODEL if is_public(model) else model)

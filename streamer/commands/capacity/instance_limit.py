@@ -6,23 +6,21 @@ The sizes are those of `streamer plan`. They are measured once for a model and a
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from streamer.base.json_types import JsonObject
-from streamer.base.limits import DEFAULT_MODEL
-from streamer.base.machine import ROOT, machine_memory
+from streamer.base.machine import machine_memory
 from streamer.base.text import counted
 from streamer.bridge.telemetry import logs
 from streamer.bridge.triton import TritonError
-from streamer.bridge.triton.repository import config_of, instance_kind, is_public, model_config
-from streamer.commands.capacity.memory import MeasuringError, model_memory, server_parts, version_folder
+from streamer.bridge.triton.repository import config_of, instance_kind, version_folder
+from streamer.commands.capacity.memory import MeasuringError, model_memory, server_parts
 from streamer.commands.capacity.plan import GIGABYTE, Memory, Part, Scope, Size
-from streamer.commands.capacity.reader_choice import choose_reader
+from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import Capacities, circumstances
-from streamer.models.model_folder import read_model_folder
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,9 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None,
     the model; `sessions`: None for as many as there are slots.
     """
     try:
-        config = model_config(model)
+        config = config_of(model)
         slots = slots or int(config.sequence_batching.oldest.max_candidate_sequences)
-        sizes = _sizes(model, repository, max(1, config.max_batch_size), instance_kind(config))
+        sizes = sizes_of(model, repository, choose_reader())
     except (MeasuringError, TritonError, OSError) as error:
         logs.say(
             f"it is not known whether {most} instances of {model.name} fit in the memory: {error}", logging.WARNING
@@ -71,8 +69,10 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None,
         )
 
 
-def _sizes(model: Path, repository: Path, batch: int, kind: str) -> Sizes:
-    reader = choose_reader()
+def sizes_of(model: Path, repository: Path, reader: ChosenReader | None) -> Sizes:
+    """Return the sizes for the model in this folder, and remember them. MeasuringError if they cannot be measured."""
+    config = config_of(model)
+    batch, kind = max(1, config.max_batch_size), instance_kind(config)
     name, folder = (None, None) if reader is None else reader
     conditions: JsonObject = {**circumstances(model, None, None), "batch": batch, "kind": kind, "reader": name}
     capacities = Capacities()
@@ -94,55 +94,3 @@ def _as_list(part: Part) -> list[Any]:
 def _part(values: Sequence[Any]) -> Part:
     name, scope, main, gpu, most = values
     return Part(name, Scope(scope), main, gpu, most)
-
-
-# Estimates the memory of models that are loaded on demand, and computes how much they may take together.
-
-# What `streamer plan` measures for Triton and the bridge, rounded up.
-SERVICE_BYTES: Final = 250_000_000
-# A process without its model: onnxruntime for a public model, torch for others.
-PUBLIC_BYTES: Final = 150_000_000
-OTHER_BYTES: Final = 600_000_000
-
-
-def memory_for_models(gigabytes: float | None, root: Path = ROOT) -> int:
-    """Return how many bytes models may hold: the given gigabytes, or else what this machine has for them."""
-    if gigabytes is not None:
-        return round(gigabytes * GIGABYTE)
-    return max(0, Memory(machine_memory(root).size).usable().main - SERVICE_BYTES)
-
-
-def expected_memory(model: Path, instances: int | None, slots: int | None) -> int:
-    """Return about how many bytes the processes of the model in this folder will hold. TritonError for an ensemble."""
-    config = config_of(model)
-    if config.HasField("ensemble_scheduling"):
-        raise TritonError(f"{model.name} is an ensemble: it can only be loaded at the start (--load start)")
-    number = instances or sum(group.count for group in config.instance_group) or 1
-    slots = slots or int(config.sequence_batching.oldest.max_candidate_sequences)
-    if is_public(model):
-        public = read_model_folder(model)
-        graphs = [
-            public.encoder,
-            *([public.transducer.predictor, public.transducer.joiner] if public.transducer else []),
-        ]
-        weights = sum(graph.path.stat().st_size for graph in graphs)
-        return number * (PUBLIC_BYTES + weights + slots * public.layout.state_bytes)
-    weights = sum(path.stat().st_size for path in version_folder(model).rglob("*") if path.is_file())
-    return number * (OTHER_BYTES + weights)
-
-
-def check_room(sizes: Mapping[str, int], room: int) -> None:
-    """Raise TritonError if one of these models does not fit beside the default one, which is always loaded."""
-    default = sizes[DEFAULT_MODEL]
-    largest = max((name for name in sizes if name != DEFAULT_MODEL), key=lambda name: sizes[name], default="")
-    needed, need = (
-        default + sizes.get(largest, 0),
-        f"{DEFAULT_MODEL}, which is always loaded, and {largest} together need",
-    )
-    if default > room:
-        needed, need = default, f"{DEFAULT_MODEL} needs"
-    if needed > room:
-        raise TritonError(
-            f"{need} about {needed / GIGABYTE:.1f} GB, and models may hold {room / GIGABYTE:.1f} GB: "
-            "give more with --models-memory, fewer --instances or fewer --slots."
-        )

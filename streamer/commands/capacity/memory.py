@@ -25,7 +25,7 @@ from streamer.base.package import PACKAGE, install_command, shipped
 from streamer.bridge.session.backlog import HIGH_MARK
 from streamer.bridge.session.messages import MOST_KEPT as MOST_MESSAGES
 from streamer.bridge.session.stream import MOST_KEPT as MOST_AUDIO
-from streamer.bridge.triton.repository import BUNDLE, instance_kind, is_public, model_config
+from streamer.bridge.triton.repository import BUNDLE, instance_kind, is_public, model_config, version_folder
 from streamer.bridge.triton.server import REGION_BYTES, TritonServer
 from streamer.commands.capacity.plan import Part, Scope
 from streamer.commands.capacity.session_limit import SPEECH
@@ -112,19 +112,6 @@ def server_parts(repository: Path, steps: int = 1, reader: Path | None = None) -
 def reader_part(folder: Path) -> Part:
     """Measure a process that reads segments with the reader in this folder. MeasuringError if it cannot be loaded."""
     return Part("reader of ended segments", Scope.SERVICE, resident_bytes(measure(["-c", _READING, str(folder)])))
-
-
-def version_folder(model: Path) -> Path:
-    """Return the folder of the newest version of a model, which is the one that Triton loads.
-
-    A public model has no versions.
-    """
-    if is_public(model):
-        return model
-    versions = [path for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]
-    if not versions:
-        raise MeasuringError(f"{model} has no folder of a version, such as {model / '1'}")
-    return max(versions, key=lambda path: int(path.name))
 
 
 def _parts(result: ModelReport, batch: int) -> list[Part]:

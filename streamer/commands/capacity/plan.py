@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import Final
 
 from streamer.base.text import counted
-from streamer.commands.capacity.session_limit import SLOTS, slots_for
+from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
 
 KEPT_FREE: Final = 0.2  # of the memory
 MOST_SLOTS: Final = 65536  # no processor carries more
@@ -142,11 +142,26 @@ def fewer_instances(parts: Sequence[Part], memory: Memory, instances: int) -> in
     return largest(parts, memory, 1).instances
 
 
+def best_size(parts: Sequence[Part], memory: Memory, most: int, slots: int) -> Size:
+    """Return the size of a service for the most sessions, with at most so many instances and slots in each.
+
+    Of two that are equal, the one with more instances. TooSmall if the memory has no room for one stream.
+    """
+
+    def size(instances: int) -> Size:
+        each = min(slots, largest(parts, memory, instances).slots)
+        return Size(instances, each, instances * (each - 1))
+
+    possible = range(1, fewer_instances(parts, memory, most) + 1)
+    return max(map(size, possible), key=lambda each: (each.streams, each.instances))
+
+
 def plan(parts: Sequence[Part], memory: Memory, instances: int, carried: int | None) -> Plan:
     """Recommend the size of a service. TooSmall if not even one stream for each instance fits in the memory."""
     fits = largest(parts, memory, instances)
     if carried is None:
-        slots = min(fits.slots, SLOTS)
+        # On processors, more than the usual slots are of no use.
+        slots = min(fits.slots, USUAL_SLOTS if memory.gpu is None else SLOTS)
         return Plan(parts, memory, fits, None, Size(instances, slots, instances * (slots - 1)), None)
     sessions = min(fits.streams, carried)
     # More slots than sessions need, if there is memory for them.
@@ -248,7 +263,9 @@ def text(plan: Plan, subject: Subject) -> str:
     """Return the plan for a reader."""
     size, usable = plan.recommended, plan.memory.usable()
     place = subject.gpu or "the CPU"
-    sessions = f"{'up to ' * (plan.carried is None)}{counted(size.streams, 'session')}"
+    sessions = counted(size.streams, "session")
+    if plan.carried is None:
+        sessions = f"as many sessions as --sessions auto measures, at most {size.streams}"
     return "\n".join(
         [
             f"{subject.model} ({subject.bundle}) on {place}",

@@ -205,7 +205,7 @@ def _is_usable(library: ModelLibrary, name: str) -> bool:
 def _without_room(folders: dict[str, Path], default: str, room: int | None) -> Iterator[Finding]:
     """Report each model that has no room beside the default one, and whether they do not fit together."""
     # Imported here, because it is slow, and the light client has only a part of it.
-    from streamer.commands.capacity.instance_limit import expected_memory, memory_for_models
+    from streamer.commands.capacity.estimates import expected_memory, memory_for_models
 
     room = memory_for_models(None) if room is None else room
     sizes = {name: expected_memory(folder, None, None) for name, folder in folders.items()}

@@ -137,7 +137,7 @@ class ServeSettings:
         _RECOGNISER,
         "The number of instances of each model; each is a process. With a range such as 1-4 the number follows the "
         "load (docs/how-to/serving-models.md).",
-        unset="as in the model's config.pbtxt",
+        unset="one for each processor, as far as the memory carries them (docs/how-to/capacity.md)",
         example='"1-4"',
     )
     reader: str = setting(
@@ -152,7 +152,7 @@ class ServeSettings:
         COUNT,
         _RECOGNISER,
         "The most streams of each instance at a time.",
-        unset="as in the model's config.pbtxt",
+        unset="as in the model's config.pbtxt, or fewer if the memory carries no more",
         example="64",
     )
     sessions: int | str | None = setting(

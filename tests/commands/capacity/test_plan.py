@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.commands.capacity.plan import Limit, Memory, Part, Scope, Size, TooSmall, fewer_instances, largest, plan
+from streamer.commands.capacity.plan import (
+    Limit,
+    Memory,
+    Part,
+    Scope,
+    Size,
+    TooSmall,
+    best_size,
+    fewer_instances,
+    largest,
+    plan,
+)
 
 PARTS = (
     Part("service", Scope.SERVICE, 100),
@@ -71,6 +82,17 @@ def test_the_memory_is_the_limit() -> None:
 
 
 def test_unknown_processors() -> None:
-    """Without a measurement, a plan has slots for the one that the service makes at its start."""
+    """Without a measurement, a plan has the usual slots on processors, and more on a GPU."""
     made = plan(PARTS, Memory(100_000), 2, None)
-    assert (made.recommended, made.limit, made.carried) == (Size(2, 256, 510), None, None)
+    assert (made.recommended, made.limit, made.carried) == (Size(2, 64, 126), None, None)
+    assert plan(PARTS, Memory(100_000, 100_000), 1, None).recommended == Size(1, 256, 255)
+
+
+def test_the_best_size() -> None:
+    """Of all numbers of instances, the one with the most streams; of equal ones, the one with more instances."""
+    assert best_size(PARTS, Memory(100_000), 4, 64) == Size(4, 64, 252)
+    # 512 may be used: one instance leaves 362 for 71 slots, two 312 for 31 each, and three 262 for 17 each.
+    assert best_size(PARTS, Memory(640), 4, 64) == Size(1, 64, 63)
+    assert best_size(PARTS, Memory(640), 4, 16) == Size(3, 16, 45)
+    with pytest.raises(TooSmall):
+        best_size(PARTS, Memory(100), 4, 64)

@@ -1,0 +1,126 @@
+"""Chooses how many instances and slots the models of a service have, unless its settings say so.
+
+An instance computes on one processor, so there is one for each, as far as the memory carries them. Estimates say at
+once whether it carries all of them. Only where it may not, the sizes are measured, and remembered.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamer.base.machine import ROOT, machine_memory, processor_time
+from streamer.base.text import counted
+from streamer.base.torch_import import gpu_is_there
+from streamer.bridge.triton import TritonError
+from streamer.bridge.triton.repository import config_of, instance_kind
+from streamer.bridge.triton.server import REGION_BYTES
+from streamer.commands.capacity.estimates import PUBLIC_BYTES, SERVICE_BYTES, STREAM_BYTES, expected_memory
+from streamer.commands.capacity.plan import FEWEST_SLOTS, GIGABYTE, Memory, Size, TooSmall, best_size, largest
+from streamer.commands.capacity.reader_choice import ChosenReader
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+# The bridge is one process. It carries no more sessions than so many instances do, if all have a second pass.
+MOST_INSTANCES: Final = 16
+_SHARED_MEMORY: Final = Path("dev/shm")
+
+
+@dataclass(frozen=True)
+class DefaultSize:
+    """How many instances each model gets, with how many slots each, and why so many."""
+
+    instances: int
+    slots: int
+    why: str
+
+    def sentence(self) -> str:
+        """Say what was chosen, and how to choose something else."""
+        numbers = f"{counted(self.instances, 'instance')} of each model with {counted(self.slots, 'slot')} each"
+        return f"{numbers}: {self.why} (--instances and --slots change this)"
+
+
+def choose_size(
+    models: Sequence[Path],
+    repository: Path,
+    reader: ChosenReader | None,
+    *,
+    slots: int | None = None,
+    most_slots: int | None = None,
+    sessions: int | None = None,
+    root: Path = ROOT,
+) -> DefaultSize | None:
+    """Choose the size of a service with the models in these folders; None if their config.pbtxt should decide.
+
+    That is so for a model that asks for several instances, an ensemble, and a model on a GPU, which one process keeps
+    busy. `slots`: the number in each instance, if it is given. Otherwise there are as many as the memory carries, at
+    most `most_slots`, or as many as the models have. `sessions`: the most at a time, if there is a limit.
+    """
+    configs = [config_of(model) for model in models]
+    if any(_has_own_size(config) for config in configs):
+        return None
+    usual = min(int(config.sequence_batching.oldest.max_candidate_sequences) for config in configs)
+    wanted = slots or most_slots or usual
+    most, why = most_instances(root, sessions)
+    memory = Memory(machine_memory(root).size)
+    usable = memory.usable().main
+    if _estimate(models, reader, most, wanted) <= usable:
+        return DefaultSize(most, wanted, why)
+    few = f"{usable / GIGABYTE:.1f} GB of memory may be used"
+    if len(models) > 1:
+        fitting = (number for number in range(most, 1, -1) if _estimate(models, reader, number, wanted) <= usable)
+        return DefaultSize(next(fitting, 1), wanted, few)
+    from streamer.commands.capacity.instance_limit import Sizes, sizes_of
+    from streamer.commands.capacity.memory import MeasuringError
+
+    try:
+        parts = sizes_of(models[0], repository, reader).parts
+        if slots is not None:
+            instances = max(1, Sizes(parts, memory).fitting(Size(most, slots, most * (slots - 1))))
+        else:
+            # More slots than the usual ones are of no use if they leave no room for another instance.
+            instances = best_size(parts, memory, most, min(wanted, usual)).instances
+            wanted = min(wanted, largest(parts, memory, instances).slots)
+    except (MeasuringError, TritonError, OSError) as error:
+        return DefaultSize(1, wanted, f"it is not known whether more fit in the memory, because {error}")
+    except TooSmall:
+        return DefaultSize(1, FEWEST_SLOTS, f"{few}, and that is too little")
+    return DefaultSize(instances, wanted, few)
+
+
+def _has_own_size(config: ModelConfig) -> bool:
+    groups = config.instance_group
+    if config.HasField("ensemble_scheduling") or not config.sequence_batching.HasField("oldest"):
+        return True
+    if len(groups) > 1 or any(group.count > 1 for group in groups):
+        return True
+    kind = instance_kind(config)
+    return kind == "KIND_GPU" or (kind != "KIND_CPU" and gpu_is_there())
+
+
+def most_instances(root: Path = ROOT, sessions: int | None = None) -> tuple[int, str]:
+    """Return how many instances the processors, the shared memory and the sessions ask for, and which of them did."""
+    reasons = [
+        (max(1, int(processor_time(root))), "one for each processor that may be used"),
+        (MOST_INSTANCES, "no more are of use to one bridge"),
+    ]
+    if sessions is not None:
+        reasons.append((sessions, f"there are never more than {counted(sessions, 'session')}"))
+    shared = root / _SHARED_MEMORY
+    if shared.is_dir():  # half of it, because the regions grow for long requests
+        room = shutil.disk_usage(shared).free // (2 * REGION_BYTES)
+        reasons.append((max(1, room), f"{shared} has no room for more"))
+    return min(reasons, key=lambda reason: reason[0])
+
+
+def _estimate(models: Sequence[Path], reader: ChosenReader | None, instances: int, slots: int) -> int:
+    """Return about how much memory the service takes at most."""
+    reading = 0
+    if reader is not None:
+        reading = PUBLIC_BYTES + 2 * sum(path.stat().st_size for path in reader.folder.rglob("*") if path.is_file())
+    streams = instances * (slots - 1) * STREAM_BYTES  # of all models together, because each may have all sessions
+    return SERVICE_BYTES + reading + streams + sum(expected_memory(model, instances, slots) for model in models)
