@@ -1,16 +1,25 @@
 """Measures the cost of steps of 160 and 320 ms, and of a flush: CPU time of the engine alone, by its parts.
 
     python scripts/measure/step_cost.py [--streams 1,8,32] [--seconds 6] [--rounds 3] [--bundle FOLDER]
+    python scripts/measure/step_cost.py --streams 32,256 --steps 320 --beside CHECKOUT
 
 All streams get a step at the same time, as one batch on one thread. The first table has the CPU time for a second of
-the audio of one stream; the lengths of the steps take turns, and each figure is the median of the rounds. The second
-table has the CPU time of one stream for a flush, by how long the speaker has paused, and how many steps it computes.
+the audio of one stream; the lengths of the steps take turns, and each figure is the median of the rounds. Each part is
+without the parts within it, so their sum is `all`. `words, a step` is the CPU time in milliseconds that turns the
+emissions of one step of one stream into JSON: the last six parts. The second table has the CPU time of one stream for a
+flush, by how long the speaker has paused, and how many steps it computes.
+
+With `--beside`, another checkout with this script takes turns with this one, in processes of their own.
+
 The machine need not be idle, but the figures of a busy one are higher. Compare only those of one run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -25,42 +34,61 @@ import torch
 from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
+from streamer.base.events import as_json
 from streamer.base.package import shipped
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.acoustics.features import LogMel
 from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.language.neural_model import NeuralModel
 from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder
-from streamer.engine.recogniser import Chunk, Recogniser
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search import beam_search
 from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.stream import StepHandling
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.text.punctuation_model import PunctuationModel
 
 AUDIO = shipped("audio_samples/talk.flac")
-STEPS_MS = (320, 160)
 PAUSES_MS = (0, 300, 600)
 MS = 16  # samples
-PARTS = {
-    "features": (LogMel, "energies"),  # includes that of the pieces
-    "encoder": (CompiledEncoder, "step"),
-    "activity": (CompiledActivity, "step"),  # includes that of the pieces
-    "pieces": (SpeechDetector, "compute"),
-    "search": (BeamSearch, "advance"),
-    "end of segment": (BeamSearch, "alternatives"),
+OTHERS = "rest"
+PARTS: dict[str, list[tuple[Any, str]]] = {
+    "features": [(LogMel, "energies")],  # includes that of the pieces
+    "encoder": [(CompiledEncoder, "step")],
+    "activity": [(CompiledActivity, "step")],  # includes that of the pieces
+    "pieces": [(SpeechDetector, "compute")],
+    "search loops": [(beam_search, "read_step")],
+    "neural model": [(NeuralModel, "read"), (NeuralModel, "score")],
+    "search": [(BeamSearch, "advance")],
+    "end of segment": [(BeamSearch, "finish"), (BeamSearch, "alternatives")],
+    "marks": [(PunctuationModel, "read")],
+    "results": [(StepHandling, "run")],
+    OTHERS: [],  # audio, steps and answers
 }
+WORDS = ("search loops", "neural model", "search", "end of segment", "marks", "results")
+FIGURES = ("all", *PARTS, "words, a step")
 
 Samples = NDArray[np.int16]
+
+
+Table = dict[str, dict[int, list[dict[str, float]]]]
+"""The figures by streams and step, for each round."""
 
 
 def main() -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--streams", type=lambda text: list(map(int, text.split(","))), default=[1, 8, 32], help="1,8,32"
-    )
+    parser.add_argument("--streams", type=_numbers, default=[1, 8, 32], help="1,8,32")
+    parser.add_argument("--steps", type=_numbers, default=[320, 160], help="their lengths in ms: 320,160")
     parser.add_argument("--seconds", type=float, default=6.0, help="of audio in each round (6)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bundle", type=Path, default=shipped("asr_repo/streaming_asr/1"))
+    parser.add_argument("--beside", type=Path, help="another checkout, to compare with")
+    parser.add_argument("--json", action="store_true", help="only the figures of the first table")
     options = parser.parse_args()
+    if options.beside:
+        return _compare(options)
     torch.set_num_threads(1)
     try:
         recogniser = load_recogniser(options.bundle, slots=max(options.streams))
@@ -68,17 +96,10 @@ def main() -> int:
         print(f"step_cost: {error}", file=sys.stderr)
         return 1
     audio: Samples = np.asarray(read_audio(AUDIO))
-    print(f"| streams | step | all | {' | '.join(PARTS)} |\n|{'---|' * (3 + len(PARTS))}")
-    for streams in options.streams:
-        rounds = [
-            {step_ms: _steps(recogniser, audio, streams, step_ms, options.seconds) for step_ms in STEPS_MS}
-            for _ in range(options.rounds)
-        ]
-        for step_ms in STEPS_MS:
-            used = {part: median(each[step_ms][part] for each in rounds) for part in ("all", *PARTS)}
-            print(f"| {streams} | {step_ms} ms | {' | '.join(f'{ms:.1f}' for ms in used.values())} |")
-        ratios = sorted(each[160]["all"] / each[320]["all"] for each in rounds)
-        print(f"| {streams} | ratio | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) |", flush=True)
+    if options.json:
+        print(json.dumps(_measured(recogniser, audio, options, quick=True)))
+        return 0
+    _print_table("", _measured(recogniser, audio, options))
     print("\n| pause before the flush | CPU time, median | steps |\n|---|---|---|")
     for paused_ms in PAUSES_MS:
         flushes = [_flush(recogniser, audio, paused_ms, left_ms) for left_ms in range(20, 320, 60)]
@@ -87,18 +108,79 @@ def main() -> int:
     return 0
 
 
+def _numbers(text: str) -> list[int]:
+    return list(map(int, text.split(",")))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Let this checkout and another take turns, and print both tables."""
+    here = Path(__file__).parents[2]
+    tables: dict[str, Table] = {"here": {}, "beside": {}}
+    for _ in range(options.rounds):
+        for name, checkout in (("here", here), ("beside", options.beside.resolve())):
+            command = [sys.executable, str(checkout / "scripts/measure/step_cost.py"), "--json", "--rounds", "1"]
+            for flag in ("streams", "steps"):
+                command += [f"--{flag}", ",".join(map(str, getattr(options, flag)))]
+            command += ["--seconds", str(options.seconds), "--bundle", str(options.bundle)]
+            surroundings = os.environ | {"PYTHONPATH": str(checkout)}
+            result = subprocess.run(command, capture_output=True, text=True, env=surroundings, cwd=checkout, check=True)
+            for streams, by_step in json.loads(result.stdout).items():
+                for step_ms, rounds in by_step.items():
+                    tables[name].setdefault(streams, {}).setdefault(int(step_ms), []).extend(rounds)
+    for name, table in tables.items():
+        _print_table(name, table)
+    return 0
+
+
+def _measured(recogniser: Recogniser, audio: Samples, options: argparse.Namespace, *, quick: bool = False) -> Table:
+    """Measure all numbers of streams and lengths of steps. `quick`: some steps before it prepare the process."""
+    if quick:
+        _steps(recogniser, audio, min(options.streams), options.steps[0], 2.0)
+    return {
+        str(streams): _turned(
+            [
+                {step_ms: _steps(recogniser, audio, streams, step_ms, options.seconds) for step_ms in options.steps}
+                for _ in range(options.rounds)
+            ]
+        )
+        for streams in options.streams
+    }
+
+
+def _turned(rounds: list[dict[int, dict[str, float]]]) -> dict[int, list[dict[str, float]]]:
+    return {step_ms: [each[step_ms] for each in rounds] for step_ms in rounds[0]}
+
+
+def _print_table(name: str, table: Table) -> None:
+    """Print the medians of all rounds, and the ratio of two lengths of steps."""
+    print(f"| streams | {name or 'step'} | {' | '.join(FIGURES)} |\n|{'---|' * (2 + len(FIGURES))}")
+    for streams, by_step in table.items():
+        for step_ms, rounds in by_step.items():
+            figures = [median(each[figure] for each in rounds) for figure in FIGURES]
+            texts = [f"{figure:.2f}" for figure in figures]
+            print(f"| {streams} | {step_ms} ms | {' | '.join(texts)} |", flush=True)
+        if {160, 320} <= by_step.keys():
+            ratios = sorted(one["all"] / two["all"] for one, two in zip(by_step[160], by_step[320], strict=True))
+            print(f"| {streams} | ratio | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) |", flush=True)
+
+
 def _steps(recogniser: Recogniser, audio: Samples, streams: int, step_ms: int, seconds: float) -> dict[str, float]:
-    """Return the CPU milliseconds for a second of each stream."""
+    """Return the CPU milliseconds for a second of each stream, and those of its words for a step."""
     for stream in range(streams):
         recogniser.open(stream, StreamOptions(step_ms=step_ms))
     count, size = int(1000 * seconds) // step_ms, step_ms * MS
+    batches = [[Chunk(each, _part(audio, each, number, size)) for each in range(streams)] for number in range(count)]
     with _watched() as (used, _):
-        for number in range(count):
-            for _ in recogniser.step([Chunk(each, _part(audio, each, number, size)) for each in range(streams)]):
-                pass
+        for batch in batches:
+            for _, events in recogniser.step(batch):
+                if isinstance(events, StreamError):
+                    raise events
+                for event in events:
+                    as_json(event)
     for stream in range(streams):
         recogniser.close(stream)
-    return {part: 1e6 * spent / (streams * count * step_ms) for part, spent in used.items()}
+    figures = {part: 1e6 * spent / (streams * count * step_ms) for part, spent in used.items()}
+    return figures | {"words, a step": sum(figures[part] for part in WORDS) * step_ms / 1000}
 
 
 def _part(audio: Samples, stream: int, number: int, size: int) -> Samples:
@@ -123,30 +205,41 @@ def _flush(recogniser: Recogniser, audio: Samples, paused_ms: int, left_ms: int)
 
 @contextmanager
 def _watched() -> Iterator[tuple[dict[str, float], dict[str, int]]]:
-    """Measure the CPU seconds and the calls of the parts."""
+    """Measure the CPU seconds and the calls of the parts. The time of a part within another is only its own."""
     used, calls = dict.fromkeys(("all", *PARTS), 0.0), defaultdict[str, int](int)
-    originals = {part: getattr(kind, name) for part, (kind, name) in PARTS.items()}
+    within = [OTHERS]
+    since = time.thread_time()
+    functions = [(part, *place) for part, places in PARTS.items() for place in places]
+    originals = [getattr(kind, name) for _, kind, name in functions]
 
-    def watch(part: str) -> Any:
+    def change() -> None:
+        nonlocal since
+        now = time.thread_time()
+        used[within[-1]] += now - since
+        since = now
+
+    def watch(part: str, original: Any) -> Any:
         def measured(*arguments: Any, **keywords: Any) -> Any:
-            began = time.thread_time()
+            change()
+            within.append(part)
             try:
-                return originals[part](*arguments, **keywords)
+                return original(*arguments, **keywords)
             finally:
-                used[part] += time.thread_time() - began
+                change()
+                within.pop()
                 calls[part] += 1
 
         return measured
 
-    for part, (kind, name) in PARTS.items():
-        setattr(kind, name, watch(part))
-    began = time.thread_time()
+    for (part, kind, name), original in zip(functions, originals, strict=True):
+        setattr(kind, name, watch(part, original))
     try:
         yield used, calls
     finally:
-        used["all"] = time.thread_time() - began
-        for part, (kind, name) in PARTS.items():
-            setattr(kind, name, originals[part])
+        change()
+        used["all"] = sum(used.values())
+        for (_, kind, name), original in zip(functions, originals, strict=True):
+            setattr(kind, name, original)
 
 
 if __name__ == "__main__":
