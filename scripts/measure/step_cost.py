@@ -58,7 +58,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "encoder": [(CompiledEncoder, "step")],
     "activity": [(CompiledActivity, "step")],  # includes that of the pieces
     "pieces": [(SpeechDetector, "compute")],
-    "search loops": [(beam_search, "read_step")],
+    "search loops": [(beam_search, "read_steps")],
     "neural model": [(NeuralModel, "read"), (NeuralModel, "score")],
     "search": [(BeamSearch, "advance")],
     "end of segment": [(BeamSearch, "finish"), (BeamSearch, "alternatives")],

@@ -14,6 +14,7 @@ from streamer.engine.bundle import load_recogniser
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_search import BOUNDARY, BeamSearch
+from streamer.engine.search.rescoring import run_loops_once
 
 
 def main() -> None:
@@ -22,6 +23,7 @@ def main() -> None:
     word = language.words.index("a")
     language.score([language.start], [word])
     BeamSearch(Lexicon.build([(word, (2,))], language.unigrams), language, ["", BOUNDARY, "a"], slots=1)
+    run_loops_once(beam=1)
     for folder in sys.argv[1:]:
         load_recogniser(Path(folder), slots=1)
 

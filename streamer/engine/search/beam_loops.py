@@ -412,6 +412,33 @@ def read_step(
     return count, scale
 
 
+@compiled_loop
+def read_steps(
+    tables: Tables,
+    rules: Rules,
+    slots: NDArray[np.int64],
+    hypotheses: Any,
+    log_probabilities: NDArray[np.float32],
+    frames: NDArray[np.int64],
+    scales: NDArray[np.float64],
+    rescored: bool,
+    records: Any,
+    counts: NDArray[np.int64],
+) -> None:
+    """Read a step of each of these slots [slots, frames, units], one after another. See `read_step`.
+
+    `frames` and `scales` are those of all slots. `records` gets the words that ended, and `counts` how many, by place.
+    """
+    for place in range(len(slots)):
+        slot = slots[place]
+        step = log_probabilities[place]
+        counts[place], scale = read_step(
+            tables, rules, slot, hypotheses[slot], step, frames[slot], rescored, records[place]
+        )
+        frames[slot] += len(step)
+        scales[slot] += scale
+
+
 # Compiled loops that find rows by two numbers, and rank values (`compiled_loop.py`).
 
 NOBODY = -1  # means that there is no row

@@ -7,9 +7,9 @@ CTC paths and pronunciations, plus the weighted score of the language model and 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,20 @@ from numpy.typing import NDArray
 from streamer.engine.acoustics.streaming_model import Array, Emissions
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.language.lexicon import ROOT, WORD_COUNT, Lexicon, TrieTables, Worth
-from streamer.engine.search.beam_loops import Rules, Tables, last_words, read_step
-from streamer.engine.search.beams import ENDED_WORD, NO_HISTORY, Beams, EndedWord, Records, WordHistories
+from streamer.engine.language.lexicon import Lexicon, TrieTables, Worth
+from streamer.engine.search.beam_loops import Rules, Tables, last_words, read_steps
+from streamer.engine.search.beams import ENDED_WORD, NO_FRAME, NO_WORD, Beams, Histories, StepRecords
+from streamer.engine.search.history_loops import follow_words, show_words
 from streamer.engine.search.hotwords import CompiledHotwords, HotwordBonuses, HotwordCompiler
-from streamer.engine.search.rescoring import BeamStep, NeuralRescoring, Rescorer
-from streamer.engine.search.search import BLANK, BeamOptions, Hotword, Hypothesis, HypothesisWord, LikelyWords
+from streamer.engine.search.rescoring import NeuralRescoring, Rescorer
+from streamer.engine.search.search import BLANK, NO_WORDS, BeamOptions, Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.waiting import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
 _LEAST_SHOWN = 1e-5  # ways to end that are less likely than this part of `rescoring_floor` are no alternatives
 
+_T = TypeVar("_T")
 ScoredWords = tuple[tuple[HypothesisWord, ...], float]
 """Words and their score."""
 
@@ -42,6 +44,36 @@ class _Way(NamedTuple):
     posterior: float = 0.0
     start: int = 0
     end: int = 0
+
+
+_WordFields = tuple[int, int, int, int, int, int, float]
+"""The fields of `WORD`."""
+
+
+class _RowWords:
+    """The unsettled words of the rows of one slot. Rows with the same words share them."""
+
+    def __init__(
+        self, words: Sequence[_WordFields], rows: Sequence[int], made: Callable[[_WordFields], HypothesisWord]
+    ) -> None:
+        """`made` makes a word of its fields."""
+        self._fields, self._rows, self._made = words, rows, made
+        self._numbers: dict[int, tuple[int, ...]] = {0: ()}
+        self._words: dict[int, tuple[HypothesisWord, ...]] = {0: ()}
+
+    def numbers(self, row: int) -> tuple[int, ...]:
+        """Return the numbers of the words of a row."""
+        return self._along(self._rows[row], self._numbers, lambda fields: fields[1])
+
+    def words(self, row: int) -> tuple[HypothesisWord, ...]:
+        """Return the words of a row."""
+        return self._along(self._rows[row], self._words, self._made)
+
+    def _along(self, place: int, known: dict[int, tuple[_T, ...]], made: Callable[[_WordFields], _T]) -> tuple[_T, ...]:
+        if place not in known:
+            before = self._along(self._fields[place][0], known, made)
+            known[place] = (*before, made(self._fields[place]))
+        return known[place]
 
 
 class BeamSearch:
@@ -76,9 +108,10 @@ class BeamSearch:
             lexicon, language, self.options, boundary, len(units), slots, shared
         )
         self._beams = Beams(slots, beam, language.start)
-        self._histories = [WordHistories(beam) for _ in range(slots)]
-        self._agreement = [WordAgreement() for _ in range(slots)]
-        self._settle_frames = [0] * slots
+        self._histories = Histories(slots, beam)
+        self._settle_frames = np.zeros(slots, np.int64)
+        self._words: list[list[HypothesisWord]] = [[] for _ in range(slots)]  # of the best hypotheses
+        self._best = [NO_WORDS] * slots
         # For each slot with hotwords: the words in them that the language model does not have.
         self._new_words: dict[int, tuple[str, ...]] = first._new_words if first else {}
         self.reset(range(slots))
@@ -102,45 +135,45 @@ class BeamSearch:
         """Begin a new segment in these slots."""
         for slot in slots:
             self._beams.reset(slot)
-            self._histories[slot] = WordHistories(self.options.beam)
-            self._agreement[slot] = WordAgreement()
+            self._histories.reset(slot)
+            self._words[slot], self._best[slot] = [], NO_WORDS
             if self._rescoring:
                 self._rescoring.reset(slot)
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
         log_probabilities = _in_main_memory(emissions[self._head])
-        steps = [self._read(slot, frames) for slot, frames in zip(slots, log_probabilities, strict=True)]
-        self._rescore(steps)
-        for slot in slots:
-            self._settle(slot)
-            self._agreement[slot].note(self._histories[slot].open, self._beams.hypotheses["total"][slot].tolist())
-        return [self._hypothesis(slot) for slot in slots]
+        numbers = np.array(slots, np.int64)
+        self._reserve(slots, log_probabilities.shape[1])
+        step = self._expander.step(self._beams, numbers, log_probabilities, self._rescoring is not None)
+        self._expander.follow(self._beams, self._histories, step)
+        if self._rescoring:
+            self._rescoring.follow(step, self._beams, self._histories, self._expander.look_ahead)
+        return self._shown(numbers)
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
         """Return the hypotheses if the segment ended here. They have only whole words, even without a last boundary."""
-        return [
-            Hypothesis(self.alternatives(slot, 1)[0][0], stable=len(self._histories[slot].settled)) for slot in slots
-        ]
+        return [Hypothesis(self.alternatives(slot, 1)[0][0], stable=len(self._settled(slot))) for slot in slots]
 
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """Return up to `number` different texts if the segment ended here, likeliest first, as in `finish`."""
-        history = self._histories[slot]
-        ranked = self._ranked(slot, _LEAST_SHOWN * self.options.rescoring_floor)
+        rows = self._rows(slot)
+        ranked = self._ranked(slot, rows, _LEAST_SHOWN * self.options.rescoring_floor)
+        settled = self._settled(slot)
         if not ranked:
-            return [(history.words(0), 1.0)][:number]
+            return [((*settled, *rows.words(0)), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
         likely = [(way, math.exp(score - ranked[0][1]) / total) for way, score in ranked]
         considered = [
-            (self._open_words(slot, way), probability)
+            (self._open_words(slot, rows, way), probability)
             for place, (way, probability) in enumerate(likely)
             if probability >= _NEGLIGIBLE or place < number
         ]
         shares = AgreementShares(
             (words, probability) for words, probability in considered if probability >= _NEGLIGIBLE
         )
-        share_of = self._agreement[slot].of
-        settled = [replace(word, share=share_of(word, 1.0)) for word in history.settled]
+        share_of = self._agreement(slot).of
+        settled = [replace(word, share=share_of(word, 1.0)) for word in settled]
         return [
             ((*settled, *(replace(word, share=share_of(word, shares.of(word))) for word in words)), probability)
             for words, probability in considered[:number]
@@ -148,27 +181,25 @@ class BeamSearch:
 
     def ranking(self, slot: int) -> list[ScoredWords]:
         """Return all hypotheses of a slot if the segment ended here, with their scores, best first."""
-        settled = self._histories[slot].settled
-        return [((*settled, *self._open_words(slot, way)), score) for way, score in self._ranked(slot)]
+        settled, rows = self._settled(slot), self._rows(slot)
+        return [((*settled, *self._open_words(slot, rows, way)), score) for way, score in self._ranked(slot, rows)]
 
-    def _ranked(self, slot: int, floor: float = 0.0) -> list[tuple[_Way, float]]:
+    def _ranked(self, slot: int, rows: _RowWords, floor: float = 0.0) -> list[tuple[_Way, float]]:
         """Return the likeliest way to end with each text, and the score of the text, best first. See `_ways`."""
-        merged: dict[tuple[str, ...], float] = {}
-        parts: dict[tuple[str, ...], _Way] = {}
-        rows = self._histories[slot].open
-        open_texts: dict[int, tuple[str, ...]] = {}
+        merged: dict[tuple[int, ...], float] = {}
+        parts: dict[tuple[int, ...], _Way] = {}
         for way in self._ways(slot, floor):
-            if way.row not in open_texts:
-                open_texts[way.row] = tuple(word.text for word in rows[way.row])
-            text = open_texts[way.row]
+            numbers = rows.numbers(way.row)
             if way.last is not None:
-                text = (*text, self._text(slot, way.last))
-            merged[text] = merged.get(text, 0.0) + way.worth
-            if text not in parts or way.worth > parts[text].worth:
-                parts[text] = way
+                numbers = (*numbers, way.last)
+            merged[numbers] = merged.get(numbers, 0.0) + way.worth
+            if numbers not in parts or way.worth > parts[numbers].worth:
+                parts[numbers] = way
         scale = float(self._beams.scale[slot])
-        best = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
-        ranked = [(parts[text], math.log(mass) + scale) for text, mass in best]
+        best = sorted(merged.items(), key=lambda item: -item[1])
+        if len({mass for _, mass in best}) < len(best):  # of equal masses, the first text in the alphabet is the best
+            best.sort(key=lambda item: (-item[1], [self._text(slot, number) for number in item[0]]))
+        ranked = [(parts[numbers], math.log(mass) + scale) for numbers, mass in best]
         if not self._rescoring or not ranked:
             return ranked
         least = self.options.rescoring_floor * best[0][1]
@@ -179,12 +210,25 @@ class BeamSearch:
         others = [(way, score + min(gains)) for way, score in ranked[len(compared) :]]
         return sorted(again, key=lambda one: -one[1]) + others
 
-    def _open_words(self, slot: int, way: _Way) -> tuple[HypothesisWord, ...]:
+    def _open_words(self, slot: int, rows: _RowWords, way: _Way) -> tuple[HypothesisWord, ...]:
         """Return the words of a way to end that are not settled."""
-        words = self._histories[slot].open[way.row]
+        words = rows.words(way.row)
         if way.last is None:
             return words
         return (*words, self._word(slot, way.last, way.start, way.end, way.posterior))
+
+    def _settled(self, slot: int) -> list[HypothesisWord]:
+        return self._words[slot][: self._histories.arrays.shown[slot]["settled"]]
+
+    def _rows(self, slot: int) -> _RowWords:
+        arrays = self._histories.arrays
+        words: list[_WordFields] = arrays.words[slot, : arrays.used[slot]].tolist()
+        return _RowWords(words, arrays.rows[slot].tolist(), lambda fields: self._ended_word(slot, fields))
+
+    def _agreement(self, slot: int) -> WordAgreement:
+        arrays = self._histories.arrays
+        notes = arrays.notes[slot, : arrays.noted[slot]].tolist()
+        return WordAgreement([(self._text(slot, number), *others) for number, *others in notes])
 
     def _ways(self, slot: int, floor: float) -> list[_Way]:
         """Return the ways in which a segment could end here: after whole words, or with running words.
@@ -217,59 +261,41 @@ class BeamSearch:
                 last_ways[number] = last_ways[number]._replace(worth=last_ways[number].worth * math.exp(gain))
         return whole_ways + last_ways
 
-    def _read(self, slot: int, log_probabilities: NDArray[np.float32]) -> BeamStep:
-        """Read the frames of a slot."""
-        records = self._expander.step(self._beams, slot, log_probabilities, self._rescoring is not None)
-        rows = self._beams.hypotheses[slot]
-        back: list[int] = np.where(rows["total"] > 0, rows["back"], NO_HISTORY).tolist()
-        values: dict[int, tuple[Any, ...]] = {}
+    def _reserve(self, slots: Sequence[int], frames: int) -> None:
+        """Make room for all that so many frames can bring."""
+        more = frames * self.options.endings
+        self._histories.reserve(slots, more)
+        if self._rescoring:
+            self._rescoring.reserve(slots, more)
 
-        def record_of(number: int) -> tuple[Any, ...]:
-            if number not in values:
-                values[number] = records[number].item()
-            return values[number]
+    def _shown(self, slots: NDArray[np.int64]) -> list[Hypothesis]:
+        """Return the best hypotheses after a step, each with its running word if a word ends where it is.
 
-        def ended_word(number: int) -> EndedWord:
-            history, word, start, end, phones, probability = record_of(number)
-            # The mean over the phones is computed here, and not in the loops, because few words get here.
-            return history, self._word(slot, word, start, end, probability ** (1 / phones))
+        Nothing is made again of what is as it was after the last step.
+        """
+        self._expander.show(self._beams, self._histories, slots, self._settle_frames)
+        shown = self._histories.arrays.shown[slots].tolist()
+        return [self._hypothesis(slot, values) for slot, values in zip(slots.tolist(), shown, strict=True)]
 
-        self._histories[slot].follow(back, ended_word)
-        masses = (rows["total"] * self._expander.look_ahead[rows["node"]]).tolist()
-        return BeamStep(slot, back, rows["history"].tolist(), masses, lambda number: record_of(number)[:2])
+    def _hypothesis(self, slot: int, shown: tuple[Any, ...]) -> Hypothesis:
+        settled, fresh, same, count, _, last, start, end, changed, posterior = shown
+        if not changed:
+            return self._best[slot]
+        words, first = self._words[slot], settled - fresh  # the line has the words from `first` on
+        del words[same:]
+        line = self._histories.arrays.line[slot, same - first : count - first]
+        words += [self._ended_word(slot, fields) for fields in line.tolist()]
+        if last != NO_WORD:
+            best = Hypothesis((*words, self._word(slot, last, start, end, posterior)), settled)
+        else:
+            best = Hypothesis(tuple(words), settled, None if start == NO_FRAME else (start, end))
+        self._best[slot] = best
+        return best
 
-    def _rescore(self, steps: Sequence[BeamStep]) -> None:
-        """Add the gains of the words that ended in this step, if there is a neural language model."""
-        if not self._rescoring:
-            return
-        # The other slots are not touched, so no bit of their results depends on the words of these.
-        for slot in self._rescoring.follow(steps):
-            order = self._beams.rescore(slot, self._rescoring.gains(slot), self._expander.look_ahead)
-            self._histories[slot].reorder(order)
-            self._rescoring.reorder(slot, order)
-
-    def _hypothesis(self, slot: int) -> Hypothesis:
-        """Return the best hypothesis of a slot, with its running word if a word ends where it is."""
-        best, history = self._beams.hypotheses[slot, 0], self._histories[slot]
-        words, running = history.words(0), (int(best["start"]), int(best["end"]))
-        if best["node"] == ROOT:
-            return Hypothesis(words, len(history.settled))
-        if self._expander.ends_no_word(best["node"]):
-            return Hypothesis(words, len(history.settled), running)
-        last = self._expander.last_words(self._beams, slot, 1, sentence=False)
-        if not last.worth.any():  # the word is a hotword, which counts only in the trie of the stream
-            return Hypothesis(words, len(history.settled), running)
-        number = int(last.words[0, last.worth[0].argmax()])
-        return Hypothesis((*words, self._word(slot, number, *running, float(last.posteriors[0]))), len(history.settled))
-
-    def _settle(self, slot: int) -> None:
-        """Drop the hypotheses that differ from the best one in words that ended long enough ago."""
-        history, settle_frames = self._histories[slot], self._settle_frames[slot]
-        if not settle_frames:
-            return
-        old = sum(word.end <= self._beams.frames[slot] - settle_frames for word in history.open[0])
-        if old:
-            self._beams.drop(slot, history.settle(old))
+    def _ended_word(self, slot: int, fields: _WordFields) -> HypothesisWord:
+        _, word, start, end, phones, _, probability = fields
+        # The mean over the phones is computed here, and not in the loops, because few words get here.
+        return self._word(slot, word, start, end, probability ** (1 / phones))
 
     def _word(self, slot: int, number: int, start: int, end: int, posterior: float) -> HypothesisWord:
         return HypothesisWord(self._text(slot, number), start, end, min(posterior, 1.0))
@@ -340,8 +366,13 @@ class BeamExpander:
             self._nodes = TrieTables(lexicon, worth, language.unigrams, homophones, boundary, slots)
             self._bonuses = HotwordBonuses(slots)
         # Run the loops once, so that they are compiled, or read from disk, before a client waits for words.
-        empty = Beams(1, options.beam, language.start)
-        self.step(empty, 0, np.zeros((0, units), np.float32), rescored=False)
+        empty, histories, only = (
+            Beams(1, options.beam, language.start),
+            Histories(1, options.beam),
+            np.zeros(1, np.int64),
+        )
+        self.follow(empty, histories, self.step(empty, only, np.zeros((1, 0, units), np.float32), rescored=False))
+        self.show(empty, histories, only, np.zeros(1, np.int64))
         self.last_words(empty, 0, 1, sentence=False)
 
     @property
@@ -358,10 +389,6 @@ class BeamExpander:
         root = yield from self._nodes.put(slot, hotwords.trie, hotwords.words, hotwords.worth)
         yield from self._bonuses.put(slot, hotwords.bonuses, root)
 
-    def ends_no_word(self, node: int) -> bool:
-        """Return whether no word ends at this node of the trie."""
-        return not self._nodes.arrays.table[node, WORD_COUNT]
-
     def last_words(self, beams: Beams, slot: int, rows: int, *, sentence: bool) -> LastWords:
         """Return the words with which the first `rows` hypotheses could end if the segment ended here.
 
@@ -372,96 +399,80 @@ class BeamExpander:
         last_words(self._tables, self._rules, slot, beams.hypotheses[slot, :rows], sentence, *vars(result).values())
         return result
 
-    def step(self, beams: Beams, slot: int, log_probabilities: NDArray[np.float32], rescored: bool) -> Records:
-        """Read a step of emissions [frames, units]. Return the words that ended in it.
+    def step(
+        self, beams: Beams, slots: NDArray[np.int64], log_probabilities: NDArray[np.float32], rescored: bool
+    ) -> StepRecords:
+        """Read a step of emissions [slots, frames, units]. Return the words that ended in it.
 
         `rescored`: the words of the beams were rescored after each earlier step.
         """
-        frames = np.ascontiguousarray(log_probabilities)
-        records: Records = np.empty(len(frames) * self._rules.endings, ENDED_WORD)
-        before = int(beams.frames[slot])
-        number, scale = read_step(
-            self._tables, self._rules, slot, beams.hypotheses[slot], frames, before, rescored, records
+        emissions = np.ascontiguousarray(log_probabilities)
+        records = np.empty((len(slots), emissions.shape[1] * self._rules.endings), ENDED_WORD)
+        step = StepRecords(slots, records, np.zeros(len(slots), np.int64))
+        read_steps(
+            self._tables,
+            self._rules,
+            slots,
+            beams.hypotheses,
+            emissions,
+            beams.frames,
+            beams.scale,
+            rescored,
+            step.records,
+            step.counts,
         )
-        beams.scale[slot] += scale
-        beams.frames[slot] += len(frames)
-        return records[:number]
+        return step
+
+    def follow(self, beams: Beams, histories: Histories, step: StepRecords) -> None:
+        """Follow the words of the hypotheses after a step."""
+        follow_words(histories.arrays, step.slots, beams.hypotheses, step.records, step.counts)
+
+    def show(
+        self, beams: Beams, histories: Histories, slots: NDArray[np.int64], settle_frames: NDArray[np.int64]
+    ) -> None:
+        """Complete a step: settle words that are old enough, and say in `histories` what the best hypotheses show."""
+        arrays = histories.arrays
+        show_words(self._tables, self._rules, arrays, slots, beams.hypotheses, beams.frames, settle_frames)
 
     @property
     def _tables(self) -> Tables:
         return Tables(self._nodes.arrays, self._language.arrays, self._bonuses.arrays)
 
 
-# Measures how much of a beam agreed on each word of its best hypothesis while the word could still change.
+# How much of a beam agreed on each word of its best hypothesis while the word could still change.
 
-_RECENT = 24  # how many of the last notes are searched for a word; there are never more unsettled words
-_NEGLIGIBLE_SHARE = 1e-4  # hypotheses that are less likely than this part of the likeliest do not count
+_Note = tuple[str, int, int, int, float]
+"""A text, its start and end, in how many steps it was noted, and the sum of its shares."""
 
 
 class WordAgreement:
     """The shares of words, collected step by step, because the last beam no longer has other words than the settled."""
 
-    def __init__(self) -> None:
-        self._notes: list[tuple[HypothesisWord, float, int]] = []  # word, sum of its shares, number of steps
-        self._by_text: dict[str, list[int]] = {}  # the indices of the notes with a text
-
-    def note(self, rows: Sequence[tuple[HypothesisWord, ...]], masses: Sequence[float]) -> None:
-        """Note a step: the unsettled words of every hypothesis, those of the best one first, and the mass of each."""
-        if not rows[0]:
-            return
-        least = _NEGLIGIBLE_SHARE * max(masses)
-        distinct: dict[int, tuple[HypothesisWord, ...]] = {}
-        mass_of: dict[int, float] = {}
-        for words, mass in zip(rows, masses, strict=True):
-            if mass > least:
-                distinct[id(words)] = words
-                mass_of[id(words)] = mass_of.get(id(words), 0.0) + mass
-        shares = AgreementShares(zip(distinct.values(), mass_of.values(), strict=True), {word.text for word in rows[0]})
-        for word in rows[0]:
-            share, index = shares.of(word), self._index_of(word)
-            if index is None:
-                self._by_text.setdefault(word.text, []).append(len(self._notes))
-                self._notes.append((word, share, 1))
-            else:
-                _, total, steps = self._notes[index]
-                self._notes[index] = word, total + share, steps + 1
+    def __init__(self, notes: Sequence[_Note]) -> None:
+        self._by_text: dict[str, list[_Note]] = {}
+        for note in notes:
+            self._by_text.setdefault(note[0], []).append(note)
 
     def of(self, word: HypothesisWord, now: float) -> float:
         """Return the mean share of a word over the steps in which it was open, with its share `now`."""
-        index = self._index_of(word, everywhere=True)
-        _, total, steps = self._notes[index] if index is not None else (word, 0.0, 0)
-        return min((total + now) / (steps + 1), 1.0)
-
-    def _index_of(self, word: HypothesisWord, everywhere: bool = False) -> int | None:
-        first = 0 if everywhere else max(0, len(self._notes) - _RECENT)
-        for index in reversed(self._by_text.get(word.text, ())):
-            if index < first:
+        total, steps = 0.0, 0
+        for _, start, end, noted_steps, noted_total in reversed(self._by_text.get(word.text, ())):
+            if start < word.end and word.start < end:
+                total, steps = noted_total, noted_steps
                 break
-            if is_same_word(self._notes[index][0], word):
-                return index
-        return None
-
-
-def is_same_word(one: HypothesisWord, other: HypothesisWord) -> bool:
-    """Return whether both have the same text and overlap in time."""
-    return one.text == other.text and one.start < other.end and other.start < one.end
+        return min((total + now) / (steps + 1), 1.0)
 
 
 class AgreementShares:
     """The shares of words among some hypotheses."""
 
-    def __init__(
-        self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]], texts: Collection[str] | None = None
-    ) -> None:
-        """`texts` has the texts of the words that `of` is called for; None if they are not known."""
+    def __init__(self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]]) -> None:
         self._masses: list[float] = []
         self._having: dict[str, dict[tuple[int, int], list[int]]] = {}  # the hypotheses by text and time
         self._shares: dict[tuple[str, int, int], float] = {}
         for number, (words, mass) in enumerate(hypotheses):
             self._masses.append(mass)
             for word in words:
-                if texts is not None and word.text not in texts:
-                    continue
                 self._having.setdefault(word.text, {}).setdefault((word.start, word.end), []).append(number)
         self._total = sum(self._masses)
 

@@ -7,13 +7,13 @@ that the greatest is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.language.lexicon import ROOT
-from streamer.engine.search.search import HypothesisWord
 
 HYPOTHESIS = np.dtype(
     [
@@ -21,7 +21,7 @@ HYPOTHESIS = np.dtype(
         ("node", np.int32),  # the node of the trie
         ("older", np.int32),  # the last word but one
         ("last", np.int32),  # the last word
-        ("back", np.int32),  # the place of the list of all words
+        ("back", np.int32),  # within a step: the history, as in `ENDED_WORD`
         ("start", np.int32),  # the first frame of the running word
         ("end", np.int32),  # the frame after the last phone of the running word
         ("start_mass", np.float64),  # the mass with which the running word began
@@ -49,6 +49,14 @@ ENDED_WORD = np.dtype(
 Records = NDArray[np.void]
 
 
+class StepRecords(NamedTuple):
+    """The words that ended in a step of some slots."""
+
+    slots: NDArray[np.int64]
+    records: Records  # [slots, places] of `ENDED_WORD`
+    counts: NDArray[np.int64]  # [slots]: how many there are
+
+
 class Beams:
     """The beams of all slots, the best hypothesis first."""
 
@@ -67,93 +75,111 @@ class Beams:
         first["older"], first["last"] = self._start
         self.scale[slot], self.frames[slot] = 0.0, 0
 
-    def rescore(self, slot: int, gains: Sequence[float], look_ahead: NDArray[np.float32]) -> list[int]:
-        """Give each hypothesis of a slot this gain, and sort them again. Return their former places.
 
-        They are sorted by their mass times the look-ahead of their node.
-        """
-        rows = self.hypotheses[slot]
-        total = rows["total"]
-        factors = np.exp(np.asarray(gains) - rows["gain"])
-        order = (-total * factors * look_ahead[rows["node"]]).argsort(kind="stable")
-        peak = (total * factors).max()
-        rows["gain"] = gains
-        for name in ("total", "in_blank", "start_mass"):  # the probability of the running word stays the same
-            rows[name] *= factors / peak
-        rows[:] = rows.take(order)
-        self.scale[slot] += np.log(peak)
-        places: list[int] = order.tolist()
-        return places
+# The histories of the rows. The rows of a beam have only hashes of their words.
 
-    def drop(self, slot: int, rows: Sequence[int]) -> None:
-        """Set the masses of these hypotheses to zero."""
-        self.hypotheses["total"][slot, rows] = 0.0
-        self.hypotheses["in_blank"][slot, rows] = 0.0
+WORD = np.dtype(
+    [
+        ("before", np.int32),  # the place of the word before it; 0 if there is none after the settled words
+        ("word", np.int32),
+        ("start", np.int32),
+        ("end", np.int32),
+        ("phones", np.int32),
+        ("number", np.int32),  # counts the words of the segment, so that a word is known again
+        ("probability", np.float64),
+    ],
+    align=True,
+)
+"""A word in the histories of some hypotheses. `ENDED_WORD` has the other fields."""
 
+NOTE = np.dtype(
+    [
+        ("word", np.int32),
+        ("start", np.int32),
+        ("end", np.int32),
+        ("steps", np.int32),  # in how many steps it was a word of the best hypothesis that could still change
+        ("total", np.float64),  # the sum of its shares in these steps
+    ],
+    align=True,
+)
+"""How much of the beam agreed on a word of the best hypothesis while the word could still change."""
 
-# The histories of a beam: the words of every hypothesis. The rows of the beam have only their hashes.
+SHOWN = np.dtype(
+    [
+        ("settled", np.int32),  # the number of settled words
+        ("fresh", np.int32),  # how many of them were settled in the step
+        ("same", np.int32),  # how many words at the start are those of the step before
+        ("words", np.int32),  # the number of all words
+        ("told", np.int32),  # how many of them were not settled, as `HistoryArrays.told`
+        ("last", np.int32),  # the running word, if one ends here; else NO_WORD
+        ("start", np.int32),  # the first frame of the running word; NO_FRAME if none is running
+        ("end", np.int32),
+        ("changed", np.bool_),  # whether anything differs from the step before
+        ("posterior", np.float64),  # of the running word
+    ],
+    align=True,
+)
+"""The best hypothesis of a slot after a step."""
 
-NO_HISTORY = -1
-
-EndedWord = tuple[int, HypothesisWord]
-"""The history before a word that ended in a step, and the word. The history is a row of the beam before the step, or
-the size of the beam plus the number of another word that ended in the same step."""
-
-
-class WordHistories:
-    """The words of every row of a beam. The words with which all rows begin are settled, and stored once.
-
-    Only words of living hypotheses are stored, so the size depends on the beam and the length of the segment.
-    """
-
-    def __init__(self, beam: int) -> None:
-        self.settled: list[HypothesisWord] = []
-        self.open: list[tuple[HypothesisWord, ...]] = [()] * beam
-
-    def follow(self, rows: Sequence[int], ended: Callable[[int], EndedWord]) -> None:
-        """Follow a step of the beam. `rows` has the history that each row continues; NO_HISTORY for a dead row."""
-        beam = len(self.open)
-        words_of: dict[int, tuple[HypothesisWord, ...]] = {NO_HISTORY: ()}
-        distinct = dict.fromkeys(rows)  # many rows have the same history
-        for history in distinct:
-            new_words = []
-            while history >= beam and history not in words_of:
-                new_words.append((history, ended(history - beam)))
-                history = new_words[-1][1][0]
-            words = words_of[history] if history in words_of else self.open[history]
-            words_of[history] = words
-            for number, (_, word) in reversed(new_words):
-                words_of[number] = words = (*words, word)
-        count = _common([words_of[history] for history in distinct if history != NO_HISTORY])
-        self.settled += words_of[rows[0]][:count]
-        # Rows with the same history share one tuple, so that later code handles it once.
-        rest = {history: words_of[history][count:] for history in distinct}
-        self.open = [rest[history] for history in rows]
-
-    def settle(self, count: int) -> list[int]:
-        """Settle `count` more words of the first row. Drop the words of rows that begin otherwise, and return these."""
-        texts = [word.text for word in self.open[0][:count]]
-        different = [row for row, words in enumerate(self.open) if [word.text for word in words[:count]] != texts]
-        self.settled += self.open[0][:count]
-        self.open = [words[count:] for words in self.open]
-        for row in different:
-            self.open[row] = ()
-        return different
-
-    def reorder(self, rows: Sequence[int]) -> None:
-        """Put the rows into this order."""
-        self.open = [self.open[row] for row in rows]
-
-    def words(self, row: int) -> tuple[HypothesisWord, ...]:
-        """Return all words of a row."""
-        return (*self.settled, *self.open[row])
+NO_WORD = NO_FRAME = -1
 
 
-def _common(histories: Sequence[tuple[HypothesisWord, ...]]) -> int:
-    """Return the number of words with which all of these begin."""
-    if not histories:
-        return 0
-    for count, word in enumerate(histories[0]):
-        if any(len(words) <= count or words[count].text != word.text for words in histories):
-            return count
-    return len(histories[0])
+class HistoryArrays(NamedTuple):
+    """The words of every row of the beams, and what was told of the best one. The first index is the slot."""
+
+    words: Records  # [slots, places]: a word stands behind the word before it; place 0 is the end of the settled words
+    used: NDArray[np.int64]  # [slots]: how many places are used
+    rows: NDArray[np.int32]  # [slots, beam]: the place of the last word of each row
+    numbers: NDArray[np.int64]  # [slots]: how many words there were in the segment
+    line: Records  # [slots, places]: the words of the best hypothesis that were not settled before the step
+    told: NDArray[np.int32]  # [slots, places]: the numbers of those in `line` that were not settled after the step
+    shown: Records  # [slots]
+    notes: Records  # [slots, places]
+    noted: NDArray[np.int64]  # [slots]: the number of notes
+
+
+class Histories:
+    """The histories of all slots. They grow by what a step can bring at most."""
+
+    def __init__(self, slots: int, beam: int) -> None:
+        self._beam = beam
+        self.arrays = HistoryArrays(
+            words=np.zeros((slots, 1), WORD),
+            used=np.ones(slots, np.int64),
+            rows=np.zeros((slots, beam), np.int32),
+            numbers=np.zeros(slots, np.int64),
+            line=np.empty((slots, 1), WORD),
+            told=np.empty((slots, 1), np.int32),
+            shown=np.zeros(slots, SHOWN),
+            notes=np.empty((slots, 1), NOTE),
+            noted=np.zeros(slots, np.int64),
+        )
+
+    def reset(self, slot: int) -> None:
+        """Begin a segment."""
+        arrays = self.arrays
+        arrays.words[slot, 0] = np.zeros((), WORD)
+        arrays.used[slot], arrays.numbers[slot], arrays.noted[slot] = 1, 0, 0
+        arrays.rows[slot] = 0
+        arrays.shown[slot] = np.zeros((), SHOWN)
+        arrays.shown[slot]["last"], arrays.shown[slot]["start"] = NO_WORD, NO_FRAME
+
+    def reserve(self, slots: Sequence[int], more: int) -> None:
+        """Make room for this many more words in each of these slots. No other thread may use the arrays meanwhile."""
+        arrays, numbers = self.arrays, list(slots)
+        needed = int(arrays.used[numbers].max()) + more
+        if needed > arrays.words.shape[1]:
+            grown = (arrays.words, arrays.line, arrays.told)
+            words, line, told = (grown_by_row(each, 2 * needed, arrays.used) for each in grown)
+            self.arrays = arrays = arrays._replace(words=words, line=line, told=told)
+        needed += int(arrays.noted[numbers].max())
+        if needed > arrays.notes.shape[1]:
+            self.arrays = arrays._replace(notes=grown_by_row(arrays.notes, 2 * needed, arrays.noted))
+
+
+def grown_by_row(array: NDArray[Any], places: int, used: NDArray[np.int64]) -> NDArray[Any]:
+    """Return an array with this many places in each row. Places that were never used take no memory."""
+    grown = np.empty((len(array), places), array.dtype)
+    for row, number in enumerate(used.tolist()):
+        grown[row, :number] = array[row, :number]
+    return grown

@@ -7,128 +7,130 @@ ended in a step is added at the end of the step, or of the first later step afte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.language.language_model import SENTENCE_END, LanguageModel
 from streamer.engine.language.neural_model import OTHERS, SENTENCE_START, Memory, SentenceModel, check_vocabulary
-from streamer.engine.search.beams import NO_HISTORY
+from streamer.engine.search.beams import ENDED_WORD, Beams, Histories, StepRecords, grown_by_row
+from streamer.engine.search.rescoring_loops import NO_CONTEXT, PAST, PastArrays, follow_pasts, rescore
 from streamer.engine.search.search import BeamOptions
 
 
-class RescoredHistory:
-    """The words of a hypothesis as the context of the neural model, and their gain."""
-
-    __slots__ = ("before", "context", "gain", "word")
-
-    def __init__(self, context: Context, before: RescoredHistory | None = None, word: int = 0) -> None:
-        """`before` is the history without the last word, which has the number `word`, until the word is counted."""
-        self.context, self.before, self.word = context, before, word
-        self.gain: float = before.gain if before else 0.0
-
-    def count(self, gain: float) -> None:
-        """Add the gain of the last word, after those of all words before it."""
-        assert self.before
-        self.gain, self.before = self.before.gain + gain, None
-
-
-@dataclass(frozen=True)
-class BeamStep:
-    """The changes of the beam of a slot in one step."""
-
-    slot: int
-    histories: Sequence[int]  # the history that each row continues; NO_HISTORY for a dead row
-    hashes: Sequence[int]  # the hash of the history of each row
-    masses: Sequence[float]  # the mass of each row, times the look-ahead of its node
-    ended: Callable[[int], tuple[int, int]]  # returns the history before an ended word, and the number of the word
-
-
 class NeuralRescoring:
-    """The rescored histories of the rows of every slot."""
+    """The pasts of the rows of every slot, and the contexts of those whose words were scored."""
 
     def __init__(self, rescorer: Rescorer, options: BeamOptions, slots: int) -> None:
         self._rescorer, self._options = rescorer, options
-        self._rows: list[list[RescoredHistory]] = [[] for _ in range(slots)]
+        self.arrays = PastArrays(
+            np.zeros((slots, 1), PAST), np.ones(slots, np.int64), np.zeros((slots, options.beam), np.int32)
+        )
+        start = rescorer.start()
+        rescorer.gains([(start, SENTENCE_END)], options.neural_share)  # all slots share it, so it is read once
+        self._contexts: list[Context | None] = [start]
+        self._free: list[int] = []
+        self._growing = Lock()
+        run_loops_once(options.beam)
 
     def reset(self, slot: int) -> None:
         """Begin a new segment in this slot."""
-        self._rows[slot] = [RescoredHistory(self._rescorer.start())] * self._options.beam
+        arrays = self.arrays
+        contexts = arrays.pasts["context"][slot, : arrays.used[slot]]
+        self._forget(contexts[contexts > 0])
+        arrays.pasts[slot, 0] = np.zeros((), PAST)
+        arrays.used[slot], arrays.rows[slot] = 1, 0
 
-    def reorder(self, slot: int, rows: Sequence[int]) -> None:
-        """Put the rows of this slot into this order."""
-        self._rows[slot] = [self._rows[slot][row] for row in rows]
+    def reserve(self, slots: Sequence[int], more: int) -> None:
+        """Make room for this many more pasts in each of these slots. No other thread may use them meanwhile."""
+        needed = int(self.arrays.used[list(slots)].max()) + more
+        if needed > self.arrays.pasts.shape[1]:
+            pasts = grown_by_row(self.arrays.pasts, 2 * needed, self.arrays.used)
+            self.arrays = self.arrays._replace(pasts=pasts)
 
-    def gains(self, slot: int) -> list[float]:
-        """Return the gain of each row of a slot."""
-        return [history.gain for history in self._rows[slot]]
+    def follow(
+        self, step: StepRecords, beams: Beams, histories: Histories, ahead: NDArray[np.float32]
+    ) -> NDArray[np.int32]:
+        """Follow a step of some slots, and rescore their rows. Return the pasts that got their gains: slot and place.
 
-    def follow(self, steps: Sequence[BeamStep]) -> list[int]:
-        """Follow a step of the beams of some slots. Return the slots with words that were rescored."""
-        new: dict[RescoredHistory, None] = {}  # in the order of their words
-        changed = []
-        for step in steps:
-            before = len(new)
-            rows = self._rows[step.slot] = self._histories_after(step)
-            least = self._options.rescoring_floor * max(step.masses)
-            for history, mass in zip(rows, step.masses, strict=True):
-                if history.before and mass >= least and history not in new:
-                    new |= dict.fromkeys(reversed(list(_waiting(history))))
-            if len(new) > before:
-                changed.append(step.slot)
-        words = [(history.before.context, history.word) for history in new if history.before]
-        for history, gain in zip(new, self._word_gains(words), strict=True):
-            history.count(gain)
-        return changed
+        `ahead` has the look-ahead of each node.
+        """
+        slots, hypotheses, floor = step.slots, beams.hypotheses, self._options.rescoring_floor
+        chosen = follow_pasts(self.arrays, slots, hypotheses, step.records, step.counts, ahead, floor)
+        gains = self._gains_of(chosen)
+        freed = rescore(self.arrays, histories.arrays, slots, hypotheses, beams.scale, ahead, chosen, gains)
+        self._forget(freed)
+        return chosen
 
     def last_gains(self, slot: int, words: Sequence[tuple[int, int]]) -> list[float]:
         """Return the gains of running words, each after the history of a row."""
-        return self._word_gains([(self._rows[slot][row].context, word) for row, word in words])
+        return self._word_gains([(self._context_of_row(slot, row), word) for row, word in words])
 
     def end_gains(self, slot: int, ways: Sequence[tuple[int, int | None]]) -> list[float]:
         """Return the gains of the end of a sentence after the history of a row, or after one more word."""
-        pairs = [(self._rows[slot][row].context, last) for row, last in ways]
+        pairs = [(self._context_of_row(slot, row), last) for row, last in ways]
         contexts = [context if last is None else self._rescorer.after(context, last) for context, last in pairs]
         ends = [(context, SENTENCE_END) for context in contexts]
         weight = self._options.neural_end_weight
         return [weight * gain for gain in self._rescorer.gains(ends, self._options.neural_share)]
 
+    def _gains_of(self, chosen: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the gains of the last words of these pasts."""
+        if not len(chosen):
+            return np.zeros(0)
+        pasts, slots = self.arrays.pasts, chosen[:, 0]
+        ended = pasts[slots, chosen[:, 1]]
+        before = ended["before"]
+        numbers = pasts["context"][slots, before].tolist()
+        words: list[WordInContext] = []
+        for place, (number, word) in enumerate(zip(numbers, ended["word"].tolist(), strict=True)):
+            context = self._contexts[number] if number != NO_CONTEXT else None
+            if context is None:
+                context = self._context(int(slots[place]), int(before[place]))
+            words.append((context, word))
+        return np.array(self._word_gains(words))
+
     def _word_gains(self, words: Sequence[WordInContext]) -> list[float]:
         weight = self._options.neural_weight
         return [weight * gain for gain in self._rescorer.gains(words, self._options.neural_share)]
 
-    def _histories_after(self, step: BeamStep) -> list[RescoredHistory]:
-        """Return the histories of the rows after a step."""
-        before, beam = self._rows[step.slot], self._options.beam
-        new: dict[int, RescoredHistory] = {NO_HISTORY: before[0]}
+    def _context_of_row(self, slot: int, row: int) -> Context:
+        return self._context(slot, int(self.arrays.rows[slot, row]))
 
-        def history_of(number: int) -> RescoredHistory:
-            if 0 <= number < beam:
-                return before[number]
-            if number not in new:
-                earlier, word = step.ended(number - beam)
-                previous = history_of(earlier)
-                new[number] = RescoredHistory(self._rescorer.after(previous.context, word), previous, word)
-            return new[number]
+    def _context(self, slot: int, place: int) -> Context:
+        """Return the context of a past. It is made when it is needed first, and most pasts never need one."""
+        past = self.arrays.pasts[slot, place]
+        context = self._contexts[past["context"]] if past["context"] != NO_CONTEXT else None
+        if context is None:
+            context = self._rescorer.after(self._context(slot, int(past["before"])), int(past["word"]))
+            with self._growing:
+                number = self._free.pop() if self._free else len(self._contexts)
+                if number == len(self._contexts):
+                    self._contexts.append(None)
+                self._contexts[number] = context
+            past["context"] = number
+        return context
 
-        # Many rows have the same history, and words may have ended in several ways. So histories are shared by hash.
-        marks = dict(zip(step.histories, step.hashes, strict=True))
-        same = {mark: before[number] for number, mark in marks.items() if 0 <= number < beam}
-        by_number: dict[int, RescoredHistory] = {}
-        for number, mark in marks.items():
-            if mark not in same:
-                same[mark] = history_of(number)
-            by_number[number] = same[mark]
-        return [by_number[number] for number in step.histories]
+    def _forget(self, numbers: NDArray[np.int32]) -> None:
+        if not len(numbers):
+            return
+        with self._growing:
+            for number in numbers.tolist():
+                self._contexts[number] = None
+                self._free.append(number)
 
 
-def _waiting(history: RescoredHistory) -> Iterator[RescoredHistory]:
-    """Yield this history and those before it whose last words are not counted yet."""
-    while history.before:
-        yield history
-        history = history.before
+def run_loops_once(beam: int) -> None:
+    """Run the loops, so that they are compiled, or read from disk, before a client waits for words."""
+    pasts = PastArrays(np.zeros((1, 1), PAST), np.ones(1, np.int64), np.zeros((1, beam), np.int32))
+    beams, histories = Beams(1, beam, (0, 0)), Histories(1, beam)
+    step = StepRecords(np.zeros(0, np.int64), np.empty((0, 1), ENDED_WORD), np.zeros(0, np.int64))
+    ahead = np.ones(1, np.float32)
+    chosen = follow_pasts(pasts, step.slots, beams.hypotheses, step.records, step.counts, ahead, 0.0)
+    rescore(pasts, histories.arrays, step.slots, beams.hypotheses, beams.scale, ahead, chosen, np.zeros(0))
 
 
 # Rescores words with the neural language model, in addition to the n-gram model.

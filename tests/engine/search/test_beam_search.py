@@ -12,8 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from streamer.engine.search import beam_search
-from streamer.engine.search.beam_search import AgreementShares, BeamSearch, WordAgreement, is_same_word
+from streamer.engine.search.beam_search import AgreementShares, BeamSearch
 from streamer.engine.search.search import BeamOptions, Hypothesis, HypothesisWord
 from streamer.engine.waiting import finish
 from tests.engine.tiny_language import BLANK, BOUNDARY, UNITS, WIDE, Tongue, emissions, enumerated
@@ -171,7 +170,8 @@ def test_words_are_settled_by_age(seed: int) -> None:
         [other, found] = advance(beam, [0, 1], step)
         [same, later] = advance(free, [0, 1], step)
         assert other == same
-        old = [word for word in found.words if word.end <= frame + 1 - 6 and word in beam._histories[1].words(0)]
+        whole = found.words[: beam._histories.arrays.shown[1]["words"]]
+        old = [word for word in whole if word.end <= frame + 1 - 6]
         assert found.stable >= len(old)
         assert texts(found)[: len(stable)] == stable
         stable = texts(found)[: found.stable]
@@ -280,39 +280,3 @@ def test_a_share_is_the_part_of_the_mass_that_has_the_word_about_there() -> None
     shares = AgreementShares([((ONE, FAR), 3.0), ((ONE,), 1.0)])
     assert [shares.of(ONE), shares.of(FAR), shares.of(OTHER)] == [1.0, 0.75, 0.0]
     assert AgreementShares([]).of(ONE) == 0.0
-
-
-def test_of_a_word_the_mean_is_kept() -> None:
-    """The share of a word is the mean over the present step and the steps in which the word was best and open."""
-    agreement = WordAgreement()
-    agreement.note([(ONE,), (OTHER,)], [1.0, 3.0])
-    agreement.note([(LATER,), (ONE,), (OTHER,)], [1.0, 1.0, 2.0])
-    assert agreement.of(ONE, 1.0) == pytest.approx((0.25 + 0.5 + 1.0) / 3)
-    assert agreement.of(FAR, 1.0) == 1.0
-    assert agreement.of(OTHER, 0.5) == 0.5
-
-
-def test_rows_without_mass_do_not_count() -> None:
-    """Rows of a beam that are not used do not count."""
-    agreement = WordAgreement()
-    agreement.note([(ONE,), (OTHER,)], [1.0, 0.0])
-    assert agreement.of(ONE, 1.0) == 1.0
-
-
-def test_a_word_is_compared_with_those_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long segment takes as many comparisons as it has words, however many hypotheses there are."""
-    compared = list[str]()
-
-    def noted(one: HypothesisWord, other: HypothesisWord) -> bool:
-        compared.append(one.text)
-        return is_same_word(one, other)
-
-    monkeypatch.setattr(beam_search, "is_same_word", noted)
-    words = tuple(HypothesisWord(f"word {number}", 5 * number, 5 * number + 4, 0.9) for number in range(300))
-    agreement = WordAgreement()
-    for number in range(0, 300, 10):
-        rows = [words[number : number + 10], *(words[number : number + size] for size in range(10))]
-        agreement.note(rows, [1.0] * len(rows))
-    assert [agreement.of(word, 1.0) for word in words[:2]] == [pytest.approx(1 - 0.5 / 11), pytest.approx(1 - 1 / 11)]
-    assert all(agreement.of(word, 1.0) > 0.5 for word in words)
-    assert len(compared) < 2 * len(words)

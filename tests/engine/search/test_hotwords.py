@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -153,10 +154,11 @@ def test_a_hotword_is_not_shown_where_it_does_not_count() -> None:
     [ends] = nodes.table[: nodes.shared, WORD_COUNT].nonzero()
     for node in ends:
         best["node"] = node
-        assert beam._hypothesis(0) == Hypothesis((), 0, (2, 5))
+        assert beam._shown(np.zeros(1, np.int64)) == [Hypothesis((), 0, (2, 5))]
     beam.release(0)
-    assert all(word.text in tongue.pronunciations for word in beam._hypothesis(0).words)
-    assert beam._hypothesis(0).words
+    [shown] = beam._shown(np.zeros(1, np.int64))
+    assert all(word.text in tongue.pronunciations for word in shown.words)
+    assert shown.words
 
 
 def test_streams_without_hotwords_do_not_change() -> None:

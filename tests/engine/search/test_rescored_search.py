@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from streamer.engine.language.language_model import SENTENCE_END
+from streamer.engine.search import beam_search
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.rescoring import Rescorer
 from streamer.engine.search.search import BeamOptions, Hypothesis, HypothesisWord
@@ -164,3 +166,32 @@ def test_gains_of_zero_leave_what_is_shown(seed: int) -> None:
     for part in emissions(seed, 1, 60).split(5, 1):
         [found], [wanted] = (search.advance([0], {"phones": part}) for search in (rescored, plain))
         assert (texts(found.words), found.stable, found.running) == (texts(wanted.words), wanted.stable, wanted.running)
+
+
+def test_where_nothing_changes_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stream that goes on without a change, the hypothesis is the former one, and no word is made again."""
+    made_words = list[str]()
+
+    class NotedWord(HypothesisWord):
+        def __init__(self, text: str, *values: Any) -> None:
+            made_words.append(text)
+            super().__init__(text, *values)
+
+    tongue = Tongue(1)
+    search = made(tongue, OPTIONS, rescorer(tongue), slots=2)
+    monkeypatch.setattr(beam_search, "HypothesisWord", NotedWord)
+    spoken, silence = emissions(1, 2, 30), torch.full((2, 5, len(UNITS)), -40.0)
+    silence[:, :, 0] = 0.0
+    for part in spoken.split(5, 1):
+        shown = search.advance([0, 1], {"phones": part})
+    assert made_words
+    # The last words of the segment are told in this step, and from then on all is as it was.
+    shown = search.advance([0, 1], {"phones": silence})
+    made_words.clear()
+    for _ in range(3):
+        again = search.advance([0, 1], {"phones": silence})
+        assert all(one is other for one, other in zip(again, shown, strict=True))
+    assert not made_words
+    [changed, same] = search.advance([0, 1], {"phones": torch.cat([spoken[:1, 5:10], silence[:1]])})
+    assert changed is not shown[0]
+    assert same is shown[1]

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.lexicon import ROOT
 from streamer.engine.language.neural_model import NeuralModel
 from streamer.engine.networks.neural_network import NeuralNetwork
-from streamer.engine.search.beams import NO_HISTORY
-from streamer.engine.search.rescoring import BeamStep, BothScores, Context, NeuralRescoring, Rescorer
+from streamer.engine.search.beams import ENDED_WORD, Beams, Histories, StepRecords
+from streamer.engine.search.rescoring import BothScores, Context, NeuralRescoring, Rescorer
 from streamer.engine.search.search import BeamOptions
 from tests.engine.tiny_language import Tongue, compiled, neural_model
 
 BEAM = 4
 OPTIONS = BeamOptions(beam=BEAM, rescoring_floor=0.1, neural_share=0.5, neural_weight=2.0)
 FIRST, SECOND = 3, 4  # numbers of words
-EMPTY, WITH_FIRST, WITH_SECOND, WITH_BOTH, DEAD = 100, 101, 102, 103, 3  # hashes
+EMPTY, WITH_FIRST, WITH_SECOND, WITH_BOTH = 0, 101, 102, 103  # hashes; a segment begins with the first
+Ended = tuple[int, int]
+"""The hash of the history before a word, and the word."""
+Row = tuple[int | Ended, int, float]
 
 
 class Beam:
@@ -29,15 +34,33 @@ class Beam:
     def __init__(self, floor: float = OPTIONS.rescoring_floor) -> None:
         tongue = Tongue(0)
         self.rescorer = Rescorer(neural_model(tongue), tongue.model)
-        self.rescoring = NeuralRescoring(self.rescorer, BeamOptions(**{**vars(OPTIONS), "rescoring_floor": floor}), 1)
+        self.rescoring = NeuralRescoring(self.rescorer, replace(OPTIONS, rescoring_floor=floor), 1)
         self.rescoring.reset(0)
+        self._beams, self._histories = Beams(1, BEAM, tongue.model.start), Histories(1, BEAM)
+        self._beams.reset(0)
 
-    def follow(
-        self, histories: Sequence[int], hashes: Sequence[int], masses: Sequence[float], *ended: tuple[int, int]
-    ) -> list[float] | None:
-        """Return the gains of the rows after a step; None if nothing was rescored. `ended` has rows and words."""
-        changed = self.rescoring.follow([BeamStep(0, histories, hashes, masses, lambda number: ended[number])])
-        return self.rescoring.gains(0) if changed else None
+    def follow(self, rows: Sequence[Row]) -> dict[int, float] | None:
+        """Return the gains of the rows by their hashes after a step; None if nothing was rescored.
+
+        Each row has the hash of what it continues, or a word that ended after that; then its own hash, and its mass.
+        """
+        hypotheses = self._beams.hypotheses[0]
+        places = {one["history"]: place for place, one in enumerate(hypotheses) if one["total"] > 0}
+        records = np.zeros((1, BEAM), ENDED_WORD)
+        count = 0
+        hypotheses["total"] = 0.0
+        for row, (source, mark, mass) in zip(hypotheses, rows, strict=False):
+            if isinstance(source, tuple):
+                records[0, count]["before"], records[0, count]["word"] = places[source[0]], source[1]
+                row["back"], count = BEAM + count, count + 1
+            else:
+                row["back"] = places[source]
+            row["history"], row["total"], row["node"] = mark, mass, ROOT
+        self.rescoring.reserve([0], BEAM)
+        step = StepRecords(np.zeros(1, np.int64), records, np.array([count]))
+        chosen = self.rescoring.follow(step, self._beams, self._histories, np.ones(1, np.float32))
+        living = {int(one["history"]): float(one["gain"]) for one in hypotheses if one["total"] > 0}
+        return living if len(chosen) else None
 
     def gain(self, *words: int) -> float:
         """Return the expected gain of these words."""
@@ -47,42 +70,56 @@ class Beam:
             context, total = self.rescorer.after(context, word), total + OPTIONS.neural_weight * gain
         return total
 
+    def masses(self) -> list[float]:
+        """Return the masses of the rows."""
+        return [float(mass) for mass in self._beams.hypotheses[0]["total"]]
+
 
 def test_unlikely_hypotheses_wait() -> None:
     """Words of an unlikely hypothesis are scored at the end of the step after which it is likely."""
     beam = Beam()
-    ended = (0, FIRST), (0, SECOND)
-    found = beam.follow(
-        [BEAM, BEAM + 1, 0, NO_HISTORY], [WITH_FIRST, WITH_SECOND, EMPTY, DEAD], [1.0, 0.05, 0.02, 0.0], *ended
-    )
-    assert found == pytest.approx([beam.gain(FIRST), 0.0, 0.0, beam.gain()])
-    hashes = [WITH_SECOND, WITH_FIRST, EMPTY, DEAD]
-    assert beam.follow([1, 0, 2, NO_HISTORY], hashes, [0.09, 1.0, 0.02, 0.0]) is None
-    found = beam.follow([0, 1, 2, NO_HISTORY], hashes, [0.11, 1.0, 0.02, 0.0])
-    assert found == pytest.approx([beam.gain(SECOND), beam.gain(FIRST), 0.0, found[3] if found else 0.0])
+    found = beam.follow([((EMPTY, FIRST), WITH_FIRST, 1.0), ((EMPTY, SECOND), WITH_SECOND, 0.05), (EMPTY, EMPTY, 0.02)])
+    assert found == pytest.approx({WITH_FIRST: beam.gain(FIRST), WITH_SECOND: 0.0, EMPTY: 0.0})
+    rest: list[Row] = [(WITH_FIRST, WITH_FIRST, 1.0), (EMPTY, EMPTY, 0.02)]
+    assert beam.follow([(WITH_SECOND, WITH_SECOND, 0.09), *rest]) is None
+    found = beam.follow([(WITH_SECOND, WITH_SECOND, 0.11), *rest])
+    assert found == pytest.approx({WITH_FIRST: beam.gain(FIRST), WITH_SECOND: beam.gain(SECOND), EMPTY: 0.0})
 
 
 def test_words_that_waited_are_scored_before_those_after_them() -> None:
     """A word after one that waits brings both gains, and the row that still has only the first word gets its own."""
     beam = Beam()
-    assert beam.follow([BEAM, 0, 0, 0], [WITH_SECOND, EMPTY, EMPTY, EMPTY], [0.01, 1.0, 0.0, 0.0], (0, SECOND)) is None
-    found = beam.follow([BEAM, 0, 1, 1], [WITH_BOTH, WITH_SECOND, EMPTY, EMPTY], [1.0, 0.01, 0.5, 0.0], (0, FIRST))
-    assert found == pytest.approx([beam.gain(SECOND, FIRST), beam.gain(SECOND), 0.0, 0.0])
+    assert beam.follow([((EMPTY, SECOND), WITH_SECOND, 0.01), (EMPTY, EMPTY, 1.0)]) is None
+    found = beam.follow([((WITH_SECOND, FIRST), WITH_BOTH, 1.0), (WITH_SECOND, WITH_SECOND, 0.01), (EMPTY, EMPTY, 0.5)])
+    assert found == pytest.approx({WITH_BOTH: beam.gain(SECOND, FIRST), WITH_SECOND: beam.gain(SECOND), EMPTY: 0.0})
 
 
 def test_a_word_that_ended_in_two_ways_is_one_history() -> None:
     """If one of the ways is likely, both have the gain."""
     beam = Beam()
-    ended = (0, FIRST), (0, FIRST)
-    found = beam.follow([BEAM, BEAM + 1, 0, 0], [WITH_FIRST, WITH_FIRST, EMPTY, EMPTY], [0.01, 1.0, 0.5, 0.5], *ended)
-    assert found == pytest.approx([beam.gain(FIRST), beam.gain(FIRST), 0.0, 0.0])
+    ways: list[Row] = [((EMPTY, FIRST), WITH_FIRST, 0.01), ((EMPTY, FIRST), WITH_FIRST, 1.0), (EMPTY, EMPTY, 0.5)]
+    assert beam.follow(ways) == pytest.approx({WITH_FIRST: beam.gain(FIRST), EMPTY: 0.0})
+    first, second, third, _ = beam.masses()
+    assert sorted([second / first, third / first]) == pytest.approx(sorted([0.01, 0.5 / math.exp(beam.gain(FIRST))]))
 
 
 def test_without_a_floor_all_words_are_scored_at_once() -> None:
     """Without a floor, the words of all hypotheses are scored."""
     beam = Beam(floor=0.0)
-    found = beam.follow([BEAM, 0, 0, 0], [WITH_SECOND, EMPTY, EMPTY, EMPTY], [1e-9, 1.0, 0.0, 0.0], (0, SECOND))
-    assert found == pytest.approx([beam.gain(SECOND), 0.0, 0.0, 0.0])
+    found = beam.follow([((EMPTY, SECOND), WITH_SECOND, 1e-9), (EMPTY, EMPTY, 1.0)])
+    assert found == pytest.approx({WITH_SECOND: beam.gain(SECOND), EMPTY: 0.0})
+
+
+def test_contexts_live_as_long_as_their_rows() -> None:
+    """A context whose rows have died is used again, and a new segment begins with the one that all share."""
+    beam = Beam()
+    beam.follow([((EMPTY, FIRST), WITH_FIRST, 1.0)])
+    for _ in range(50):
+        beam.follow([((WITH_FIRST, SECOND), WITH_BOTH, 1.0)])
+        beam.follow([((WITH_BOTH, FIRST), WITH_FIRST, 1.0)])
+    assert len(beam.rescoring._contexts) <= 4
+    beam.rescoring.reset(0)
+    assert sum(context is not None for context in beam.rescoring._contexts) == 1
 
 
 WORDS = ["cat", "dog", "mouse", "zebu", "quokka"]
