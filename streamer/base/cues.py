@@ -8,7 +8,7 @@ only one word. Chinese and Japanese characters count twice, because they are twi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ with without from into for in on at by to of
 _TIED_TO_NEXT: Final = frozenset(_WORDS_TIED_TO_NEXT.split())
 _PHRASE_STARTERS: Final = frozenset(_PHRASE_STARTING_WORDS.split())
 
-_SENTENCE_ENDS: Final = (".", "?", "!", "。", "？", "！")
+SENTENCE_ENDS: Final = (".", "?", "!", "。", "？", "！")
 _OTHER_MARKS: Final = (",", ":", ";", "，", "、", "：", "；")
 
 # The costs of a division. The unit is the cost of one more cue.
@@ -68,12 +68,19 @@ class Cue:
 
 
 def make_cues(segments: Sequence[SessionEvent]) -> list[Cue]:
-    """Return the cues for these segments. Words keep their times, and cues of one channel never overlap."""
+    """Return the cues for these segments. Words keep their times, and cues of one channel never overlap.
+
+    Cues of two channels overlap only while words of both were spoken at the same time.
+    """
     channels: dict[int | None, list[SessionEvent]] = {}
     for segment in segments:
         channels.setdefault(segment.get("channel"), []).append(segment)
     cues = [cue for channel, own in channels.items() for cue in _channel_cues(own, channel)]
-    return sorted(cues, key=lambda cue: (cue.start_ms, cue.channel or 0))
+    cues.sort(key=lambda each: (each[0].start_ms, each[0].channel or 0))
+    return [
+        replace(cue, end_ms=max(spoken_ms, min(cue.end_ms, after[0].start_ms))) if after else cue
+        for (cue, spoken_ms), after in zip_longest(cues, cues[1:])
+    ]
 
 
 def channel_label(form: str, channel: int | None) -> str:
@@ -81,19 +88,20 @@ def channel_label(form: str, channel: int | None) -> str:
     return "" if channel is None else form.format(channel + 1)
 
 
-def _channel_cues(segments: Sequence[SessionEvent], channel: int | None) -> list[Cue]:
+def _channel_cues(segments: Sequence[SessionEvent], channel: int | None) -> list[tuple[Cue, int]]:
+    """Return the cues of one channel, each with the time up to which its words need it."""
     label_length = len(channel_label("[{}] ", channel))
-    segments_words = [words for segment in segments if (words := _timed_words(segment))]
+    segments_words = [words for segment in segments if (words := timed_words(segment))]
     groups: list[_Group] = []
     for words, following in zip_longest(segments_words, segments_words[1:]):
         groups += _divide(words, following[0]["start_ms"] if following else None, label_length)
-    cues = []
+    cues: list[tuple[Cue, int]] = []
     for (group, lines), after in zip_longest(groups, groups[1:]):
         start = group[0]["start_ms"]
         end = max(group[-1]["end_ms"], start + _readable_ms(lines))
         if after:
             end = max(start, min(end, after[0][0]["start_ms"]))
-        cues.append(Cue(start, end, tuple(lines), channel))
+        cues.append((Cue(start, end, tuple(lines), channel), min(end, group[-1]["end_ms"])))
     return cues
 
 
@@ -142,7 +150,7 @@ def _break_cost(word: SessionEvent, following: SessionEvent) -> float:
     pause: int = following["start_ms"] - word["end_ms"]
     cost = -_PAUSE * min(1.0, max(0, pause) / _HALF_SECOND_MS)
     tied = last.rstrip(".") in _TIED_TO_NEXT  # also Mr. and Dr.
-    if not tied and last.endswith(_SENTENCE_ENDS):
+    if not tied and last.endswith(SENTENCE_ENDS):
         cost -= _AFTER_SENTENCE
     elif last.endswith(_OTHER_MARKS):
         cost -= _AFTER_COMMA
@@ -202,7 +210,7 @@ def _plain(word: SessionEvent) -> str:
     return str(word["word"]).casefold()
 
 
-def _timed_words(segment: SessionEvent) -> Sequence[SessionEvent]:
+def timed_words(segment: SessionEvent) -> Sequence[SessionEvent]:
     """Return the words with their times. If the final has none, the length of a word decides its time."""
     if segment.get("words"):
         return [word for word in segment["words"] if word["word"].strip()]  # a dictated line break is not a word

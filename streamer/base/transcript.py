@@ -1,5 +1,8 @@
 """Builds the transcript of a session from its events, and writes it as text, JSON, SRT or WebVTT. Pure.
 
+A transcript knows whether it is whole, and every format says where it stops if it is not.
+`docs/reference/transcript.md` describes the formats.
+
 Words come from a model, perhaps of a stranger. No format has characters that a terminal would obey: JSON escapes them.
 """
 
@@ -8,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypedDict, cast
 
-from streamer.base.cues import Cue, SessionEvent, channel_label, make_cues
-from streamer.base.text import joined, json_text, printable, printable_lines
+from streamer.base.cues import Cue, SessionEvent, channel_label, make_cues, timed_words
+from streamer.base.paragraphs import ParagraphRule
+from streamer.base.text import joined, json_text, printable, printable_lines, separator
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
 # These formats can be written while words arrive. Any other format is one document for a whole recording.
@@ -17,6 +21,10 @@ LINE_FORMATS: Final = ("text", "jsonl")
 SUBTITLES: Final = ("srt", "vtt")
 
 VTT_HEADER: Final = "WEBVTT\n"
+
+# A word that ends later than this before the end of the audio may be cut in two.
+TAIL_MS: Final = 200
+STOP_CUE_MS: Final = 2_000  # SRT has no remarks, so a cue says where it stops
 
 _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
 _OPTIONAL_KEYS: Final = ("channel", "spoken", "alternatives")
@@ -56,19 +64,41 @@ class Transcript:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.duration_ms = 0
+        self.duration_ms = 0  # how much audio was recognised
+        self.recording_ms: int | None = None  # how long the recording is, if that is known
         self._segments: list[TranscriptSegment] = []
+        self._tails: dict[int | None, tuple[TranscriptSegment, int]] = {}  # see `break_off`
         self.complete = False
 
     def add(self, event: SessionEvent) -> None:
         """Add an event of the session. Text comes from finals only."""
         if event["type"] == "final":
             optional = {key: event[key] for key in _OPTIONAL_KEYS if key in event}
-            segment = {key: event.get(key) for key in _SEGMENT_KEYS} | optional
-            self._segments.append(cast(TranscriptSegment, segment))
+            segment = cast(TranscriptSegment, {key: event.get(key) for key in _SEGMENT_KEYS} | optional)
+            self._segments.append(segment)
+            if is_abrupt(event):
+                self._tails[event.get("channel")] = segment, event["audio_ms"]
+            else:
+                self._tails.pop(event.get("channel"), None)
         # Channels are not recognised at the same pace, so the one that is furthest counts.
         self.duration_ms = max(self.duration_ms, event.get("audio_ms", 0))
         self.complete = self.complete or event["type"] == "done"
+
+    def break_off(self) -> None:
+        """Note that the recording goes on after the audio that was recognised.
+
+        A word at the end of that audio was cut in two, so nobody knows what it is: it is dropped.
+        """
+        self.complete = False
+        for segment, audio_ms in self._tails.values():
+            index = next(index for index, each in enumerate(self._segments) if each is segment)
+            self._segments[index : index + 1] = _without_tail(segment, audio_ms)
+        self._tails.clear()
+
+    @property
+    def stopped_ms(self) -> int | None:
+        """The time at which the text ends if the recording goes on; None if the transcript is complete."""
+        return None if self.complete else max((segment["end_ms"] for segment in self._segments), default=0)
 
     @property
     def segments(self) -> list[TranscriptSegment]:
@@ -86,7 +116,7 @@ class Transcript:
         return joined(segment["text"] for segment in self.segments)
 
     def render(self, format: str) -> str:
-        """Return the transcript as json, srt, vtt, or text (a line for each final). Raise ValueError otherwise."""
+        """Return the transcript as json, srt, vtt, or text (in paragraphs). Raise ValueError otherwise."""
         if format not in _WRITERS:
             raise ValueError(f"a transcript is written as {', '.join(_WRITERS)}, not as {format!r}")
         return _WRITERS[format](self)
@@ -95,6 +125,53 @@ class Transcript:
 def channel_prefix(event: SessionEvent) -> str:
     """Return the label of an event's channel, such as `[1] `. Empty if there is only one channel."""
     return f"[{event['channel'] + 1}] " if "channel" in event else ""
+
+
+def is_abrupt(final: SessionEvent) -> bool:
+    """Return whether a final ended because its audio did, so that its last word may be cut in two."""
+    heard_ms = final.get("audio_ms", 0)
+    ended = final.get("cut_ms") is not None and final["cut_ms"] >= heard_ms and "turn" not in final
+    return ended and heard_ms - final["end_ms"] < TAIL_MS
+
+
+def stop_text(transcript: Transcript) -> str:
+    """Return the words that say where a transcript stops. Empty if it is complete."""
+    if (stopped_ms := transcript.stopped_ms) is None:
+        return ""
+    whole = "" if transcript.recording_ms is None else f" of {clock(transcript.recording_ms)}"
+    return f"stopped at {clock(stopped_ms)}{whole}"
+
+
+def stop_event(transcript: Transcript) -> dict[str, object]:
+    """Return the last line of jsonl for a transcript that is not complete."""
+    return {"type": "stopped", **_completeness(transcript)}
+
+
+class TextWriter:
+    """Writes text in paragraphs, final by final. Each method returns the text to append."""
+
+    def __init__(self, *, times: bool = False) -> None:
+        """`times`: each paragraph begins with its time."""
+        self._rule = ParagraphRule()
+        self._times = times
+        self._last = ""  # the last sentence
+
+    def add(self, final: SessionEvent) -> str:
+        """Add a final."""
+        text = ""
+        for sentence in self._rule.sentences(final):
+            if self._rule.begins(sentence):
+                time = f"[{short_timestamp(sentence.start_ms)}] " if self._times else ""
+                text += ("\n\n" if self._last else "") + time + channel_prefix(final)
+            else:
+                text += separator(self._last, sentence.text)
+            text += printable_lines(sentence.text)
+            self._last = sentence.text
+        return text
+
+    def end(self, stopped: str = "") -> str:
+        """End the text. `stopped`: what its last line says about where it stops."""
+        return ("\n" if self._last else "") + (("\n" if self._last else "") + f"[{stopped}]\n" if stopped else "")
 
 
 def text_line(final: SessionEvent) -> str:
@@ -137,26 +214,71 @@ def short_timestamp(milliseconds: int) -> str:
     return f"{hours}:{seconds % 60:02}.{tenth}"
 
 
+def clock(milliseconds: int) -> str:
+    """Return a time for people without tenths: 1:23, or 1:02:03 from an hour on."""
+    return short_timestamp(milliseconds)[:-2]
+
+
+def _without_tail(segment: TranscriptSegment, audio_ms: int) -> list[TranscriptSegment]:
+    """Return the segment without the word at the end of the audio. Nothing if it had no other word."""
+    words = segment["words"]
+    kept = [word for word in words or timed_words(segment) if word["end_ms"] <= audio_ms - TAIL_MS]
+    if not kept:
+        return []
+    shorter: TranscriptSegment = {
+        **segment,
+        "end_ms": kept[-1]["end_ms"],
+        "text": joined(word["word"] for word in kept),
+        "words": cast("list[TranscriptWord]", kept) if words else None,
+    }
+    shorter.pop("alternatives", None)  # they have the dropped word
+    if "spoken" in segment:
+        shorter["spoken"] = joined(str(word.get("spoken", word["word"])) for word in kept)
+    return [shorter]
+
+
+def _completeness(transcript: Transcript) -> dict[str, object]:
+    """Return the fields that say whether a transcript is whole."""
+    fields: dict[str, object] = {"complete": transcript.complete}
+    if transcript.stopped_ms is not None:
+        fields["stopped_at_s"] = transcript.stopped_ms / 1000
+    if transcript.recording_ms is not None:
+        fields["duration_s"] = transcript.recording_ms / 1000
+    return fields
+
+
 def _text(transcript: Transcript) -> str:
-    return "".join(text_line(segment) for segment in transcript.segments)
+    writer = TextWriter()
+    return "".join(map(writer.add, transcript.segments)) + writer.end(stop_text(transcript))
 
 
-def _json(transcript: Transcript) -> str:
-    content = {
+def json_content(transcript: Transcript) -> dict[str, object]:
+    """Return the JSON object of a transcript."""
+    return {
         "file": transcript.file,
         "text": transcript.text,
         "duration_ms": transcript.duration_ms,
+        **_completeness(transcript),
         "segments": transcript.segments,
     }
-    return json_text(content) + "\n"
+
+
+def _json(transcript: Transcript) -> str:
+    return json_text(json_content(transcript)) + "\n"
 
 
 def _srt(transcript: Transcript) -> str:
-    return "\n".join(srt_cue(number, cue) for number, cue in enumerate(make_cues(transcript.segments), 1))
+    cues = make_cues(transcript.segments)
+    if stopped := stop_text(transcript):
+        begin = max([transcript.stopped_ms or 0, *(cue.end_ms for cue in cues)])
+        cues.append(Cue(begin, begin + STOP_CUE_MS, (f"[{stopped}]",)))
+    return "\n".join(srt_cue(number, cue) for number, cue in enumerate(cues, 1))
 
 
 def _vtt(transcript: Transcript) -> str:
-    return "\n".join([VTT_HEADER, *map(vtt_cue, make_cues(transcript.segments))])
+    stopped = stop_text(transcript)
+    notes = [f"NOTE {stopped}\n"] if stopped else []
+    return "\n".join([VTT_HEADER, *map(vtt_cue, make_cues(transcript.segments)), *notes])
 
 
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {

@@ -11,7 +11,7 @@ from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, Server
 from streamer.base.events import Error as ErrorMessage
 from streamer.base.events import Final as FinalMessage
 from streamer.base.text import either, json_text
-from streamer.base.transcript import event_line
+from streamer.base.transcript import event_line, json_content
 from streamer.wire.errors import bad, quote
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
 
@@ -83,8 +83,8 @@ class NativeUpload(UploadFormat):
             return FORMATS[format], "".join(self._lines)
         if format != "json":
             return FORMATS[format], self.transcript.render(format)
-        transcript = self.transcript
-        answer = {"text": transcript.text, "duration_ms": transcript.duration_ms, "segments": transcript.segments}
+        # A recording that came over HTTP has no name.
+        answer = {name: value for name, value in json_content(self.transcript).items() if name != "file"}
         return JSON, json_text(answer) + "\n"
 
     def refusal(self, problem: Problem) -> tuple[int, str]:

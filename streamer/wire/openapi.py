@@ -170,7 +170,9 @@ def _schemas() -> JsonObject:
         message=_TEXT, type=_TEXT, param={"type": ["string", "null"]}, code={"type": ["string", "null"]}
     )
     return {
-        "Transcript": _object(text=_TEXT, duration_ms=_WHOLE, segments={"type": "array", "items": segment}),
+        "Transcript": _object(
+            text=_TEXT, duration_ms=_WHOLE, complete=_FLAG, segments={"type": "array", "items": segment}
+        ),
         "Problem": _object(error=_object(code=_TEXT, message=_TEXT)),
         "OpenAITranscription": _object(text=_TEXT),
         "OpenAIProblem": _object(error=openai_error),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamer.base.saved_transcript import read_transcripts
 from streamer.base.text import printable_lines
-from streamer.base.transcript import Transcript, event_line, short_timestamp, timestamp
+from streamer.base.transcript import TextWriter, Transcript, event_line, short_timestamp, stop_text, timestamp
 from tests.transcript_events import final, word
 
 
@@ -27,9 +29,63 @@ def transcript() -> Transcript:
     return result
 
 
-def test_text_is_a_line_for_each_final(transcript: Transcript) -> None:
-    """Partials leave no trace; each final is one line."""
-    assert transcript.render("text") == "it's late\nr&d <now>\n"
+CASES = json.loads(Path(__file__).with_name("transcript_cases.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_every_format_of_the_cases(case: dict[str, Any]) -> None:
+    """A saved transcript gives each format as the cases have it, and itself again. The page is held to the same."""
+    [transcript] = read_transcripts(json.dumps(case["json"]), "case.json")
+    written = {format: transcript.render(format) for format in ("text", "srt", "vtt")}
+    assert written == {format: case[format] for format in written}
+    assert json.loads(transcript.render("json")) == case["json"]
+    writer = TextWriter(times=True)
+    timed = "".join(map(writer.add, transcript.segments)) + writer.end(stop_text(transcript))
+    assert timed == case["times"]
+
+
+def test_text_is_paragraphs(transcript: Transcript) -> None:
+    """Partials leave no trace; finals are joined to one paragraph."""
+    assert transcript.render("text") == "it's late r&d <now>\n"
+
+
+def cut_off(*words: dict[str, Any], audio_ms: int, **more: Any) -> dict[str, Any]:
+    """A final that ends where the audio ends, and not at a pause."""
+    return {**final(*words), "audio_ms": audio_ms, "cut_ms": audio_ms, **more}
+
+
+def test_a_word_that_was_cut_in_two_is_dropped() -> None:
+    """The last word before the audio broke off is not known. What was said before it stays, written and spoken."""
+    broken = Transcript("a.wav")
+    broken.recording_ms = 1_200_000
+    said = [{**word("Good", 0, 400), "spoken": "good"}, {**word("Mo", 500, 900), "spoken": "mo"}]
+    broken.add(cut_off(*said, audio_ms=1000, spoken="good mo", alternatives=[{"text": "Good Mo"}]))
+    broken.add({"type": "done", "audio_ms": 1000})
+    broken.break_off()
+    content = json.loads(broken.render("json"))
+    assert [content[name] for name in ("text", "complete", "stopped_at_s", "duration_s")] == ["Good", False, 0.4, 1200]
+    [segment] = content["segments"]
+    assert (segment["spoken"], segment["end_ms"], len(segment["words"])) == ("good", 400, 1)
+    assert "alternatives" not in segment
+    assert broken.render("text") == "Good\n\n[stopped at 0:00 of 20:00]\n"
+
+
+@pytest.mark.parametrize("more", [{"turn": 0.9}, {"cut_ms": 950}, {"audio_ms": 1200, "cut_ms": 1200}])
+def test_a_word_before_a_pause_is_whole(more: dict[str, Any]) -> None:
+    """A segment that ended at a pause, at a turn or at its greatest length keeps its last word."""
+    broken = Transcript("a.wav")
+    broken.add(cut_off(word("good", 0, 400), word("morning", 500, 900), **{"audio_ms": 1000, **more}))
+    broken.break_off()
+    assert broken.text == "good morning"
+
+
+def test_a_segment_of_one_cut_word_is_dropped() -> None:
+    """Nothing is left of a segment whose only word was cut; words without times are dropped by their length."""
+    broken = Transcript("a.wav")
+    broken.add({**cut_off(word("a", 0, 400), audio_ms=400), "words": None})
+    broken.break_off()
+    assert broken.segments == []
+    assert broken.stopped_ms == 0
 
 
 def test_an_unknown_format_is_refused(transcript: Transcript) -> None:
@@ -43,7 +99,7 @@ def test_json_is_one_object_in_one_line(transcript: Transcript) -> None:
     rendered = transcript.render("json")
     assert rendered.count("\n") == 1
     content = json.loads(rendered)
-    assert list(content) == ["file", "text", "duration_ms", "segments"]
+    assert list(content) == ["file", "text", "duration_ms", "complete", "segments"]
     assert content["file"] == "talk.wav"
     assert content["text"] == "it's late r&d <now>"
     assert content["duration_ms"] == 7000
@@ -86,6 +142,7 @@ def test_silence_is_an_empty_transcript() -> None:
         "file": "-",
         "text": "",
         "duration_ms": 1000,
+        "complete": True,
         "segments": [],
     }
 
@@ -136,8 +193,8 @@ def call() -> Transcript:
 
 
 def test_channels_are_told_in_text(call: Transcript) -> None:
-    """Lines are in the order of their starts, each with its channel, counted from 1."""
-    assert call.render("text") == "[1] how are you\n[2] fine thanks\n[2] bye\n"
+    """Paragraphs are in the order of their starts, each with its channel, counted from 1."""
+    assert call.render("text") == "[1] how are you\n\n[2] fine thanks bye\n"
 
 
 def test_channels_are_told_in_json(call: Transcript) -> None:
@@ -181,6 +238,7 @@ def test_no_format_steers_a_terminal(text: str) -> None:
     result = Transcript(text)
     event = final(word(text, 0, 400))
     result.add(event)
+    result.add({"type": "done", "audio_ms": 400})
     for written in (*map(result.render, ("text", "json", "srt", "vtt")), event_line(event)):
         assert printable_lines(written) == written
     assert json.loads(result.render("json"))["segments"][0]["text"] == text
@@ -190,6 +248,7 @@ def test_no_format_steers_a_terminal(text: str) -> None:
 def test_a_word_cannot_begin_a_cue() -> None:
     """Line breaks in a word do not end its cue: otherwise what follows would be another one."""
     result = Transcript("a.wav")
+    result.add({"type": "done", "audio_ms": 400})
     result.add(final(word("a\n\n2\n00:00:01,000 --> 00:00:02,000\nb", 0, 400)))
     assert [line for line in result.render("srt").splitlines() if not line] == []
     assert result.render("vtt").count(" --> ") == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from streamer.base.text import part_of, printable
-from streamer.base.transcript import channel_prefix, short_timestamp
+from streamer.base.transcript import channel_prefix, clock, short_timestamp
 from streamer.commands.terminal.status_lines import (
     LiveWords,
     StatusLines,
@@ -283,16 +283,16 @@ class Progress:
 
     def at_the_end(self, tally: Tally) -> str:
         """Return the line that stays at the end."""
-        took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
+        took = f"{clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
         return _join(tally, f"{took}, {self._speed:.1f} times real time")
 
     def _choices(self) -> Iterator[str]:
         """Yield the progress in shorter and shorter forms."""
-        amount, speed, remaining, share = _clock(self.heard_ms), self._speed, "", ""
+        amount, speed, remaining, share = clock(self.heard_ms), self._speed, "", ""
         if self.whole_ms:
             percent = f"{min(100, self.heard_ms * 100 // self.whole_ms)} %"
-            amount += f" of {'about ' if self.estimated else ''}{_clock(self.whole_ms)} ({percent})"
-            remaining = f"{_clock(max(0, round((self.whole_ms - self.heard_ms) / speed)))} left" if speed else ""
+            amount += f" of {'about ' if self.estimated else ''}{clock(self.whole_ms)} ({percent})"
+            remaining = f"{clock(max(0, round((self.whole_ms - self.heard_ms) / speed)))} left" if speed else ""
             share = percent
         for parts in (
             (amount, f"{speed:.1f} times real time", remaining),
@@ -312,8 +312,3 @@ class Progress:
 def _join(tally: Tally, text: str) -> str:
     counted = str(tally)
     return f"{counted}{';' if ';' in counted else ','} {text}"
-
-
-def _clock(milliseconds: int) -> str:
-    """Return a time without tenths of a second, which would change too fast to be read."""
-    return short_timestamp(milliseconds)[:-2]
