@@ -16,8 +16,6 @@ from streamer.base.paragraphs import ParagraphRule
 from streamer.base.text import joined, json_text, printable, printable_lines, separator
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
-# These formats can be written while words arrive. Any other format is one document for a whole recording.
-LINE_FORMATS: Final = ("text", "jsonl")
 SUBTITLES: Final = ("srt", "vtt")
 
 VTT_HEADER: Final = "WEBVTT\n"

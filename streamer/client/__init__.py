@@ -19,7 +19,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -35,7 +44,7 @@ from streamer.client.connection import SessionError as SessionError
 from streamer.client.events import Event as Event
 from streamer.client.recovery import REFUSED_FOR_NOW as REFUSED_FOR_NOW
 from streamer.client.sending import Audio as Audio
-from streamer.client.sending import describe_audio, send_all
+from streamer.client.sending import behind, describe_audio, send_all
 from streamer.client.session import Session as Session
 
 if TYPE_CHECKING:
@@ -79,6 +88,7 @@ def transcribe(
     channels: Channels = "mix",
     key: str | None = None,
     on_starting: OnStarting | None = None,
+    after: Sequence[Mapping[str, Any]] | None = None,
 ) -> Transcription:
     """Return all events of one recording, from `ready` to `done`, or its transcript.
 
@@ -87,11 +97,13 @@ def transcribe(
     fast as it was spoken. `channels`: whether the channels of a file are mixed or recognised separately; if separately,
     events have a `channel`. If the source fails, the audio before the failure is still recognised, and the exception
     follows after the last event. `on_starting`: as for `connect`.
+    `after`: the finals that an earlier session gave of the same source, with the same options. The recognition goes on
+    behind them, with the words that it would have had in one go. If this is not None, finals have a `context` for that.
     """
     if channels not in get_args(Channels):
         raise ValueError(f"'channels' must be {either(get_args(Channels))}, not {channels!r}")
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
-    events = _events(source, _address(url), dict(options or {}), paced, channels == "separate", key, on_starting)
+    events = _events(source, _address(url), dict(options or {}), paced, channels == "separate", key, on_starting, after)
     return Transcription(name, events)
 
 
@@ -160,6 +172,7 @@ class Opening:
         self._resume = resume
         self._restart = restart
         self._options = dict(options)
+        self.after: Sequence[Mapping[str, Any]] | None = None  # the finals behind which it goes on, see `transcribe`
         self._session: Session | None = None
         self._blocking: BlockingSession | None = None
 
@@ -194,7 +207,7 @@ class Opening:
     async def _open(self) -> Session:
         session = Session(await self._dial())
         try:
-            await session.start(self._options, self._dial, resume=self._resume, restart=self._restart)
+            await session.start(self._options, self._dial, resume=self._resume, restart=self._restart, after=self.after)
         except BaseException:
             await session.close()
             raise
@@ -216,6 +229,7 @@ async def _events(
     separate: bool,
     key: str | None,
     on_starting: OnStarting | None,
+    after: Sequence[Mapping[str, Any]] | None,
 ) -> AsyncGenerator[Event, None]:
     recording = AudioFile(source, separate=separate) if isinstance(source, (str, os.PathLike)) else None
     if recording and separate:
@@ -223,8 +237,13 @@ async def _events(
     chunks: Iterable[Audio] | AsyncIterable[Audio]
     chunks = recording.chunks() if recording else source  # type: ignore[assignment]
     try:
-        async with connect(url, options, key, on_starting=on_starting) as session:
-            sender = asyncio.create_task(send_all(session, chunks, describe_audio(options), paced))
+        opening = connect(url, options, key, on_starting=on_starting)
+        opening.after = after
+        async with opening as session:
+            start = describe_audio(options)
+            if after:
+                chunks = behind(chunks, start, session.from_ms)
+            sender = asyncio.create_task(send_all(session, chunks, start, paced))
             try:
                 yield session.ready
                 async for event in session:

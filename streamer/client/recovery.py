@@ -158,8 +158,12 @@ DURATIONS: Final = ("gap_ms", "unrecognised_ms", "pause_ms")
 class Progress:
     """The progress of a session: which messages were passed on, and from where another session must recognise again."""
 
-    def __init__(self, start: Start) -> None:
-        """`start`: the options of the session that describe its channels and segments."""
+    def __init__(self, start: Start, after: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """`start`: the options of the session that describe its channels and segments.
+
+        `after`: the finals of an earlier session, behind which this one goes on. If it is not None, finals are passed
+        on with their `context`, so that another session can go on behind them.
+        """
         self.seen = 1  # the number of the last message; `ready` has the number 1
         self.heard_ms = 0.0
         self.flushes = 0  # the number of answered flushes
@@ -170,7 +174,12 @@ class Progress:
         self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
         self._doubtful = _Doubtful()
         self._from_ms = 0.0  # the time in our session at which the service's present session began
+        self._shifts = False  # whether the service's present session began later than ours
         self._n = 0  # the difference between our numbers of messages and those of this session
+        self._keeps_context = after is not None
+        for final in map(dict, after or ()):
+            for channel in self._channels_of(final):
+                channel.is_new(final)
 
     @property
     def cuts_ms(self) -> list[float]:
@@ -221,6 +230,7 @@ class Progress:
         numbers = [message["n"] for message in self._doubtful.take() if "n" in message]
         self.seen = min(numbers, default=self.seen + 1) - 1
         self.restarts += 1
+        self._shifts = True
         self.heard_ms = self._from_ms = from_ms
         return [self._restart_channel(number, channel) for number, channel in enumerate(self._channels)]
 
@@ -242,7 +252,11 @@ class Progress:
             self.restarts = 0
         elif message["type"] == "done":
             self.done = True
-        return all(channel.is_new(message) for channel in self._channels_of(message))
+        context = message.get("context") if self._keeps_context else None
+        new = all(channel.is_new(message) for channel in self._channels_of(message))
+        if context is not None:
+            message["context"] = context
+        return new
 
     def _channels_of(self, message: Message) -> Sequence[_Channel]:
         number = message.get("channel")
@@ -250,7 +264,7 @@ class Progress:
         return own or self._channels
 
     def _shift(self, message: Message) -> Message:
-        if self._n == 0:
+        if not self._shifts:
             return message
         shifted: Message = _add_time(message, self._from_ms)
         if message["type"] == "head":
@@ -259,6 +273,8 @@ class Progress:
             shifted["n"] += self._n
         if isinstance(shifted.get("segment"), int):
             shifted["segment"] += self._channels_of(shifted)[0].first_segment
+        if message["type"] in ("final", "partial"):
+            _begin_at(shifted, self._channels_of(shifted)[0].ended_ms)
         return shifted
 
 
@@ -270,6 +286,7 @@ class _Channel:
     cut_ms: float = 0
     context: Message | None = None  # of the last final; with it, another session writes the next words the same way
     heard_ms: float = 0
+    ended_ms: int = 0  # the end of the last final; no later word begins before it
     first_segment: int = 0  # the number of the first segment in the service's present session
     _segments: int = 0
     _speaking: bool = False
@@ -297,6 +314,7 @@ class _Channel:
             return self._is_new_head(message)
         if kind == "final":
             self._segments += 1
+            self.ended_ms = max(self.ended_ms, message.get("end_ms", 0))
             self.context = message.pop("context", self.context)
         cut_ms = message.get("audio_ms" if kind == "flushed" else "cut_ms", 0)
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
@@ -366,6 +384,14 @@ def _add_time(value: Any, ms: float) -> Any:
         name: math.floor(each + ms + 0.5) if _is_time(name, each) else _add_time(each, ms)
         for name, each in value.items()
     }
+
+
+def _begin_at(result: Message, ended_ms: int) -> None:
+    """Let no time of the words of a result be before the end of the last final, as in a session that was not ended."""
+    for part in (result, *(result.get("words") or ())):
+        for name in ("start_ms", "end_ms"):
+            if name in part:
+                part[name] = max(part[name], ended_ms)
 
 
 def _is_time(name: str, value: Any) -> bool:

@@ -90,6 +90,19 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
         await sink.stop()
 
 
+async def behind(
+    blocks: Iterable[Audio] | AsyncIterable[Audio], start: Start, from_ms: float
+) -> AsyncGenerator[Audio, None]:
+    """Yield the audio from this time on. `start` describes the audio."""
+    skip = int(from_ms * start.sample_rate // 1000) * start.frame_bytes
+    async with aclosing(_read(blocks)) as reading:
+        async for block in reading:
+            audio = bytes_of(block)
+            if len(audio) > skip:
+                yield audio[skip:]
+            skip = max(0, skip - len(audio))
+
+
 @dataclass(frozen=True)
 class _Measure:
     """Measures and divides audio in one format."""
@@ -153,8 +166,8 @@ class _KeptEntry:
 class KeptAudio:
     """The entries in order, and how many of them were sent over the present connection."""
 
-    def __init__(self, start: Start) -> None:
-        """`start`: the options of the session that describe its audio."""
+    def __init__(self, start: Start, cuts_ms: Sequence[float] = (0.0,)) -> None:
+        """`start`: the options of the session that describe its audio. `cuts_ms`: see `restart`."""
         self._frame_bytes = start.frame_bytes
         self._sample_rate = start.sample_rate
         self._silence = SILENCE[start.encoding]
@@ -162,14 +175,14 @@ class KeptAudio:
         self._entries: deque[_KeptEntry] = deque()
         self._next = 0  # the index of the entry to send next
         self._skip = 0  # bytes at the beginning of this entry that are not sent
-        self._begin = 0  # the offset of the first audio that is kept
         self._dropped = 0  # how many of the first flushes were dropped, answered or not
-        self._end = 0
         self._flushes = 0
         self._answered = 0  # how many flushes were answered
-        # Where the service's present session began, and from where on it gets the audio of each channel, not silence.
-        self._origin = self._origin_flushes = 0
-        self._cuts: tuple[int, ...] = (0,)
+        # The audio that is kept begins and ends at `_begin` and `_end`. `_origin` and `_cuts`:
+        # where the service's present session began, and from where on it gets the audio of each channel, not silence.
+        self._cuts = tuple(map(self.offset, cuts_ms))
+        self._origin = self._begin = self._end = min(self._cuts)
+        self._origin_flushes = 0
 
     @property
     def flushes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, cast
@@ -47,15 +47,37 @@ class Session:
         self._failure: SessionError | None = None  # the reason why there is no other connection
         self._ended = False  # all messages before the failure were read
 
-    async def start(self, options: Mapping[str, object], dial: Dial, *, resume: bool, restart: bool) -> None:
-        """Open the session on its first connection; `connect` does this. `dial` opens further connections."""
-        ready = await self._connection.open(options)
-        start, token = describe_audio(options), ready.get("token", "")
+    async def start(
+        self,
+        options: Mapping[str, object],
+        dial: Dial,
+        *,
+        resume: bool,
+        restart: bool,
+        after: Sequence[Mapping[str, object]] | None = None,
+    ) -> None:
+        """Open the session on its first connection; `connect` does this. `dial` opens further connections.
+
+        `after`: the finals of an earlier session, behind which this one goes on. Its audio begins at `from_ms`.
+        """
+        start = describe_audio(options)
+        progress = Progress(start, after)
+        contexts = {"context": progress.contexts} if progress.contexts else {}
+        ready = await self._connection.open({**options, **contexts})
+        token = ready.get("token", "")
         self.ready = cast(Ready, ready)
         self._live = start.live
-        self._kept, self._progress = kept, progress = KeptAudio(start), Progress(start)
+        kept = KeptAudio(start, progress.cuts_ms)
+        self._kept, self._progress = kept, progress
+        if after:
+            self._events.extend(progress.restart(self.from_ms))
         if token:
             self._reopening = Reopening(dial, options, token, kept, progress, resume=resume, restart=restart)
+
+    @property
+    def from_ms(self) -> float:
+        """The time at which the audio of the session begins, if it goes on behind an earlier one."""
+        return self._kept.milliseconds(self._kept.offset(min(self._progress.cuts_ms)))
 
     async def send(self, audio: Audio) -> None:
         """Send audio: int16 mono 16 kHz, or as the options declare. Wait while the service does not read."""

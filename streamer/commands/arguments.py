@@ -272,8 +272,8 @@ def add_output_arguments(parser: argparse.ArgumentParser, where: str, *, skip: b
     add(
         "--format",
         choices=_FORMATS,
-        default=FORMATS[0],
-        help=f"format of the transcript ({FORMATS[0]}); several, such as srt,json, give a file each",
+        help=f"format of the transcript ({FORMATS[0]}, or what the ending of the output says); several, such as "
+        "srt,json, give a file each",
     )
     add("-o", "--output", metavar="PATH", help=where)
     existing = parser.add_mutually_exclusive_group().add_argument
@@ -282,6 +282,7 @@ def add_output_arguments(parser: argparse.ArgumentParser, where: str, *, skip: b
         ("--append", APPEND, "add to the end of an existing file"),
         ("--overwrite", OVERWRITE, "replace an existing file, once the new one is complete"),
         ("--skip-existing", SKIP, "skip recordings whose transcripts already exist"),
+        ("--resume", SKIP, "the same; unfinished transcripts are continued, as they are without it"),
     ):
         if skip or value != SKIP:
             existing(option, dest="existing", action="store_const", const=value, help=text)

@@ -21,6 +21,7 @@ from streamer.commands.arguments import error_text
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.commands.recognition import options_with_second_pass
 from streamer.commands.service import ReadyService
+from streamer.commands.terminal.journal import identity_of, journal_options
 from streamer.commands.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 
 # After these errors no other recording can succeed either: they concern the service, or the options of all sessions.
@@ -54,9 +55,12 @@ _SOON_S: Final = 2.0
 class _Audio:
     """An open recording, and its length if that is known."""
 
-    def __init__(self, chunks: Iterator[Int16Samples], channels: int, duration_ms: int | None) -> None:
+    def __init__(
+        self, chunks: Iterator[Int16Samples], channels: int, duration_ms: int | None, path: str | None = None
+    ) -> None:
         self.channels = channels
         self.duration_ms = duration_ms
+        self.path = path  # of the file that can be read again
         self.loudest = 0  # the highest amplitude so far
         self._chunks = chunks
 
@@ -159,9 +163,12 @@ class Batch:
         """Transcribe a recording, or print why that is not possible."""
         try:
             async with self._open(recording.name) as audio:
+                transcript.begin(audio.duration_ms)
+                if await self._is_done(audio, transcript):
+                    transcript.repeat()
+                    return
                 # Only now: a file that is not audio needs no service.
                 url = await self._service(service)
-                transcript.begin(audio.duration_ms)
                 while not await self._transcribe(audio, transcript, url):
                     await self._wait_for_room()
                 if not transcript.words:
@@ -186,9 +193,18 @@ class Batch:
             if error.code in _HOPELESS:
                 self._reported_errors.add(error.code)
                 self._hopeless = True
-            # Standard input cannot be read again. A separate file shows by its name that it is not complete.
-            if recording.name == STDIN or not self._output.files.shared:
-                transcript.break_off()
+            transcript.break_off()
+
+    async def _is_done(self, audio: _Audio, transcript: RecordingOutput) -> bool:
+        """Find out where an earlier command stopped. Return whether it had recognised the whole recording."""
+        if audio.path is None:
+            return False
+        try:
+            recording = await asyncio.to_thread(identity_of, audio.path)
+        except OSError:
+            return False  # the error is reported when it is read
+        options = journal_options(self._options, channels="separate" if self._separate else "mix")
+        return transcript.continue_from(recording, options)
 
     async def _service(self, stack: AsyncExitStack) -> str:
         async with self._opening:
@@ -200,7 +216,14 @@ class Batch:
         options = self._options
         if self._separate:
             options = {**options, "channels": audio.channels, "multichannel": True}
-        events = transcribe(audio.chunks(), url, options=options, paced=self._paced, on_starting=self._report_loading)
+        events = transcribe(
+            audio.chunks(),
+            url,
+            options=options,
+            paced=self._paced,
+            on_starting=self._report_loading,
+            after=transcript.after,
+        )
         loop, opened = asyncio.get_running_loop(), False
         self._speaking += 1
         try:
@@ -209,6 +232,8 @@ class Batch:
                     if event["type"] in _MOMENTS:
                         self._timing.mark(_MOMENTS[event["type"]])
                     opened = True
+                    if event["type"] == "ready" and not transcript.continues(event["triton_model"]):
+                        return False
                     transcript.take(event)
         except SessionError as error:
             ours = self._speaking > 1 or loop.time() - self._ended_at < _LEAVING_S
@@ -261,7 +286,8 @@ class Batch:
     def _audio_of(self, recording: AudioFile) -> _Audio:
         if recording.may_be_cut:
             self._output.say(f"streamer: {recording.name} has no end mark: its end may be missing.")
-        return _Audio(recording.chunks(), recording.channels, _length_ms(recording))
+        path = None if must_be_fetched(recording.name) else recording.name
+        return _Audio(recording.chunks(), recording.channels, _length_ms(recording), path)
 
     async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
         """Fetch from an address or a pipe, in a thread that does not delay the end of the program."""

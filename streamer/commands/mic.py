@@ -27,7 +27,7 @@ from streamer.commands.recognition import (
 )
 from streamer.commands.service import chosen_service
 from streamer.commands.terminal.printing import make_output_printable
-from streamer.commands.terminal.transcript_files import OutputError
+from streamer.commands.terminal.transcript_files import OutputError, formats_for
 
 if TYPE_CHECKING:
     from streamer.audio.microphone import InputDevice
@@ -42,7 +42,7 @@ examples:
   streamer mic --device usb                the microphone with this in its name; a number works as well
   streamer mic -o notes.txt                each sentence into a file, and on the terminal
   streamer mic -o notes.txt --append       the same, at the end of the existing file
-  streamer mic --format srt -o talk.srt    subtitles that grow while somebody speaks
+  streamer mic -o talk.srt                 subtitles that grow while somebody speaks
   streamer mic --dictation                 "comma", "full stop", "new paragraph" and others become marks
   streamer mic --server example.org:8080   with a service that runs elsewhere
   streamer mic --input-channels 2 --channels separate   two microphones, with a speaker at each
@@ -95,7 +95,8 @@ def run(options: argparse.Namespace) -> int:
             device = choose_device(devices, options.device)
             from streamer.commands.terminal.live_transcript import LiveTranscript
 
-            transcript = LiveTranscript(options.format, options.output, existing=options.existing)
+            formats = formats_for(options.format, options.output)
+            transcript = LiveTranscript(formats, options.output, existing=options.existing)
         except MicrophoneError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return 1

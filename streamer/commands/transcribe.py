@@ -27,6 +27,7 @@ from streamer.commands.arguments import (
 )
 from streamer.commands.recognition import add_form_arguments, add_recognition_arguments, option
 from streamer.commands.service import chosen_service
+from streamer.commands.terminal.transcript_files import formats_for
 from streamer.commands.terminal.transcript_output import OutputError, TranscriptOutput
 
 CHANNELS: Final = ("mix", "separate")
@@ -76,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a file, or a folder with a file for each recording, in the same subfolders; the folder is made if necessary",
         skip=True,
     )
+    add("--times", action="store_true", help="text: each paragraph begins with its time")
+    add("--no-headings", dest="headings", action="store_false", help="text: no heading for each of several recordings")
     add("--jobs", type=count, default=JOBS, metavar="N", help=f"how many recordings at the same time ({JOBS})")
     add("--paced", action="store_true", help="recognise as fast as it was spoken, not as fast as possible")
     add_server_argument(parser, "the service to use")
@@ -107,7 +110,13 @@ def run(options: argparse.Namespace) -> int:
     recordings, errors = _find_recordings(options.files)
     try:
         output = TranscriptOutput(
-            options.format, options.output, recordings, existing=options.existing, unreadable=len(errors)
+            formats_for(options.format, options.output),
+            options.output,
+            recordings,
+            existing=options.existing,
+            unreadable=len(errors),
+            times=options.times,
+            headings=options.headings,
         )
     except OutputError as error:
         print(f"streamer: {error}", file=sys.stderr)

@@ -43,6 +43,9 @@ from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, 
 # The words before a cut, which decide the marks and capitals after it. A client sends them to a new session. Pure.
 
 
+_SPEECH_STATES: Final = ("speaking", "told")
+
+
 def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:
     """Read the option with this name: for each channel the context of a final or null. Raise WireError if not valid."""
     if type(value) is not list or len(value) > MOST_CHANNELS:
@@ -55,14 +58,17 @@ def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:
 def _context(name: str, entry: Any) -> TextContext:
     fields = entry if type(entry) is dict else {}
     begins, words = fields.get("begins"), fields.get("words")
-    if fields.keys() != {"begins", "words"} or type(begins) is not bool or type(words) is not list:
+    states = [fields.get(state) for state in _SPEECH_STATES]
+    known = fields.keys() <= {"begins", "words", *_SPEECH_STATES}
+    states_valid = all(state is None or type(state) is bool for state in states)
+    if not known or not states_valid or type(begins) is not bool or type(words) is not list:
         raise bad(ErrorCode.BAD_OPTION, f"An entry of '{name}' must be null, or the 'context' of a final.")
     if len(words) > MOST_CONTEXT_WORDS:
         raise bad(
             ErrorCode.BAD_OPTION,
             f"An entry of '{name}' must have at most {MOST_CONTEXT_WORDS} words, not {len(words)}.",
         )
-    return TextContext(begins, tuple(_word(name, word) for word in words))
+    return TextContext(begins, tuple(_word(name, word) for word in words), *states)
 
 
 def _word(name: str, entry: Any) -> ContextWord:

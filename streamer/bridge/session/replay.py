@@ -60,10 +60,11 @@ class Replay:
         """`context`: the words before the stream, if it continues another session of the client."""
         self.options: Mapping[str, Any] = {}  # for a sequence that begins at the cut
         if context is not None:
-            self.options = {"begins": context.begins, "context": content(context)["words"]}
+            self.options = {name: value for name, value in content(context).items() if name != "words"}
+            self.options["context"] = content(context)["words"]
         self.clock = SequenceClock()
         self._segment = _RunningSegment(stream)
-        self._speech = _SpeechView()
+        self._speech = _SpeechView(context)
         self._last_turn = (-1, -1)  # the segment and the time of the last event about a turn
         self._others = _OthersView()
 
@@ -136,7 +137,10 @@ class Replay:
 
 
 def _context(cut: Cut) -> TextContext | None:
-    return None if cut.context is None else TextContext(cut.begins is not False, cut.context)
+    speaking = cut.speaking or None
+    if cut.context is None and speaking is None:
+        return None
+    return TextContext(cut.begins is not False, cut.context or (), speaking, cut.told)
 
 
 class _RunningSegment:
@@ -219,11 +223,12 @@ class _OthersView:
 class _SpeechView:
     """The beginnings and ends of speech that the client knows."""
 
-    def __init__(self) -> None:
-        self._last = SpeechState.END  # the state that the client knows
-        self._at_cut = SpeechState.END  # the same at the last cut
+    def __init__(self, context: TextContext | None) -> None:
+        told = context is not None and (bool(context.speaking) if context.told is None else context.told)
+        self._last = SpeechState.START if told else SpeechState.END  # the state that the client knows
+        self._at_cut = self._last  # the same at the last cut
         self._changes = 0  # the number of changes since then
-        self._reported = SpeechState.END  # the state that the present sequence reported last
+        self._reported = self._last  # the state that the present sequence reported last
         self._repeats = 0  # the number of changes that the present sequence will report again
 
     @property

@@ -15,13 +15,31 @@ from itertools import count
 from pathlib import Path, PurePath
 from typing import Final
 
-from streamer.audio.recordings import ListedRecording
-from streamer.base.transcript import SUBTITLES
+from streamer.audio.recordings import STDIN, ListedRecording, must_be_fetched
+from streamer.base.transcript import FORMATS, SUBTITLES
+from streamer.commands.terminal.journal import Journal
 from streamer.commands.terminal.status_lines import is_terminal
 
 ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+_FORMATS: Final = {ending: format for format, ending in ENDINGS.items()}
 # The choices for a file that exists already.
 REFUSE, APPEND, OVERWRITE, SKIP = "refuse", "append", "overwrite", "skip"
+
+
+def formats_for(formats: str | None, output: str | None) -> str:
+    """Return the formats that the user chose, or else the one that the ending of the output says.
+
+    OutputError if the ending says none, because the file would not be what its name promises.
+    """
+    if formats is not None:
+        return formats
+    if output is None or output.endswith(("/", os.sep)) or Path(output).is_dir() or _is_special(Path(output)):
+        return FORMATS[0]
+    ending = Path(output).suffix.lower()
+    if ending not in _FORMATS:
+        known = f"the endings are {', '.join(_FORMATS)}; --format chooses one, and a folder ends with /"
+        raise OutputError(f"--output {output}: its ending does not say which format it should have: {known}.")
+    return _FORMATS[ending]
 
 
 class TranscriptFiles:
@@ -46,6 +64,7 @@ class TranscriptFiles:
         self._paths: dict[tuple[ListedRecording, str], Path] = {}
         self._unchanged: set[Path] = set()  # existing files that are not changed
         self._open: dict[Path, OutputFile] = {}
+        self._journals: dict[Path, Journal] = {}
         several = several or len(recordings) > 1
         if output is None:
             _check_stream(formats, several=several, existing=existing)
@@ -90,10 +109,34 @@ class TranscriptFiles:
         """Close the files of a complete recording, so that thousands of recordings do not keep thousands open."""
         for file in self._take_files(recording):
             file.finish()
+        if not self._shares_files and (path := self._journal_path(recording)) in self._journals:
+            self._journals.pop(path).remove()
 
     def break_off(self, recording: ListedRecording) -> list[Path]:
         """Close the files of an incomplete recording. Return those with the text so far."""
+        if not self._shares_files and (path := self._journal_path(recording)) in self._journals:
+            self._journals.pop(path).close()
         return [path for file in self._take_files(recording) if (path := file.break_off())]
+
+    def journal(self, recording: ListedRecording) -> Journal | None:
+        """Return the journal of this recording's transcript. None if its transcript cannot be continued."""
+        path = self._journal_path(recording)
+        if path is None or self._growing:
+            return None
+        if path not in self._journals:
+            self._journals[path] = Journal(path)
+        return self._journals[path]
+
+    def may_replace_partial(self, recording: ListedRecording, why: str) -> None:
+        """Raise OutputError if there is an unfinished text that would be lost. `why`: why it cannot be continued."""
+        if self._existing == OVERWRITE:
+            return
+        paths = [path for (owner, _), path in self._paths.items() if owner == recording and path not in self._open]
+        for path in (_partial_name(path) for path in paths):
+            if has_content(path):
+                raise OutputError(
+                    f"{path} is an unfinished transcript that cannot be continued: {why}. --overwrite replaces it."
+                )
 
     def discard(self, recording: ListedRecording) -> None:
         """Discard the text of this recording. Existing files stay as they are."""
@@ -104,10 +147,15 @@ class TranscriptFiles:
         """Close the files that all recordings share. Returns their paths if they are not complete."""
         # If some recordings may be missing, an old file is not replaced, and the new one stays beside it.
         files, self._open = list(self._open.values()), {}
+        journals, self._journals = list(self._journals.values()), {}
         if not whole:
+            for journal in journals:
+                journal.close()
             return [path for file in files if (path := file.break_off())]
         for file in files:
             file.finish()
+        for journal in journals:
+            journal.remove()
         return []
 
     @property
@@ -116,9 +164,21 @@ class TranscriptFiles:
         own = self.shared or self._growing
         return own and self._existing == OVERWRITE and any(map(has_content, set(self._paths.values())))
 
+    @property
+    def _shares_files(self) -> bool:
+        """Whether other recordings may write to the files of a recording."""
+        return self.shared and not self._growing
+
+    def _journal_path(self, recording: ListedRecording) -> Path | None:
+        """Return the file for the journal of this recording. None if it goes to a stream or a device."""
+        own = [path for (owner, _), path in self._paths.items() if owner == recording]
+        if not own or any(map(_is_special, own)) or recording.name == STDIN or must_be_fetched(recording.name):
+            return None
+        return own[0].with_name(f"{own[0].stem}.partial.journal")
+
     def _take_files(self, recording: ListedRecording) -> list[OutputFile]:
         """Return the files that only this recording uses, and remove them from the open ones."""
-        if self.shared and not self._growing:
+        if self._shares_files:
             return []
         paths = [path for (owner, _), path in self._paths.items() if owner == recording]
         return [file for path in paths if (file := self._open.pop(path, None))]
@@ -144,7 +204,7 @@ class TranscriptFiles:
     def _check_partial_names(self) -> None:
         finals = set(self._paths.values())
         for path in finals:
-            partial = next(partial_names(path))
+            partial = _partial_name(path)
             if partial in finals:
                 other = "but another transcript has this name: use two folders"
                 raise OutputError(f"{path} is called {partial} until it is complete, {other}.")
@@ -248,6 +308,8 @@ class OutputFile:
         self._named_path = target
         self._append = append
         direct = _is_special(self._target) or (growing and (append or not has_content(self._target)))
+        # Each dictation is another one, so an unfinished one stays. An unfinished recording is continued.
+        self._keeps_earlier = growing
         self._path = self._target if direct else None  # the file that is written
         self._direct = direct
         self._stream: FileIO | None = None
@@ -318,6 +380,9 @@ class OutputFile:
             if self._append and _lacks_newline(self._target):
                 _write_all(stream, b"\n")
             return stream
+        if not self._keeps_earlier:
+            self._path = _partial_name(self._target)
+            return FileIO(self._path, "w")
         for path in partial_names(self._target):
             with suppress(FileExistsError):
                 stream = FileIO(path, "x")
@@ -374,6 +439,11 @@ def partial_names(target: Path) -> Iterator[Path]:
         if number > _MOST_PARTIAL:
             return
         yield target.with_name(f"{target.stem}.partial{f'-{number}' if number > 1 else ''}{target.suffix}")
+
+
+def _partial_name(target: Path) -> Path:
+    """Return the name for an unfinished file: talk.partial.srt."""
+    return next(partial_names(target))
 
 
 def _remove_partial(target: Path) -> None:
