@@ -20,6 +20,7 @@ from streamer.audio.decoder import Int16Samples as Int16Samples
 from streamer.audio.decoder import SampleConverter
 from streamer.audio.ffmpeg import FfmpegAudio, ffmpeg_is_installed
 from streamer.audio.recordings import FFMPEG_ENDINGS, AudioError, header_of, lacks_end_mark, open_recording, with_length
+from streamer.audio.two_voices import TwoVoices
 from streamer.base.limits import MOST_CHANNELS
 
 READABLE: Final = "WAV, FLAC, OGG/Opus and MP3"
@@ -41,10 +42,12 @@ class AudioFile:
         separate: bool = False,
         display_name: str | None = None,
         own_session: bool = True,
+        listen: bool = False,
     ) -> None:
         """With `separate`, chunks are [samples, channels], even for one channel. Otherwise channels are mixed.
 
-        `display_name` is its name in messages, if it is not its path. `own_session`: see FfmpegAudio.
+        `display_name` is its name in messages, if it is not its path. `own_session`: see FfmpegAudio. `listen`:
+        find out whether there is a speaker on each of two channels that are mixed.
         """
         path = os.fspath(path)
         self.name = display_name or path
@@ -74,6 +77,7 @@ class AudioFile:
         if self._source.seconds == 0:
             self.close()
             raise AudioError(f"{self.name} holds no audio: it has a header, but not one sample.")
+        self._voices = TwoVoices(self._source.samplerate) if listen and not separate and self.channels == 2 else None
         if separate and self.channels > MOST_CHANNELS:
             self.close()
             most = f"at most {MOST_CHANNELS} can be recognised separately"
@@ -86,8 +90,14 @@ class AudioFile:
 
     @property
     def duration_s(self) -> float | None:
-        """The length in seconds according to the header, None if it does not say."""
-        return self._source.seconds
+        """The length in seconds according to the header, None if it does not say. A damaged file is shorter."""
+        lengths = [seconds for seconds in (self._source.seconds, self._declared_s) if seconds is not None]
+        return max(lengths, default=None)
+
+    @property
+    def has_two_voices(self) -> bool:
+        """Whether there was a speaker on each of two channels so far."""
+        return self._voices is not None and self._voices.found
 
     def chunks(self, seconds: float = _CHUNK_SECONDS) -> Iterator[Int16Samples]:
         """Yield the audio in chunks of about this many seconds."""
@@ -101,6 +111,8 @@ class AudioFile:
             except soundfile.SoundFileError as error:
                 raise self._damage_error(read / rate) from error
             read += len(samples)
+            if self._voices is not None:
+                self._voices.add(samples)
             last = len(samples) < frames
             chunk = converter.convert(samples, last=last)
             if len(chunk):

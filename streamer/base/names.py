@@ -38,5 +38,11 @@ def same_language(name: str, names: Iterable[str]) -> str | None:
     return by_plain_name.get(plain, next(regions, None))
 
 
+def is_english(name: str) -> bool:
+    """Return whether this names English, in any region: `en`, `en-US`, `english`."""
+    plain = _plain(name)
+    return plain == "english" or plain.partition("-")[0] == "en"
+
+
 def _plain(language: str) -> str:
     return language.strip().replace("_", "-").lower()

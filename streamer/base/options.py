@@ -259,15 +259,16 @@ class RecogniserOptions:
             pattern="[A-Za-z0-9_-]+",
             right=f'"{LANGUAGE}" or the name of a language such as "de" or "de-DE"',
         ),
-        "the language that is spoken, such as de or de-DE, for a model that has several; with "
+        "the language that is spoken, such as de or de-DE, for a model that has several, and en for others; with "
         f"{LANGUAGE} the model finds out itself",
         'the language that is spoken, such as `"de"` or `"de-DE"`, for a [public model](../how-to/nemotron.md) that '
-        'has several. `"auto"`: the model finds out itself, or has only one. A language that the model lacks is '
-        "refused with `bad_option` and the list of those that it has",
+        'has several. `"auto"`: the model finds out itself, or has only one. A model without a choice takes `"auto"` '
+        'and English (`"en"`, `"en-US"` …). A language that the model lacks is refused with `bad_option` and the list '
+        "of those that it has",
         group=Group.RECOGNITION,
         argument=Argument(("--language",), "CODE"),
-        public='what the model is told, if it has several languages. Other models take only `"auto"`, and refuse the '
-        "rest with `bad_option`",
+        public='what the model is told, if it has several languages. Other models take only `"auto"` and English, and '
+        "refuse the rest with `bad_option`",
         foreign=(
             Foreign(
                 Service.DEEPGRAM,

@@ -23,6 +23,8 @@ from streamer.wire.native import encode
 
 CONNECT_S: Final = 10.0
 CLOSE_S: Final = 2.0
+# A session that is given up may have sent more than the service has read, so its end may never be read.
+GIVE_UP_S: Final = 0.3
 # The service always reads, and sends a message about new audio twice a second. If it owes an answer, a longer silence
 # is a fault.
 PATIENCE_S: Final = 90.0
@@ -45,6 +47,10 @@ class SessionError(Exception):
         self.code = code
 
 
+# How an attempt without TLS may end at a port that speaks TLS: no answer, one that is no HTTP, or a refusal.
+_PERHAPS_TLS: Final = (ClientCode.AWAY, ClientCode.NO_SERVICE, ClientCode.REFUSED)
+TLS_S: Final = 3.0
+
 OnStarting = Callable[[str], None]
 """A function that the client calls with the name of a model, if the service loads it before the session begins."""
 
@@ -55,18 +61,24 @@ async def dial(address: str, key: str, on_starting: OnStarting | None = None) ->
         raise SessionError(
             ErrorCode.UNAUTHORIZED, "The key has a line break or another character that no key can have."
         )
-    with _clear_errors(without_query(address)):
-        url = websocket_url(address)
-        websocket = await open_websocket(
-            url,
-            proxy=None if _is_local(url) else True,
-            compression=None,  # audio does not become smaller, and compression costs the service time
-            open_timeout=CONNECT_S,
-            # While a service does not read, a ping would wait behind minutes of audio.
-            ping_interval=None,
-            close_timeout=CLOSE_S,
-            additional_headers={"Authorization": f"Bearer {key}"} if key else None,
-        )
+    try:
+        with _clear_errors(without_query(address)):
+            url = websocket_url(address)
+            websocket = await open_websocket(
+                url,
+                proxy=None if _is_local(url) else True,
+                compression=None,  # audio does not become smaller, and compression costs the service time
+                open_timeout=CONNECT_S,
+                # While a service does not read, a ping would wait behind minutes of audio.
+                ping_interval=None,
+                close_timeout=CLOSE_S,
+                additional_headers={"Authorization": f"Bearer {key}"} if key else None,
+            )
+    except SessionError as error:
+        if error.code in _PERHAPS_TLS and (secure := await _secure_address(address)):
+            speaks = f"{without_query(address)} speaks TLS: use {secure}."
+            raise SessionError(ClientCode.BAD_ADDRESS, speaks) from error
+        raise
     return Connection(without_query(url), websocket, on_starting)
 
 
@@ -140,9 +152,13 @@ class Connection:
         """End the connection at once, without a close frame."""
         self._websocket.transport.abort()
 
-    async def close(self) -> None:
-        """Close the connection, even if messages are still on their way."""
-        await self._websocket.close()
+    async def close(self, limit_s: float = CLOSE_S) -> None:
+        """Close the connection, even if messages are still on their way. A service that reads nothing is left soon."""
+        closing = asyncio.ensure_future(self._websocket.close())
+        await asyncio.wait({closing}, timeout=limit_s)
+        if not closing.done():
+            self.abort()
+        await closing
         if self._receiving is not None:
             self._receiving.cancel()
             await asyncio.gather(self._receiving, return_exceptions=True)
@@ -190,6 +206,23 @@ class Connection:
         return SessionError(
             ClientCode.CLOSED, f"The service at {self.url} closed the session before its end: {reason}."
         )
+
+
+async def _secure_address(address: str) -> str:
+    """Return the address with TLS if the service speaks TLS and the address says otherwise. Empty if not."""
+    parts = urlsplit(websocket_url(address))
+    if parts.scheme != "ws":
+        return ""
+    # Only to see whether there is TLS: nothing is sent, so nobody needs to be trusted.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    opening = asyncio.ensure_future(asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context))
+    try:
+        _, writer = await asyncio.wait_for(opening, TLS_S)
+    except (OSError, asyncio.TimeoutError):  # also an ssl.SSLError
+        return ""
+    writer.transport.abort()
+    return f"wss://{parts.netloc}"
 
 
 def without_query(url: str) -> str:

@@ -315,7 +315,7 @@ class _Channel:
         if kind == "final":
             self._segments += 1
             self.ended_ms = max(self.ended_ms, message.get("end_ms", 0))
-            self.context = message.pop("context", self.context)
+            self.context = message.pop("context", None)  # without one, nothing before it counts
         cut_ms = message.get("audio_ms" if kind == "flushed" else "cut_ms", 0)
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
         self.cut_ms = max(self.cut_ms, cut_ms, self.heard_ms - self.window_ms)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, cast
 
-from streamer.client.connection import Connection, SessionError
+from streamer.client.connection import CLOSE_S, GIVE_UP_S, Connection, SessionError
 from streamer.client.events import Event, Ready
 from streamer.client.recovery import Dial, Message, Progress, Reopening
 from streamer.client.sending import Audio, Entry, KeptAudio, bytes_of, describe_audio
@@ -103,7 +103,7 @@ class Session:
         """Close the connection, even if messages are still on their way."""
         if self._reopening is not None:
             self._reopening.cancelled = True
-        await self._connection.close()
+        await self._connection.close(CLOSE_S if self._progress.done or self._live else GIVE_UP_S)
         if self._catching_up is not None:
             self._catching_up.cancel()
             await asyncio.gather(self._catching_up, return_exceptions=True)

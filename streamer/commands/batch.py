@@ -56,13 +56,23 @@ class _Audio:
     """An open recording, and its length if that is known."""
 
     def __init__(
-        self, chunks: Iterator[Int16Samples], channels: int, duration_ms: int | None, path: str | None = None
+        self,
+        chunks: Iterator[Int16Samples],
+        channels: int,
+        duration_ms: int | None,
+        file: AudioFile | None = None,
+        path: str | None = None,
     ) -> None:
         self.channels = channels
         self.duration_ms = duration_ms
+        self._file = file
         self.path = path  # of the file that can be read again
         self.loudest = 0  # the highest amplitude so far
         self._chunks = chunks
+
+    @property
+    def has_two_voices(self) -> bool:
+        return self._file is not None and self._file.has_two_voices
 
     def chunks(self) -> Iterator[Int16Samples]:
         for chunk in self._chunks:
@@ -232,7 +242,7 @@ class Batch:
                     if event["type"] in _MOMENTS:
                         self._timing.mark(_MOMENTS[event["type"]])
                     opened = True
-                    if event["type"] == "ready" and not transcript.continues(event["triton_model"]):
+                    if event["type"] == "ready" and not transcript.continues(str(event.get("triton_model", ""))):
                         return False
                     transcript.take(event)
         except SessionError as error:
@@ -245,6 +255,11 @@ class Batch:
             if opened:
                 self._ended_at = loop.time()
         transcript.end()
+        if audio.has_two_voices:
+            self._output.say(
+                f"streamer: {transcript.name} has a voice on each of its two channels, which were mixed: "
+                "--channels separate writes who says what."
+            )
         return True
 
     def _report_loading(self, model: str) -> None:
@@ -277,17 +292,17 @@ class Batch:
         elif must_be_fetched(name):
             with closing(TemporaryRecording(name)) as fetched:
                 await self._fetch(name, fetched)
-                with AudioFile(fetched.path, separate=self._separate, display_name=name) as recording:
+                with AudioFile(fetched.path, separate=self._separate, display_name=name, listen=True) as recording:
                     yield self._audio_of(recording)
         else:
-            with AudioFile(name, separate=self._separate) as recording:
+            with AudioFile(name, separate=self._separate, listen=True) as recording:
                 yield self._audio_of(recording)
 
     def _audio_of(self, recording: AudioFile) -> _Audio:
         if recording.may_be_cut:
             self._output.say(f"streamer: {recording.name} has no end mark: its end may be missing.")
         path = None if must_be_fetched(recording.name) else recording.name
-        return _Audio(recording.chunks(), recording.channels, _length_ms(recording), path)
+        return _Audio(recording.chunks(), recording.channels, _length_ms(recording), recording, path)
 
     async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
         """Fetch from an address or a pipe, in a thread that does not delay the end of the program."""

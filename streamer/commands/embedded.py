@@ -61,4 +61,8 @@ class Embedded:
         async with Service(self._triton, port=0, models={DEFAULT_MODEL: self._model}) as service:
             self._timing.mark("service ready")
             self._timing.notes += self._triton.loads()
-            yield service.url
+            try:
+                yield service.url
+            except BaseException:
+                await service.hurry()  # nobody waits for words any more, for example after Ctrl-C
+                raise

@@ -10,10 +10,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import PurePath
 from typing import Final
 
 from streamer.audio.recordings import STDIN, AudioError, ListedRecording, check_readable, list_recordings
+from streamer.base.address import is_address
 from streamer.base.options import ENCODINGS
+from streamer.base.saved_transcript import ENDINGS
 from streamer.base.timing import Timing
 from streamer.bridge.triton import TritonError
 from streamer.commands.arguments import (
@@ -25,6 +28,7 @@ from streamer.commands.arguments import (
     count,
     model_folder,
 )
+from streamer.commands.conversion import convert
 from streamer.commands.recognition import add_form_arguments, add_recognition_arguments, option
 from streamer.commands.service import chosen_service
 from streamer.commands.terminal.transcript_files import formats_for
@@ -43,6 +47,9 @@ examples:
   streamer --format srt -o subs/ *.mp4     subtitles for each video, in a folder
   streamer --format srt,json -o out/ --skip-existing calls/
                                            two files for each; finished recordings are skipped
+  streamer -o talk.srt talk.wav            subtitles: the ending says the format
+  streamer --format srt,vtt,text -o out/ talk.json
+                                           other formats of a saved transcript, also an edited one
   streamer --format json a.flac b.ogg      a JSON object for each recording, in this order
   streamer --jobs 32 --server example.org:8080 calls/        with a larger service elsewhere
   streamer --server wss://example.org --key-file ~/key a.wav   with a service that needs a key
@@ -70,7 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="FILE",
         help="WAV, FLAC, OGG/Opus or MP3; a video or anything else that ffmpeg reads; a folder, for all recordings in "
-        "it and below; a pipe; an address such as https://…; or - for standard input, with any of these or raw PCM",
+        "it and below; a pipe; an address such as https://…; or - for standard input, with any of these or raw PCM. A "
+        "transcript that was saved (.json, .jsonl) is written in another format, without any recognition",
     )
     add_output_arguments(
         parser,
@@ -107,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
     if complaint := _contradiction(options):
         print(f"streamer: {complaint}; see streamer --help.", file=sys.stderr)
         return USAGE
+    if _saved(options.files):
+        return convert(options)
     recordings, errors = _find_recordings(options.files)
     try:
         output = TranscriptOutput(
@@ -148,7 +158,15 @@ def _contradiction(options: argparse.Namespace) -> str | None:
         return "standard input (-) can be read only once"
     if STDIN not in options.files and (options.encoding or options.sample_rate or options.input_channels):
         return "--encoding, --sample-rate and --input-channels are only for raw PCM on standard input: give - as FILE"
+    saved = _saved(options.files)
+    if saved and len(saved) < len(options.files):
+        return f"{saved[0]} is a transcript, and others are recordings: give them in two commands"
     return None
+
+
+def _saved(names: Sequence[str]) -> list[str]:
+    """Return the names of transcripts that were saved."""
+    return [name for name in names if not is_address(name) and PurePath(name).suffix.lower() in ENDINGS]
 
 
 def _find_recordings(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:

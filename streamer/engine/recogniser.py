@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamer.base.codes import FailureCode
 from streamer.base.limits import LANGUAGE
+from streamer.base.names import is_english
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, ModelAcoustics
 from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel, TwoPass
 from streamer.engine.endpointing import TurnRule, TurnWatch
@@ -351,6 +352,9 @@ class Recogniser:
             return
         model = self.model
         if not isinstance(model, Multilingual) or not self.languages:
+            # A model without a choice counts as English, so whoever says what it speaks anyway is right.
+            if is_english(language):
+                return
             raise StreamError(
                 FailureCode.BAD_OPTIONS, f"this model has no choice of languages: leave out 'language' ({language})"
             )

@@ -14,8 +14,8 @@
  * @property {{token: string, after: number}} [resume] the session to continue
  * @property {160 | 320 | 640} [step_ms] how much audio is recognised at once
  * @property {"lexicon" | "greedy" | "beam"} [search] recognise words of the lexicon, or spell out what is heard
- * @property {string} [language] the language that is spoken, such as de or de-DE, for a model that has several; with
- *     auto the model finds out itself
+ * @property {string} [language] the language that is spoken, such as de or de-DE, for a model that has several, and en
+ *     for others; with auto the model finds out itself
  * @property {(string | {text: string, weight?: number})[]} [hotwords] words to listen for, with commas in between, or
  *     the list of the protocol as JSON
  * @property {"off" | {silence?: boolean, after_text_ms?: number, without_text_ms?: number, longest_ms?: number, turn?:

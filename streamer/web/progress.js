@@ -177,7 +177,7 @@ class Channel {
         if (message.type === "head") return this.#tellHead(message);
         if (message.type === "final") {
             this.#segments += 1;
-            this.context = message.context ?? this.context;
+            this.context = message.context ?? null; // without one, nothing before it counts
             delete message.context;
         }
         const cutMs = (message.type === "flushed" ? message.audio_ms : message.cut_ms) ?? 0;

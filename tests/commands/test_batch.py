@@ -18,6 +18,7 @@ import psutil
 import pytest
 import soundfile
 
+from streamer.base.transcript import clock
 from streamer.bridge.service import Service
 from streamer.bridge.triton.server import TritonServer
 from tests.command_run import PHRASE, Said, finals, streamer, streamer_here
@@ -126,7 +127,7 @@ def test_the_sound_of_a_video(service: Service, said: Said, tmp_path: Path) -> N
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     done = streamer(str(tmp_path / "talk.mkv"), "--server", service.url)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == finals(service, said.talk)
+    assert done.stdout.split() == " ".join(finals(service, said.talk)).split()
     command = [*COMMAND, str(tmp_path / "talk.mkv"), "--paced", "--format", "jsonl", "--server", service.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -205,7 +206,10 @@ def test_what_can_be_heard_of_a_cut_recording(
     assert done.stderr == f"streamer: talk.wav is damaged: only 5.0 of {whole_s:.1f} s can be read.\n"
     assert json.loads(done.stdout)["text"].startswith(finals(service, said.talk)[0])
     done = streamer_here("talk.wav", "--format", "srt,text", "-o", "out/", "--server", service.url, folder=tmp_path)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["talk.partial.srt", "talk.partial.txt"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        f"talk.partial.{ending}" for ending in ("journal", "srt", "txt")
+    ]
+    assert (tmp_path / "out" / "talk.partial.txt").read_text().endswith(f" of {clock(round(whole_s * 1000))}]\n")
     (tmp_path / "cut.ogg").write_bytes(Path(PHRASE).read_bytes()[:-1])
     done = streamer_here("cut.ogg", "--server", shipped_service.url, folder=tmp_path)
     assert done.returncode == 0
@@ -250,7 +254,7 @@ def test_a_full_disk(service: Service, said: Said, tmp_path: Path) -> None:
         f"streamer: {tmp_path}/talk.json cannot be written: File too large.",
         "streamer: 1 of 2 recordings; 1 failed.",
     ]
-    assert [path.name for path in tmp_path.iterdir()] == ["phrase.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["phrase.json", "talk.partial.journal"]
 
 
 LIMITED = """

@@ -104,17 +104,19 @@ def test_one_bad_file_among_good_ones(service: Service, said: Said, recordings: 
 
 
 def test_text_is_the_finals_and_nothing_else(shipped_service: Service, talk: str) -> None:
-    """Standard output has a line for each final, standard error is empty, and a second run gives the same."""
+    """Standard output has the finals in paragraphs, standard error is empty, and a second run gives the same."""
     done = streamer("--server", shipped_service.url, talk)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == finals(shipped_service, talk) != []
+    assert done.stdout.split() == " ".join(finals(shipped_service, talk)).split() != []
+    assert all(line == "" or line[0].isupper() for line in done.stdout.splitlines())
 
 
 def test_json_has_the_documented_shape(shipped_service: Service, talk: str) -> None:
     """The output is one object on one line, with growing times within the recording."""
     done = streamer_here(talk, "--format", "json", "--server", shipped_service.url)
     content = json.loads(done.stdout)
-    assert list(content) == ["file", "text", "duration_ms", "segments"]
+    assert list(content) == ["file", "text", "duration_ms", "complete", "duration_s", "segments"]
+    assert (content["complete"], content["duration_s"]) == (True, content["duration_ms"] / 1000)
     assert content["duration_ms"] == pytest.approx(soundfile.info(talk).duration * 1000, abs=1)
     assert content["text"] == " ".join(segment["text"] for segment in content["segments"])
     times = [time for segment in content["segments"] for time in (segment["start_ms"], segment["end_ms"])]
@@ -155,7 +157,8 @@ def test_raw_sound_on_standard_input(service: Service, speech: str) -> None:
     assert json.loads(whole.stdout)["duration_ms"] == 4000
     odd = streamer("-", "--server", service.url, given=sound + b"\0")
     assert odd.returncode == 1
-    assert odd.stdout.split() == json.loads(whole.stdout)["text"].split()
+    assert odd.stdout.endswith("\n\n[stopped at 0:03]\n")
+    assert json.loads(whole.stdout)["text"].startswith(odd.stdout.splitlines()[0])
     assert "128001 bytes do not divide by 2" in odd.stderr
     assert "is empty" in streamer("-", "--server", service.url).stderr
 
@@ -171,7 +174,7 @@ def test_raw_sound_of_another_kind(service: Service, speech: str) -> None:
     )
     both = np.stack([sound, 0 * sound], axis=1).tobytes()
     apart = streamer(*told, "--input-channels", "2", "--channels", "separate", given=both)
-    assert apart.stdout == "".join(f"[1] {line}\n" for line in whole.stdout.splitlines())
+    assert apart.stdout == f"[1] {whole.stdout}"
     cut = streamer(*told, "--input-channels", "2", given=both + bytes(4))
     assert cut.returncode == 1
     assert "do not divide by 8" in cut.stderr
@@ -189,7 +192,9 @@ def test_channels_of_a_file(service: Service, said: Said, tmp_path: Path) -> Non
         own = [segment["text"] for segment in content["segments"] if segment["channel"] == channel]
         assert own == alone[channel] != []
     lines = streamer_here(*command, "text").stdout.splitlines()
-    assert sorted(lines) == sorted(f"[{side}] {text}" for side, texts in enumerate(alone, 1) for text in texts)
+    assert {line[:4] for line in lines if line} == {"[1] ", "[2] "}
+    said_apart = [[line[4:] for line in lines if line.startswith(f"[{side}] ")] for side in (1, 2)]
+    assert [" ".join(texts).split() for texts in said_apart] == [" ".join(texts).split() for texts in alone]
     assert "<v 2>" in streamer_here(*command, "vtt").stdout
     mixed = json.loads(streamer_here(*command[:1], *command[3:], "json").stdout)
     assert not any("channel" in segment for segment in mixed["segments"])
@@ -250,7 +255,7 @@ def test_paced_takes_as_long_as_the_recording(service: Service, said: Said) -> N
     began = time.monotonic()
     done = streamer("--paced", said.short, "--server", service.url)
     assert time.monotonic() - began >= soundfile.info(said.short).duration
-    assert done.stdout.splitlines() == finals(service, said.short)
+    assert done.stdout.split() == " ".join(finals(service, said.short)).split()
 
 
 def test_timing_tells_where_the_time_goes(service: Service, said: Said) -> None:
@@ -268,4 +273,34 @@ def test_timing_tells_where_the_time_goes(service: Service, said: Said) -> None:
         "everything stopped",
     ]
     assert sorted(lines, key=lambda line: float(line[0])) == lines
-    assert done.stdout.splitlines() == finals(service, said.short)
+    assert done.stdout.split() == " ".join(finals(service, said.short)).split()
+
+
+def test_english_is_a_language_of_an_english_model(service: Service, said: Said) -> None:
+    """Who says what the model speaks anyway is right; another language is refused."""
+    plain = streamer_here(said.short, "--server", service.url)
+    for language in ("en", "en-US", "EN_gb"):
+        assert streamer_here(said.short, "--language", language, "--server", service.url).stdout == plain.stdout != ""
+    refused = streamer_here(said.short, "--language", "de", "--server", service.url)
+    assert refused.returncode == 1
+    assert "this model has no choice of languages: leave out 'language' (de)" in refused.stderr
+
+
+def test_a_call_is_recognised_as_one(service: Service, tmp_path: Path) -> None:
+    """With a voice on each channel, the command says how to keep them apart; apart, or in a room, it says nothing."""
+    first, second = say("somebody asks something here"), say("and another one answers after that")
+    left, right = (np.zeros(4 * (len(first) + len(second)), np.int16) for _ in range(2))
+    for turn in range(4):
+        begin = turn * (len(first) + len(second))
+        left[begin : begin + len(first)] = first
+        right[begin + len(first) : begin + len(first) + len(second)] = second
+    soundfile.write(tmp_path / "call.wav", np.stack([left, right], 1), 16_000)
+    soundfile.write(tmp_path / "room.wav", np.stack([left + right, left + right], 1), 16_000)
+    done = streamer_here("call.wav", "--server", service.url, folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "streamer: call.wav has a voice on each of its two channels, which were mixed: "
+        "--channels separate writes who says what.\n"
+    )
+    apart = streamer_here("call.wav", "--channels", "separate", "--server", service.url, folder=tmp_path)
+    assert (apart.stderr, streamer_here("room.wav", "--server", service.url, folder=tmp_path).stderr) == ("", "")

@@ -138,9 +138,10 @@ class Replay:
 
 def _context(cut: Cut) -> TextContext | None:
     speaking = cut.speaking or None
-    if cut.context is None and speaking is None:
+    told = None if cut.told == bool(cut.speaking) else cut.told
+    if cut.context is None and speaking is None and told is None and cut.begins is not False:
         return None
-    return TextContext(cut.begins is not False, cut.context or (), speaking, cut.told)
+    return TextContext(cut.begins is not False, cut.context or (), speaking, told)
 
 
 class _RunningSegment:

@@ -50,6 +50,7 @@ class Journal:
         self.beginnings: dict[str, Beginning] = {}  # by the name of the recording
         self._file: FileIO | None = None
         self._length = 0  # of the lines that are whole
+        self._broken = False  # a line could not be written
         self._synced_at = 0.0
         self._read()
 
@@ -119,14 +120,24 @@ class Journal:
             self.beginnings[name].audio_ms = int(entry["done"])
 
     def _append(self, entry: JsonObject) -> None:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = FileIO(self.path, "a")
-            self._file.truncate(self._length)
+        """Add a line. If the disk is full, the journal ends here: the transcript itself reports that."""
         line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-        view = memoryview(line)
-        while view:
-            view = view[self._file.write(view) or 0 :]
+        if self._broken:
+            return
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = FileIO(self.path, "a")
+                self._file.truncate(self._length)
+            view = memoryview(line)
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError:
+            self._broken = True
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.truncate(self._length)
+            return
         self._length += len(line)
         if time.monotonic() - self._synced_at > _SYNC_S:
             self._sync()

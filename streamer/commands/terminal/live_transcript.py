@@ -14,7 +14,18 @@ from typing import Any, Final, TextIO
 from streamer.audio.recordings import ListedRecording
 from streamer.base.cues import Cue, SessionEvent, make_cues
 from streamer.base.text import printable
-from streamer.base.transcript import SUBTITLES, VTT_HEADER, Transcript, event_line, srt_cue, text_line, vtt_cue
+from streamer.base.transcript import (
+    STOP_CUE_MS,
+    SUBTITLES,
+    VTT_HEADER,
+    Transcript,
+    event_line,
+    srt_cue,
+    stop_event,
+    stop_text,
+    text_line,
+    vtt_cue,
+)
 from streamer.commands.terminal.status_lines import LiveWords, is_terminal
 from streamer.commands.terminal.transcript_files import REFUSE, TranscriptFiles
 
@@ -105,9 +116,14 @@ class LiveTranscript:
 
     def end(self) -> None:
         """Write the last part, and finish the files. A session that broke off ends like this, too."""
+        transcript = self._transcript
         for format in self._formats:
             if subtitles := self._subtitles.get(format):
-                self._write(format, subtitles.end())
+                self._write(format, subtitles.end(transcript))
+            elif format == "text" and self.words and not transcript.complete and not self._stay:
+                self._write(format, f"[{stop_text(transcript)}]\n")
+            elif format == "jsonl" and self.words and not transcript.complete:
+                self._write(format, event_line(stop_event(transcript)))
             elif format == "json":
                 self._transcript.duration_ms = max(self._transcript.duration_ms, self._heard_ms)
                 self._write(format, self._transcript.render("json"))
@@ -179,9 +195,14 @@ class GrowingSubtitles:
         """Return the cue that is complete after this much audio, of which all finals were added."""
         return self._release() if self._last_cue and audio_ms >= self._last_cue.end_ms + _LATE_MS else ""
 
-    def end(self) -> str:
-        """End the document."""
-        return self._release()
+    def end(self, transcript: Transcript) -> str:
+        """End the document. It says where it stops, if the transcript is not complete."""
+        text = self._release()
+        if stopped := stop_text(transcript):
+            at_ms = transcript.stopped_ms or 0
+            cue = Cue(at_ms, at_ms + STOP_CUE_MS, (f"[{stopped}]",))
+            text += f"\nNOTE {stopped}\n" if self._format == "vtt" else self._block(cue)
+        return text
 
     def _release(self, before_ms: int | None = None) -> str:
         cue, self._last_cue = self._last_cue, None

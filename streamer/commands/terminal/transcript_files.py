@@ -91,7 +91,7 @@ class TranscriptFiles:
         sources = {_identity(Path(recording.name)) for recording in recordings} - {None}
         for path in self._paths.values():
             if _identity(path) in sources:
-                raise OutputError(f"--output {output}: that would overwrite the recording {path}.")
+                raise OutputError(f"--output {output}: that would overwrite {path}, which is read.")
         self._check_existing(recordings)
 
     def write(self, recording: ListedRecording, format: str, text: str) -> None:

@@ -173,6 +173,11 @@ class RecordingOutput:
         self._headed = False
 
     @property
+    def name(self) -> str:
+        """The name of the recording."""
+        return self._recording.name
+
+    @property
     def words(self) -> bool:
         """Whether there are any words so far."""
         return bool(self._transcript.text.strip())
@@ -259,6 +264,7 @@ class RecordingOutput:
 
     def end(self) -> None:
         """Note that the recording is complete."""
+        self._transcript.complete = True
         if self._journal is not None:
             self._journal.finish(self._recording.name, self._transcript.duration_ms)
         self._write_text("".join(map(self._text.add, self._abrupt)))
@@ -348,7 +354,7 @@ class RecordingOutput:
     def _write_text(self, text: str) -> None:
         if "text" not in self._output.formats or self._output.live:
             return
-        if not self._headed:
+        if text and not self._headed:
             self._headed = True
             # The heading of a recording comes with its turn, because it depends on what was written before.
             self._write("text", _HEADING)

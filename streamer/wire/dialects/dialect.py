@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage
 from streamer.base.limits import LANGUAGE
-from streamer.base.names import same_language
+from streamer.base.names import is_english, same_language
 from streamer.wire.errors import bad, quote
 from streamer.wire.native import encode, parse
 from streamer.wire.options import Start, read
@@ -150,7 +150,7 @@ def session_language(option: str, requested: Iterable[str], languages: Languages
     if not names:
         return LANGUAGE
     if languages is not None and not languages:
-        if any(_is_english(language) or language.lower() == LANGUAGE for language in names):
+        if any(is_english(language) or language.lower() == LANGUAGE for language in names):
             return LANGUAGE
         why = f"the recogniser knows only English, not {quote(_one_or_list(names))}"
         raise bad(ErrorCode.BAD_OPTION, f"'{option}' must be en: {why}.")
@@ -158,7 +158,7 @@ def session_language(option: str, requested: Iterable[str], languages: Languages
         return LANGUAGE
     if languages is None:
         # The model may have no choice, and then takes no name. If it lacks the language, it refuses the session later.
-        if any(map(_is_english, names)):
+        if any(map(is_english, names)):
             return LANGUAGE
         return str(read(Start, "start", {"language": names[0]})["language"])
     for language in names:
@@ -167,10 +167,6 @@ def session_language(option: str, requested: Iterable[str], languages: Languages
     raise bad(
         ErrorCode.BAD_OPTION, f"'{option}' must be one of {', '.join(languages)}, not {quote(_one_or_list(names))}."
     )
-
-
-def _is_english(language: str) -> bool:
-    return language.lower() == _ENGLISH or language.lower().replace("_", "-").partition("-")[0] == "en"
 
 
 def _one_or_list(names: list[str]) -> object:

@@ -65,7 +65,7 @@ def test_the_words_before_the_cut_go_with_the_audio() -> None:
     driven.audio(sound(0))
     driven.exchange(final("one"), {**cut(STEP // 2), "context": words})
     [told] = [message for message in driven.messages() if message["type"] == "final"]
-    assert told["context"] == {"begins": False, "words": words}
+    assert told["context"] == {"begins": False, "words": words, "speaking": True}
     driven.audio(sound(1))
     driven.request()
     driven.fail(lost=True)
@@ -75,6 +75,16 @@ def test_the_words_before_the_cut_go_with_the_audio() -> None:
     driven.request()
     driven.fail(lost=True)
     assert driven.begin_again().options["context"] == words
+
+
+def test_a_client_that_goes_on_says_whether_somebody_speaks() -> None:
+    """The first sequence begins as one that replaces another: with the speech at the cut, and what was told of it."""
+    driven = Replayed(None)
+    context = {"begins": True, "words": [], "speaking": True, "told": False}
+    driven.text(json.dumps({"type": "start", "context": [context]}))
+    request = driven.request()
+    assert request is not None
+    assert request.options == {"speaking": True, "told": False, "begins": True, "context": []}
 
 
 def test_a_client_that_goes_on_gives_the_words_before_its_audio() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytes
     """Words of an incomplete dictation are written beside the old file; a complete one replaces it."""
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL)
     assert notes.read_text() == "the work of an hour\n"
-    assert notes.with_name("notes.partial.txt").read_text() == "hello\n"
+    assert notes.with_name("notes.partial.txt").read_text() == "hello\n[stopped at 0:00]\n"
     assert f"its text is in {notes.with_name('notes.partial.txt')}" in capsys.readouterr().err
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL, DONE)
     assert {path.name: path.read_text() for path in notes.parent.iterdir()} == {"notes.txt": "hello\n"}
@@ -119,13 +120,15 @@ SOON = final(2, ("no", 21_600, 23_000))
 
 def test_each_final_adds_its_cues_and_nothing_changes() -> None:
     """Each final adds its cues, and the pieces together are the same as the whole document."""
-    for format in ("srt", "vtt"):
+    for format, last in product(("srt", "vtt"), ((), (DONE,))):
         transcript, growing = Transcript("microphone"), GrowingSubtitles(format)
         pieces = [growing.begin()]
         for event in (LONG, SHORT, SOON):
             transcript.add(event)
             pieces.append(growing.add(event))
-        pieces.append(growing.end())
+        for event in last:  # otherwise it broke off, and says where
+            transcript.add(event)
+        pieces.append(growing.end(transcript))
         assert all(pieces[:2]) or format == "srt"
         assert pieces[1].count("-->") > 2
         assert "".join(pieces) == transcript.render(format)
@@ -140,13 +143,20 @@ def test_a_short_cue_waits_for_what_may_shorten_it() -> None:
     growing = GrowingSubtitles("srt")
     growing.add(SHORT)
     assert "00:00:21,000 --> 00:00:21,600" in growing.add(SOON)
-    assert growing.end() == ""
+    assert growing.end(whole()) == ""
+
+
+def whole() -> Transcript:
+    """A transcript of silence."""
+    transcript = Transcript("microphone")
+    transcript.add(DONE)
+    return transcript
 
 
 def test_a_document_without_words() -> None:
     """A document without words is complete."""
     assert GrowingSubtitles("vtt").begin() == "WEBVTT\n"
-    assert GrowingSubtitles("srt").begin() + GrowingSubtitles("srt").end() == ""
+    assert GrowingSubtitles("srt").begin() + GrowingSubtitles("srt").end(whole()) == ""
 
 
 @pytest.mark.parametrize(

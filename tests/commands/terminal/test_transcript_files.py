@@ -30,16 +30,27 @@ def test_a_whole_one_takes_the_place_of_the_old(tmp_path: Path) -> None:
 
 
 def test_attempts_do_not_replace_each_other(tmp_path: Path) -> None:
-    """Each incomplete attempt has its own name; a complete one removes them all."""
+    """Each incomplete dictation has its own name; a complete one removes them all."""
+    (tmp_path / "a.txt").write_text("old")
+    for number in range(3):
+        file = OutputFile(tmp_path / "a.txt", growing=True)
+        file.write(f"{number}")
+        file.break_off()
+    names = {"a.partial.txt": "0", "a.partial-2.txt": "1", "a.partial-3.txt": "2"}
+    assert contents(tmp_path) == {"a.txt": "old", **names}
+    file = OutputFile(tmp_path / "a.txt", growing=True)
+    file.write("whole")
+    file.finish()
+    assert contents(tmp_path) == {"a.txt": "whole"}
+
+
+def test_attempts_at_a_recording_do_not_pile_up(tmp_path: Path) -> None:
+    """There is one incomplete text of a recording, the last one, because it continues the others."""
     for number in range(3):
         file = OutputFile(tmp_path / "a.txt")
         file.write(f"{number}")
         file.break_off()
-    assert contents(tmp_path) == {"a.partial.txt": "0", "a.partial-2.txt": "1", "a.partial-3.txt": "2"}
-    file = OutputFile(tmp_path / "a.txt")
-    file.write("whole")
-    file.finish()
-    assert contents(tmp_path) == {"a.txt": "whole"}
+    assert contents(tmp_path) == {"a.partial.txt": "2"}
 
 
 def test_what_grows_is_seen_to_grow(tmp_path: Path) -> None:

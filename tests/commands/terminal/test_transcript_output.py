@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamer.audio.recordings import ListedRecording, list_recordings
-from streamer.commands.terminal.transcript_files import APPEND, OVERWRITE, SKIP
+from streamer.commands.terminal.transcript_files import APPEND, OVERWRITE, SKIP, formats_for
 from streamer.commands.terminal.transcript_output import MOST_AHEAD, OutputError, TranscriptOutput
 from tests.file_size_limit import most_bytes
 
@@ -41,7 +41,7 @@ def test_text_is_written_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None
     written.begin(None)
     written.take({"type": "partial", "text": "hel", "stable": 0, "start_ms": 0, "audio_ms": 100})
     written.take(FINAL)
-    assert capsys.readouterr() == ("hello\n", "")
+    assert capsys.readouterr() == ("hello", "")
     assert not output.wants_partials
 
 
@@ -110,7 +110,7 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
         ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but another transcript has this name"),
         ("srt", "a.srt", ["a.wav", "b.wav"], "give a folder with --output"),
         ("text", "", ["x/a.wav", "y/a.wav"], "two recordings would both be written to"),
-        ("text", "talk.wav", ["talk.wav"], "would overwrite the recording"),
+        ("text", "talk.wav", ["talk.wav"], "would overwrite talk.wav, which is read"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused_at_once(
@@ -143,36 +143,108 @@ def test_an_error_that_is_not_fatal_goes_to_standard_error(capsys: pytest.Captur
 
 
 def test_lines_tell_their_channel(capsys: pytest.CaptureFixture[str]) -> None:
-    """If channels are separate, each line begins with its channel, counted from 1."""
+    """If channels are separate, each paragraph begins with its channel, counted from 1."""
     play(
         TranscriptOutput("text", None, named("a.wav")),
         "a.wav",
         events=({**FINAL, "channel": 1}, {**FINAL, "channel": 0}, DONE),
     )
-    assert capsys.readouterr().out == "[2] hello\n[1] hello\n"
+    assert capsys.readouterr().out == "[2] hello\n\n[1] hello\n"
 
 
 def test_recordings_have_their_turns(capsys: pytest.CaptureFixture[str]) -> None:
     """Recordings that are transcribed at the same time are written in the order of the command line."""
-    output = TranscriptOutput("text", None, named("a.wav", "b.wav", "c.wav", "d.wav"))
+    output = TranscriptOutput("text", None, named("a.wav", "b.wav", "c.wav", "d.wav"), headings=False)
     outputs = [output.of_recording(index) for index in range(3)]
     for index in (2, 0, 1):
         outputs[index].begin(None)
         outputs[index].take({**FINAL, "text": f"{index} first"})
-    assert capsys.readouterr().out == "0 first\n"
+    assert capsys.readouterr().out == "0 first"
     with outputs[1]:
         outputs[1].end()
     outputs[0].take({**FINAL, "text": "0 second"})
-    assert capsys.readouterr().out == "0 second\n"
+    assert capsys.readouterr().out == " 0 second"
     with outputs[0]:
         outputs[0].end()
-    assert capsys.readouterr().out == "1 first\n2 first\n"
+    assert capsys.readouterr().out == "\n1 first\n2 first"
     outputs[2].take({**FINAL, "text": "2 second"})
-    assert capsys.readouterr().out == "2 second\n"
+    assert capsys.readouterr().out == " 2 second"
     with outputs[2], output.of_recording(3) as last:
         last.take(FINAL)
         assert capsys.readouterr().out == ""
-    assert capsys.readouterr().out == "hello\n"
+    assert capsys.readouterr().out == "hello"
+
+
+def test_several_recordings_in_one_text_have_headings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a pipe and in one file each recording has its name before its text, in its turn, unless nobody wants that."""
+    for headings, expected in ((True, "# a.wav\n\nhello\n\n# b.wav\n\nhello\n"), (False, "hello\nhello\n")):
+        output = TranscriptOutput("text", None, named("a.wav", "b.wav"), headings=headings)
+        second, first = output.of_recording(1), output.of_recording(0)
+        for written in (second, first):  # the second one is faster
+            with written:
+                written.begin(None)
+                written.take(FINAL)
+                written.end()
+        output.close()
+        assert capsys.readouterr().out == expected
+        path = tmp_path / f"all-{headings}.txt"
+        play(TranscriptOutput("text", str(path), named("a.wav", "b.wav"), headings=headings), "a.wav", "b.wav")
+        assert path.read_text() == expected
+    play(TranscriptOutput("text", str(tmp_path / "a.txt"), named("a.wav")), "a.wav")
+    assert (tmp_path / "a.txt").read_text() == "hello\n"
+
+
+def test_paragraphs_begin_with_their_times(capsys: pytest.CaptureFixture[str]) -> None:
+    """With `times`, as the page copies them."""
+    late = {**FINAL, "text": "Bye.", "start_ms": 65_000, "end_ms": 66_000}
+    output = TranscriptOutput("text", None, named("a.wav"), times=True)
+    play(output, "a.wav", events=({**FINAL, "text": "Hello."}, late, DONE))
+    assert capsys.readouterr().out == "[0:00.0] Hello.\n\n[1:05.0] Bye.\n"
+
+
+@pytest.mark.parametrize(
+    ("format", "last"),
+    [
+        ("text", "[stopped at 0:00 of 20:00]"),
+        ("srt", "[stopped at 0:00 of 20:00]"),
+        ("vtt", "NOTE stopped at 0:00 of 20:00"),
+        ("jsonl", '{"type":"stopped","complete":false,"stopped_at_s":0.5,"duration_s":1200.0}'),
+    ],
+)
+def test_every_format_says_where_it_stops(format: str, last: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is broken off says so in its last line; a word that was cut in two is in none."""
+    output = TranscriptOutput(format, None, named("a.wav"))
+    words = [{"word": "hello", "start_ms": 0, "end_ms": 500}, {"word": "th", "start_ms": 800, "end_ms": 950}]
+    cut = {**FINAL, "text": "hello th", "words": words, "end_ms": 950, "audio_ms": 1000, "cut_ms": 1000}
+    with output.of_recording(0) as written:
+        written.begin(1_200_000)
+        for event in (cut, DONE):
+            written.take(event)
+        written.break_off()
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[-1] == last
+    if format != "jsonl":
+        assert "hello" in shown
+        assert "hello th" not in shown
+
+
+@pytest.mark.parametrize(
+    ("output", "format"),
+    [("a.srt", "srt"), ("a.VTT", "vtt"), ("a.txt", "text"), ("a.jsonl", "jsonl"), ("new/", "text"), (None, "text")],
+)
+def test_the_ending_says_the_format(output: str | None, format: str) -> None:
+    """Without --format, a file has the format that its name promises."""
+    assert formats_for(None, output) == format
+    assert formats_for("json,srt", output) == "json,srt"
+
+
+@pytest.mark.parametrize("output", ["talk.doc", "talk", "talk.srt.bak"])
+def test_an_unknown_ending_is_refused(output: str) -> None:
+    """A file whose name promises nothing that is known needs a format."""
+    with pytest.raises(OutputError, match=f"{output}: its ending does not say which format it should have"):
+        formats_for(None, output)
+    assert formats_for("text", output) == "text"
+    assert formats_for(None, "/dev/null") == "text"
 
 
 def test_what_waits_for_its_turn_is_bounded(tmp_path: Path) -> None:
@@ -326,9 +398,9 @@ def test_one_file_of_several_is_not_replaced_by_less(tmp_path: Path, capsys: pyt
         with output.of_recording(1):
             pass
         play(output, "a.wav")
-    assert (tmp_path / "new.txt").read_text() == "hello\n"
+    assert (tmp_path / "new.txt").read_text() == "# a.wav\n\nhello\n"
     assert (tmp_path / "old.txt").read_text() == "two recordings"
-    assert (tmp_path / "old.partial.txt").read_text() == "hello\n"
+    assert (tmp_path / "old.partial.txt").read_text() == "# a.wav\n\nhello\n"
     assert f"the text so far is in {tmp_path}/old.partial.txt." in capsys.readouterr().err
 
 
@@ -354,7 +426,7 @@ def test_lines_that_do_not_fit_leave_whole_lines(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match=r"a\.txt cannot be written"):
             written.take(FINAL)
     output.close()
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.partial.txt", "hello\n")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.partial.txt", "hello")]
 
 
 def test_of_five_recordings_three_of_which_fail(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,69 @@
+"""Transcripts that were saved, written in other formats, without a service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_run import AWAY, streamer_here
+
+CASES = json.loads(Path(__file__).parents[1].joinpath("base", "transcript_cases.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> dict[str, str]:
+    """A saved transcript in a file, and what it is in other formats."""
+    case: dict[str, str] = next(each for each in CASES if each["name"] == "stopped")
+    (tmp_path / "edited.json").write_text(json.dumps(case["json"]))
+    return case
+
+
+def test_a_transcript_becomes_any_format(tmp_path: Path, saved: dict[str, str]) -> None:
+    """Several at once are a file each; no service is asked, and nothing is lost on the way to JSON and back."""
+    command = ("edited.json", "--server", AWAY)
+    done = streamer_here("--format", "srt,vtt,text,json,jsonl", "-o", "out/", *command, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    written = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert {ending: written[f"edited.{ending}"] for ending in ("srt", "vtt", "txt")} == {
+        "srt": saved["srt"],
+        "vtt": saved["vtt"],
+        "txt": saved["text"],
+    }
+    assert json.loads(written["edited.json"]) == saved["json"]
+    assert json.loads(written["edited.jsonl"].splitlines()[-1])["type"] == "stopped"
+    assert streamer_here(*command, "--times", folder=tmp_path).stdout == saved["times"]
+    streamer_here(*command, "-o", "talk.srt", folder=tmp_path)
+    assert (tmp_path / "talk.srt").read_text() == saved["srt"]
+
+
+def test_transcripts_of_several_recordings(tmp_path: Path, saved: dict[str, str]) -> None:
+    """A file with a transcript in each line gives a heading for each, or a file with the name of its recording."""
+    values = [{**json.loads((tmp_path / "edited.json").read_text()), "file": f"calls/{name}.wav"} for name in "ab"]
+    (tmp_path / "all.json").write_text("".join(f"{json.dumps(value)}\n" for value in values))
+    done = streamer_here("all.json", folder=tmp_path)
+    assert done.stdout == f"# calls/a.wav\n\n{saved['text']}\n# calls/b.wav\n\n{saved['text']}"
+    streamer_here("all.json", "--format", "vtt", "-o", "out/", folder=tmp_path)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.vtt", "b.vtt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("missing.json",), 1, "streamer: missing.json cannot be read: No such file or directory."),
+        (("broken.json",), 1, "streamer: broken.json is not JSON in line 1."),
+        (("edited.json", "talk.wav"), 2, "edited.json is a transcript, and others are recordings: give them in two"),
+        (("edited.json", "--format", "json", "-o", "."), 2, "that would overwrite edited.json, which is read."),
+        (("edited.json", "-o", "talk.doc"), 2, "its ending does not say which format it should have"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(
+    tmp_path: Path, saved: dict[str, str], arguments: tuple[str, ...], status: int, words: str
+) -> None:
+    """Mistakes are named, and the saved transcript stays."""
+    (tmp_path / "broken.json").write_text("{")
+    done = streamer_here(*arguments, folder=tmp_path)
+    assert done.returncode == status
+    assert words in done.stderr
+    assert json.loads((tmp_path / "edited.json").read_text()) == saved["json"]
