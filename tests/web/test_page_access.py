@@ -48,6 +48,18 @@ FAINT = """() => {
 }"""
 
 
+# The words in sight that the tooltip covers.
+COVERED = """() => {
+    const tip = document.querySelector("[role=tooltip]").getBoundingClientRect();
+    const bottom = document.getElementById("dock").getBoundingClientRect().top;
+    return [...document.querySelectorAll("#finals .word")].filter((word) => {
+        const box = word.getBoundingClientRect();
+        const apart = box.right <= tip.left || box.left >= tip.right || box.bottom <= tip.top || box.top >= tip.bottom;
+        return !apart && box.top < bottom;
+    }).map((word) => word.textContent);
+}"""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_contrast(open_page: OpenPage, site: str, scheme: Any) -> None:
     """Every text has enough contrast, including grey words, options and messages; dark is dark."""
@@ -212,6 +224,23 @@ async def test_a_screen_reader(open_page: OpenPage) -> None:
     )
     assert nameless == []
     assert await page.locator("svg:not([aria-hidden=true])").count() == 0
+
+
+async def test_what_is_said_about_a_word(open_page: OpenPage) -> None:
+    """Time and confidence of a word cover no other word, and stand in a landmark; a time has no label of its own."""
+    page = await open_page("/")
+    await page.set_viewport_size({"width": 900, "height": 420})
+    words = reference("talk.flac").split()
+    await drop(page, said(*(" ".join(words[start : start + 20]) for start in range(0, len(words), 20))))
+    await expect(page.locator("#finals .word")).to_have_count(len(words), timeout=60_000)
+    await doing(page, "nothing")
+    for number in (0, 25, len(words) - 1):
+        await page.locator("#finals .word").nth(number).scroll_into_view_if_needed()
+        await page.locator("#finals .word").nth(number).hover()
+        await expect(page.get_by_role("tooltip")).to_be_in_viewport(ratio=1)
+        assert await page.evaluate(COVERED) == []
+    assert await page.locator(":is(main, header, footer, section) [role=tooltip]").count() == 1
+    assert await page.locator("time[aria-label]").count() == 0
 
 
 async def test_less_movement(open_page: OpenPage, site: str) -> None:

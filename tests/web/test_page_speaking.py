@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Dialog, Page, expect
 from rapidfuzz.distance import Levenshtein
 
 from streamer.bridge.access.keys import KeyFile, make_key
@@ -267,6 +267,27 @@ async def test_nothing_was_said(open_page: OpenPage, shipped_site: str) -> None:
     await page.click("#speak")
     await expect(page.locator("#notice h2")).to_have_text("No words were recognised", timeout=PATIENCE_MS)
     await expect(page.locator("#copy")).to_be_disabled()
+
+
+async def test_a_reload_asks_first(open_page: OpenPage) -> None:
+    """While the page listens, a reload asks first, and nothing is lost if the user stays; afterwards it does not."""
+    page = await open_page("/")
+    asked: list[str] = []
+
+    async def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        await dialog.dismiss()
+
+    page.on("dialog", stay)
+    await speak(page)
+    async with page.expect_event("dialog"):
+        await page.evaluate("setTimeout(() => location.reload())")
+    await expect(page.locator("#state")).to_have_text("Listening")
+    assert asked == ["beforeunload"]
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    await page.reload()
+    assert asked == ["beforeunload"]
 
 
 async def test_stopped_before_it_began(open_page: OpenPage) -> None:

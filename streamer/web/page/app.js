@@ -232,6 +232,8 @@ for (const input of at("pace").querySelectorAll("input")) {
 }
 dropping(at("drop"), (files) => void transcribe(files));
 addEventListener("keydown", key);
+// What is said after this would be lost.
+addEventListener("beforeunload", (event) => desk.doing === "listening" && event.preventDefault());
 addEventListener("pagehide", () => desk.halt()); // so that the service has room for another session at once
 
 words.addEventListener("seek", seek);

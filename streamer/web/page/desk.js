@@ -224,10 +224,14 @@ export class Desk extends EventTarget {
     /** Notes that a file cannot be read. Of several recordings, all such files are reported at the end. */
     #unread(file, error) {
         void this.#views.standing.ask();
-        if (this.queue.total > 1) this.queue.unread.push(file.name);
         this.#do("nothing");
-        if (this.queue.total > 1) this.#next();
-        else this.#tell("trouble", error);
+        if (this.queue.total > 1) {
+            this.queue.unread.push(file.name);
+            this.#next();
+        } else {
+            this.queue.busy = false; // the next recording begins another series
+            this.#tell("trouble", error);
+        }
     }
 
     /** Goes on with the next recording, if one is waiting. */

@@ -14,7 +14,7 @@ from streamer.bridge.service import Service
 from streamer.testing import silence
 from streamer.testing.faulty_proxy import proxy
 from tests.web.conftest import OpenPage
-from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, said
+from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, said, write
 
 
 async def test_one_after_the_other(open_page: OpenPage) -> None:
@@ -25,6 +25,17 @@ async def test_one_after_the_other(open_page: OpenPage) -> None:
     await expect(page.locator("#notice")).to_contain_text("b.wav")
     await page.get_by_role("button", name="Open the history").click()
     await expect(page.locator("#kept b")).to_have_text(["c", "a"])
+
+
+async def test_each_alone(open_page: OpenPage) -> None:
+    """An unreadable recording, and a good one later, are not two that are transcribed."""
+    page = await open_page("/")
+    await drop(page, b"no sound", "a.wav")
+    await expect(page.locator("#notice h2")).to_have_text("This file cannot be read")
+    await write(page, "b.wav", "the good one")
+    await expect(page.locator("#notice")).to_be_hidden()
+    await drop(page, said("the third"), "c.wav", **{"d.wav": said("the fourth")})
+    await expect(page.locator("#notice")).to_contain_text("2 recordings are transcribed", timeout=PATIENCE_MS)
 
 
 async def test_the_rest_waits(open_page: OpenPage) -> None:

@@ -37,7 +37,7 @@ export class Waveform extends EventTarget {
         this.#place = place;
         this.#canvas = place.querySelector("canvas");
         new ResizeObserver(() => this.#draw()).observe(place);
-        for (const liking of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) {
+        for (const liking of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)", "(forced-colors: active)"]) {
             matchMedia(liking).addEventListener("change", () => this.#recolour());
         }
         this.#recolour();

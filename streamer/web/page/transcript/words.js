@@ -30,7 +30,6 @@ export class Words extends EventTarget {
         finals.addEventListener("focusout", () => this.#tell(null));
         finals.addEventListener("click", (event) => this.#choose(event.target.closest(".word")));
         finals.addEventListener("keydown", (event) => this.#key(event));
-        addEventListener("scroll", () => this.#tell(null), {passive: true});
     }
 
     get empty() {
@@ -217,15 +216,8 @@ export class Words extends EventTarget {
     #tell(element) {
         this.#told?.removeAttribute("aria-describedby");
         this.#told = element;
-        this.#tip.hidden = !element?.dataset.told;
-        if (this.#tip.hidden) return;
-        this.#tip.textContent = element.dataset.told;
-        element.setAttribute("aria-describedby", "tip");
-        const word = element.getClientRects()[0];
-        const {width, height} = this.#tip.getBoundingClientRect();
-        const left = Math.max(8, Math.min(innerWidth - width - 8, word.left + word.width / 2 - width / 2));
-        const top = word.top - height - 8 > 0 ? word.top - height - 8 : word.bottom + 8;
-        this.#tip.style.translate = `${Math.round(left)}px ${Math.round(top)}px`;
+        this.#tip.textContent = element?.dataset.told ?? "";
+        if (element?.dataset.told) element.setAttribute("aria-describedby", "tip");
     }
 }
 
