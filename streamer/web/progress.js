@@ -33,6 +33,8 @@ export class Progress {
     #doubtful = new Doubtful();
     #fromMs = 0; // the time in our session at which the service's present session began
     #n = 0; // what is added to the numbers of its messages
+    /** @type {WeakMap<Message, object>} the contexts of finals, which are not for readers */
+    #contexts = new WeakMap();
 
     /** @param {Record<string, any>} options of the session */
     constructor(options) {
@@ -50,6 +52,11 @@ export class Progress {
     get contexts() {
         const found = this.#channels.map(({context}) => context);
         return found.some((context) => context !== null) ? found : [];
+    }
+
+    /** @param {Message} final @returns {object | null} the words before its cut, for another session */
+    contextOf(final) {
+        return this.#contexts.get(final) ?? null;
     }
 
     /** The number that the service itself gave to the last message. */
@@ -114,6 +121,7 @@ export class Progress {
         return messages.filter((message) => {
             if (message.type === "flushed") this.flushes += 1;
             if (message.type === "final") this.restarts = 0;
+            if (message.type === "final" && message.context) this.#contexts.set(message, message.context);
             if (message.type === "done") this.done = message;
             return this.#concerned(message).every((channel) => channel.tell(message));
         });

@@ -117,6 +117,15 @@ export class Session extends EventTarget {
         return this.#kept.givenMs;
     }
 
+    /**
+     * Returns what another session needs in its option `context` to go on after this final (its detail), at its
+     * `cut_ms`, with the same marks and capitals. Null if the service has sent nothing.
+     * @param {Message} final @returns {object | null}
+     */
+    contextOf(final) {
+        return this.#progress.contextOf(final);
+    }
+
     /** How far the text is behind the audio: the median of the last results, in milliseconds. */
     get latencyMs() {
         return this.#delay.median;

@@ -24,7 +24,7 @@ COMPARE = """async ([name, reader, open]) => {
     const pieces = [];
     for await (const piece of source.pieces()) {
         resampler ??= new Resampler(source.rate);
-        pieces.push(...resampler.push(piece));
+        pieces.push(...resampler.push(piece[0]));
     }
     pieces.push(...resampler.finish());
     const {samples} = await Recording.decode(file);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,27 @@ async def test_a_waveform(folder: Path, bench: Page) -> None:
     )
     assert peaks[0] == pytest.approx([0, 0.5, 1, 0.25], abs=0.001)
     assert peaks[1:] == [9999, 1, 400]
+
+
+async def test_from_a_cut_on(folder: Path, bench: Page) -> None:
+    """Channels apart are interleaved. Only what follows a cut is sent; up to a later cut, a channel is silent."""
+    sound = np.stack([np.arange(1, 32_001), -np.arange(1, 32_001)], axis=1).astype(np.int16)
+    soundfile.write(folder / "apart.wav", sound, 16_000, "PCM_16")
+    sent, read, channels = await bench.evaluate(
+        """async () => {
+            const {Recording} = await load("recording");
+            const file = new File([await (await fetch("/apart.wav")).blob()], "apart.wav");
+            const recording = await Recording.open(file, {apart: true});
+            const [sent, read] = [[], []];
+            const session = {room: async () => {}, send: (piece) => sent.push(...piece)};
+            await recording.play(session, {cutsMs: [700, 1200], onpiece: (piece) => read.push(...piece)});
+            return [JSON.stringify(sent), read.length, recording.channels];
+        }"""
+    )
+    expected = sound[11_200:].copy()
+    expected[: 19_200 - 11_200, 1] = 0
+    assert (np.array(json.loads(sent)).reshape(-1, 2) == expected).all()
+    assert (read, channels) == (2 * 32_000, 2)
 
 
 @pytest.mark.parametrize("content", [b"", b"This is no sound. " * 100, b"RIFF\x24\x00\x00\x00WAVEfmt "])

@@ -1,6 +1,7 @@
 /** Decodes the packets of a file with the browser (WebCodecs) one after another, so only few of them are in memory. */
 
 import {StreamerError} from "../errors.js";
+import {mixed} from "./wav.js";
 
 const MOST_QUEUED = 32;
 const PIECE_FRAMES = 16_384;
@@ -21,17 +22,19 @@ export async function openPackets(config, packets, durationMs) {
     const source = {
         durationMs,
         rate: config.sampleRate,
-        pieces: () => decoded(config, packets(), (rate) => (source.rate = rate)),
+        channels: config.numberOfChannels,
+        pieces: (apart = false) => decoded(config, packets(), apart, (rate) => (source.rate = rate)),
     };
     return source;
 }
 
 /**
- * @param {AudioDecoderConfig} config @param {AsyncGenerator<Uint8Array>} packets @param {(rate: number) => void} tell
- * @returns {AsyncGenerator<Float32Array>}
+ * @param {AudioDecoderConfig} config @param {AsyncGenerator<Uint8Array>} packets @param {boolean} apart
+ * @param {(rate: number) => void} tell
+ * @returns {AsyncGenerator<Float32Array[]>}
  */
-async function* decoded(config, packets, tell) {
-    /** @type {Float32Array[]} */
+async function* decoded(config, packets, apart, tell) {
+    /** @type {Float32Array[][]} */
     let ready = [];
     let frames = 0;
     /** @type {unknown} */
@@ -39,14 +42,15 @@ async function* decoded(config, packets, tell) {
     const decoder = new AudioDecoder({
         output(sound) {
             tell(sound.sampleRate);
-            ready.push(mixed(sound));
+            const sounds = channelsOf(sound, apart ? config.numberOfChannels : sound.numberOfChannels);
+            ready.push(apart ? sounds : [mixed(sounds)]);
             frames += sound.numberOfFrames;
             sound.close();
         },
         error: (error) => (failure = error),
     });
     const take = () => {
-        const piece = joined(ready, frames);
+        const piece = ready[0].map((_, channel) => joined(ready.map((sounds) => sounds[channel]), frames));
         [ready, frames] = [[], 0];
         return piece;
     };
@@ -79,16 +83,15 @@ function dequeued(decoder) {
     });
 }
 
-/** @param {AudioData} sound @returns {Float32Array} the mean of its channels */
-function mixed(sound) {
-    const mono = new Float32Array(sound.numberOfFrames);
-    const channel = new Float32Array(sound.numberOfFrames);
-    for (let number = 0; number < sound.numberOfChannels; number++) {
-        sound.copyTo(channel, {planeIndex: number, format: "f32-planar"});
-        for (let at = 0; at < mono.length; at++) mono[at] += channel[at];
-    }
-    for (let at = 0; at < mono.length; at++) mono[at] /= sound.numberOfChannels;
-    return mono;
+/** @param {AudioData} sound @param {number} count @returns {Float32Array[]} so many channels */
+function channelsOf(sound, count) {
+    return Array.from({length: count}, (_, number) => {
+        const channel = new Float32Array(sound.numberOfFrames);
+        // A file may have less channels than it states.
+        const planeIndex = Math.min(number, sound.numberOfChannels - 1);
+        sound.copyTo(channel, {planeIndex, format: "f32-planar"});
+        return channel;
+    });
 }
 
 /** @param {Float32Array[]} pieces @param {number} length */

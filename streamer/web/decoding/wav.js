@@ -5,8 +5,10 @@ const PIECE_FRAMES = 32_768;
 const [PCM, FLOAT, EXTENSIBLE] = [1, 3, 0xfffe];
 
 /**
- * @typedef {{durationMs: number, rate: number, pieces: () => AsyncGenerator<Float32Array>}} Source mono sound in pieces;
- *     `durationMs` is 0 if unknown; `rate` is certain after the first piece
+ * @typedef {{durationMs: number, rate: number, channels: number,
+ *     pieces: (apart?: boolean) => AsyncGenerator<Float32Array[]>}} Source
+ * sound in pieces: each is the mean of all channels, or each channel if they are `apart`. `durationMs` is 0 if unknown;
+ * `rate` is certain after the first piece
  */
 
 /** @param {Blob} file @returns {Promise<Source | null>} null if it is not a WAV file, or one of a rare kind */
@@ -54,21 +56,32 @@ function source(file, {rate, channels, bytes, read}, from, size) {
     return {
         durationMs: (frames * 1000) / rate,
         rate,
-        async *pieces() {
+        channels,
+        async *pieces(apart = false) {
             for (let frame = 0; frame < frames; frame += PIECE_FRAMES) {
                 const count = Math.min(PIECE_FRAMES, frames - frame);
                 const begin = from + frame * wide;
                 const view = new DataView(await file.slice(begin, begin + count * wide).arrayBuffer());
-                const mono = new Float32Array(count);
-                for (let number = 0; number < count; number++) {
-                    let sum = 0;
-                    for (let channel = 0; channel < wide; channel += bytes) sum += read(view, number * wide + channel);
-                    mono[number] = sum / channels;
+                const sounds = Array.from({length: channels}, () => new Float32Array(count));
+                for (const [channel, sound] of sounds.entries()) {
+                    for (let at = 0; at < count; at++) sound[at] = read(view, at * wide + channel * bytes);
                 }
-                yield mono;
+                yield apart ? sounds : [mixed(sounds)];
             }
         },
     };
+}
+
+/** @param {Float32Array[]} sounds channels of the same length @returns {Float32Array} their mean */
+export function mixed(sounds) {
+    if (sounds.length === 1) return sounds[0];
+    const mono = new Float32Array(sounds[0].length);
+    for (let at = 0; at < mono.length; at++) {
+        let sum = 0;
+        for (const sound of sounds) sum += sound[at];
+        mono[at] = sum / sounds.length;
+    }
+    return mono;
 }
 
 /** @param {DataView} view @param {number} at */

@@ -1,14 +1,14 @@
 /** Decodes a recording as a whole in memory, with any decoder of the browser, if it cannot be read in pieces. */
 
 import {StreamerError} from "../errors.js";
-import {SAMPLE_RATE, toInt16} from "../resampler.js";
+import {SAMPLE_RATE} from "../resampler.js";
 
 const MOST_BYTES = 512 * 1024 * 1024;
 /** While it decodes, the browser itself needs up to ten times the memory of the samples. */
 const MOST_MINUTES = 60;
 const METADATA_MS = 5_000;
 
-/** @param {Blob} file @returns {Promise<Int16Array>} 16 kHz, mono; rejects with StreamerError `unsupported_audio` */
+/** @param {Blob} file @returns {Promise<Float32Array[]>} 16 kHz; rejects with StreamerError `unsupported_audio` */
 export async function decodeWhole(file) {
     const name = /** @type {File} */ (file).name ?? "The recording";
     if (file.size > MOST_BYTES) {
@@ -23,7 +23,7 @@ export async function decodeWhole(file) {
     try {
         // A context of 16 kHz makes the browser resample while it decodes.
         const sound = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
-        return toInt16(mixed(sound));
+        return Array.from({length: sound.numberOfChannels}, (_, number) => sound.getChannelData(number));
     } catch (error) {
         const unread = /** @type {Error} */ (error).name === "NotReadableError";
         const why = unread ? "cannot be read" : "has no sound that this browser can decode";
@@ -48,16 +48,4 @@ function lengthOf(file) {
         sound.preload = "metadata";
         sound.src = url;
     });
-}
-
-/** @param {AudioBuffer} sound @returns {Float32Array} the mean of its channels */
-function mixed(sound) {
-    const mono = sound.getChannelData(0);
-    if (sound.numberOfChannels === 1) return mono;
-    for (let number = 1; number < sound.numberOfChannels; number++) {
-        const channel = sound.getChannelData(number);
-        for (let at = 0; at < mono.length; at++) mono[at] += channel[at];
-    }
-    for (let at = 0; at < mono.length; at++) mono[at] /= sound.numberOfChannels;
-    return mono;
 }

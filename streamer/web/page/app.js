@@ -12,7 +12,7 @@ import {Player} from "./sound/player.js";
 import {Waveform} from "./sound/waveform.js";
 import {Standing} from "./standing.js";
 import {copy, save} from "./transcript/export.js";
-import {shortClock} from "./transcript/formats.js";
+import {shortClock, stopText} from "./transcript/formats.js";
 import {WordEditor} from "./transcript/word-editor.js";
 import {Words} from "./transcript/words.js";
 import {Undo} from "./undo.js";
@@ -49,6 +49,8 @@ const notice = new Notice(at("notice"), at("alarm"), {
     options: () => dialogs.open("options"),
     history: () => dialogs.open("history"),
     onward: () => desk.goOn(),
+    resume: () => void resume(),
+    apart: () => void desk.apart(),
     back: () => void bringBack(),
     key(key, keep) {
         settings.set("keepKey", keep);
@@ -56,6 +58,8 @@ const notice = new Notice(at("notice"), at("alarm"), {
         desk.again();
     },
 });
+/** What happens with the files that are chosen next. @type {(files: File[]) => void} */
+let chosen = transcribe;
 new WordEditor(at("finals"), (element, text) => desk.sheets.reword(...words.placeOf(element), text));
 
 /** Shows everything that depends on the state of the desk. */
@@ -72,11 +76,26 @@ function show() {
     at("clear").disabled = doing !== "nothing" || blank;
     at("speak").ariaLabel = BUTTON[doing];
     showClock("length", wave.durationMs);
+    showStop();
     if (document.activeElement !== at("name")) at("name").value = sheet.name;
     const named = blank || doing === "opening" ? "Streamer" : `${sheet.name} · Streamer`;
     document.title = doing === "listening" ? "Listening · Streamer" : named;
     if (doing !== "listening") showLevel({rms: 0, peak: 0});
     progress.show();
+}
+
+/** Says where the transcript stops, and offers to go on there. */
+function showStop() {
+    const {doing, sheet, resumable} = desk;
+    // A message about a problem offers what to do itself.
+    const stopped = doing === "nothing" && !notice.troubled && !sheet.complete && !(sheet.empty && !sheet.file);
+    at("stopped").hidden = !stopped;
+    at("continue").hidden = !resumable;
+    if (!stopped) return;
+    const text = stopText(sheet.stoppedMs, sheet.recordingMs);
+    const where = `${text[0].toUpperCase()}${text.slice(1)}.`;
+    const again = resumable && !desk.sheets.source ? ` To continue, choose ${sheet.file} again.` : "";
+    at("stopped").querySelector("p").textContent = where + again;
 }
 
 /** Shows a time. It is called many times a second, but the text changes once. @param {string} id @param {number} ms */
@@ -144,6 +163,14 @@ async function transcribe(files) {
     if (refused) notice.say("Too many recordings", `${refused} of them did not fit: drop them again later.`);
 }
 
+/** Goes on where the transcript stopped; asks for its recording first if the tab does not have it. */
+async function resume() {
+    const there = await desk.resume();
+    if (there) return;
+    chosen = (files) => void desk.resume(files[0]);
+    at("file").click();
+}
+
 function press() {
     if (desk.doing === "nothing") void desk.listen();
     else void desk.stop();
@@ -182,7 +209,7 @@ desk.addEventListener("level", ({detail}) => showLevel(detail));
 desk.addEventListener("sound", ({detail}) => showClock("length", detail));
 desk.addEventListener("trouble", ({detail}) => {
     notice.explain(detail, settings.key !== "");
-    at("welcome").hidden = true;
+    show();
     void standing.ask();
 });
 desk.addEventListener("lost", () => {
@@ -191,6 +218,9 @@ desk.addEventListener("lost", () => {
 desk.addEventListener("found", () => notice.clear("lost"));
 desk.addEventListener("overflow", ({detail: {ms}}) => {
     notice.say("Some sound is lost", `${shortClock(ms, true)} were dropped, because they could not be sent in time.`);
+});
+desk.addEventListener("call", () => {
+    notice.offer("Each channel has a voice of its own. Mixed, their words get lost.", "apart");
 });
 desk.addEventListener("silent", () => notice.silent(desk.sheet.file, wave.loudest));
 desk.addEventListener("paused", () => {
@@ -221,11 +251,15 @@ at("name").addEventListener("keydown", (event) => {
     if (["Enter", "Escape"].includes(event.key)) at("name").blur();
     if (event.key === "Escape") event.preventDefault();
 });
+at("continue").addEventListener("click", () => void resume());
 at("file").addEventListener("change", ({target}) => {
     const files = [...target.files];
-    if (files.length) void transcribe(files);
+    const take = chosen;
+    chosen = transcribe;
+    if (files.length) void take(files);
     target.value = ""; // so that the same file can be chosen again
 });
+at("file").addEventListener("cancel", () => (chosen = transcribe));
 for (const input of at("pace").querySelectorAll("input")) {
     input.checked = input.value === settings.get("pace");
     input.addEventListener("change", () => settings.set("pace", input.value));

@@ -1,6 +1,7 @@
 // The desk: a sheet, and the work on it, with the microphone or with recordings.
 
 import {wav} from "../decoding/wav-writer.js";
+import {StreamerError} from "../errors.js";
 import {Microphone} from "../microphone.js";
 import {Recording} from "../recording.js";
 import {Session} from "../streamer.js";
@@ -16,7 +17,8 @@ const OF_THE_FILE = ["unsupported_audio"];
  * before something new; "change" when `doing` or the content has changed; "progress" with each result; "sound" with the
  * length in milliseconds, and "level", while listening; "lost" and "found" when the connection is lost and back;
  * "overflow" ({ms}) when sound was dropped; "trouble" with a StreamerError; "silent" when no words were recognised;
- * "paused" when recordings still wait after a stop; "finished" ({total, unread, silent}) after the last of several.
+ * "paused" when recordings still wait after a stop; "finished" ({total, unread, silent}) after the last of several;
+ * "call" when the recording has two voices on two channels, which are mixed.
  */
 export class Desk extends EventTarget {
     doing = "nothing";
@@ -30,7 +32,9 @@ export class Desk extends EventTarget {
     #microphone = null;
     #session = null;
     #sending = null; // stops sending the recording
+    #broken = false; // the user has stopped the recording before its end
     #turns = 0;
+    /** @type {() => any} */
     #again = () => this.listen();
 
     /** `views`: words, wave, player and standing, which show the work. */
@@ -39,6 +43,7 @@ export class Desk extends EventTarget {
         [this.#settings, this.#views] = [settings, views];
         this.sheets = new Sheets(settings, history, undo, views);
         this.sheets.addEventListener("replace", () => {
+            this.#turns += 1;
             this.halt();
             this.#again = () => this.listen();
             this.#recording = null;
@@ -97,7 +102,9 @@ export class Desk extends EventTarget {
         }
         this.#views.player.unload();
         this.#views.wave.seekable = false;
-        this.#open(this.sheet.durationMs);
+        this.sheet.begin();
+        this.sheet.options = this.#settings.options;
+        this.#open();
         this.#do("listening");
         this.#views.wave.roll(true);
     }
@@ -124,6 +131,7 @@ export class Desk extends EventTarget {
         const session = this.#session;
         if (this.doing === "transcribing" && this.#sending && session?.state !== "connecting") {
             this.queue.busy = false;
+            this.#broken = true;
             this.#sending.abort();
             this.#do("finishing");
             this.#views.standing.show("finishing");
@@ -157,6 +165,47 @@ export class Desk extends EventTarget {
     /** Repeats the work that has failed. */
     again() {
         void this.#again();
+    }
+
+    /** Whether the sheet stopped before its end, and can go on there, perhaps when its recording is chosen again. */
+    get resumable() {
+        const {sheet} = this;
+        return this.doing === "nothing" && !sheet.complete && (sheet.file !== "" || this.sheets.source !== null);
+    }
+
+    /**
+     * Goes on where the sheet stopped, with the same words as in one go.
+     * @param {File | null} [chosen] its recording, if the tab does not have it any more
+     * @returns {Promise<boolean>} false if the recording must be chosen
+     */
+    async resume(chosen = null) {
+        const {sheet} = this;
+        const source = chosen ?? this.sheets.source;
+        if (!this.resumable) return true;
+        if (!source) return false;
+        if (chosen && sheet.fileBytes && chosen.size !== sheet.fileBytes) {
+            const text = `${chosen.name} is not ${sheet.file}: it has another size. Choose the recording again.`;
+            this.#tell("trouble", new StreamerError("another_recording", text));
+            return true;
+        }
+        const turn = ++this.#turns;
+        this.#makeReady(() => this.resume(chosen));
+        const recording = await this.#read(source, turn, sheet.channels > 1);
+        if (!recording) return true;
+        this.#show(recording, source);
+        this.sheets.resume(source);
+        await this.#send(recording, this.#settings.get("pace") === "paced");
+        return true;
+    }
+
+    /** Transcribes the recording once more, with its channels apart, in place of the mixed transcript. */
+    async apart() {
+        const {sheet} = this;
+        const {source} = this.sheets;
+        if (!sheet.file || !source) return;
+        await this.sheets.remove([sheet.id], "The mixed transcript was deleted.");
+        this.queue.busy = true;
+        void this.#transcribe(source, true, sheet.file);
     }
 
     /** Begins an empty sheet. Undo brings the last one back. @returns {boolean} whether there was one */
@@ -196,29 +245,45 @@ export class Desk extends EventTarget {
         return microphone?.stop();
     }
 
-    async #transcribe(file) {
+    async #transcribe(file, apart = this.#settings.get("channels") === "apart", name = file.name) {
         const turn = ++this.#turns;
         this.#makeReady(() => {
             this.queue.busy = true;
-            void this.#transcribe(file);
+            void this.#transcribe(file, apart, name);
         });
+        const recording = await this.#read(file, turn, apart);
+        if (!recording) return;
+        this.sheets.begin(file, "", name);
+        const {channels, durationMs, call} = recording;
+        this.sheet.begin(0, channels);
+        this.sheet.recordingMs = durationMs;
+        this.sheet.options = this.#settings.options;
+        if (channels > 1) Object.assign(this.sheet.options, {channels, multichannel: true});
+        this.#show(recording, file);
+        if (call && channels === 1 && this.#settings.get("channels") === "ask") this.#tell("call");
+        await this.#send(recording, this.#settings.get("pace") === "paced");
+    }
+
+    /** Opens a recording. @returns {Promise<Recording | null>} null if something else was begun, or it has no sound */
+    async #read(file, turn, apart) {
         this.#do("opening");
         this.#views.standing.show("opening");
-        let recording;
         try {
-            recording = await Recording.open(file);
+            const recording = await Recording.open(file, {apart});
+            return turn === this.#turns ? recording : null;
         } catch (error) {
             if (turn === this.#turns) this.#unread(file, error);
-            return;
+            return null;
         }
-        if (turn !== this.#turns) return; // stopped in the meantime
-        this.sheets.begin(file);
+    }
+
+    /** Shows a recording that is about to be sent. */
+    #show(recording, file) {
         [this.#recording, this.#playedAnew] = [recording, false];
         const {wave, player} = this.#views;
-        wave.expect(recording.durationMs);
+        wave.expect(recording.durationMs, recording.channels);
         wave.seekable = true;
         player.load(file);
-        await this.#send(recording, this.#settings.get("pace") === "paced");
     }
 
     /** Notes that a file cannot be read. Of several recordings, all such files are reported at the end. */
@@ -245,7 +310,7 @@ export class Desk extends EventTarget {
     }
 
     async #send(recording, paced) {
-        const session = this.#open(0, paced);
+        const session = this.#open(paced);
         const sending = new AbortController();
         this.#sending = sending;
         this.#do("transcribing");
@@ -253,12 +318,14 @@ export class Desk extends EventTarget {
             await session.ready;
             if (paced) void this.#views.player.play();
             const onpiece = (samples) => this.#recording === recording && this.#views.wave.push(samples);
-            await recording.play(session, {paced, signal: sending.signal, onpiece});
+            const cutsMs = this.sheet.cuts.map(({ms}) => ms);
+            await recording.play(session, {paced, signal: sending.signal, onpiece, cutsMs});
         } catch (error) {
             // The session reports its own errors, and a stop is not an error.
             if (this.#session !== session) return;
             if (error?.name !== "AbortError" && OF_THE_FILE.includes(error?.code)) this.#tell("trouble", error);
             else if (error?.name !== "AbortError") return;
+            this.#broken = true;
             this.#views.player.pause();
             this.#do("finishing");
         } finally {
@@ -267,16 +334,21 @@ export class Desk extends EventTarget {
         await session.stop().catch(() => {});
     }
 
-    /** Opens a session with these and the user's options. Its words go on the sheet from this time on. */
-    #open(fromMs, paced = false) {
-        this.sheet.begin(fromMs);
-        const session = new Session({key: this.#settings.key, options: this.#settings.options});
+    /** Opens a session for the sheet, which gets the sound from its cuts on. */
+    #open(paced = false) {
+        const {options, cuts} = this.sheet;
+        const contexts = cuts.map(({context}) => context);
+        const context = contexts.some(Boolean) ? {context: contexts} : {};
+        this.#broken = false;
+        const session = new Session({key: this.#settings.key, options: {...options, ...context}});
         this.#session = session;
         let began = false;
         session.ready.then(() => (began = true), () => {});
         this.#views.standing.follow(session, this, paced);
         for (const type of ["partial", "final", "heard", "done", "restarted"]) {
-            session.addEventListener(type, ({detail}) => this.#session === session && this.#receive({type, ...detail}));
+            session.addEventListener(type, ({detail}) => {
+                if (this.#session === session) this.#receive({type, ...detail}, session.contextOf(detail));
+            });
         }
         session.addEventListener("state", ({detail: {state}}) => {
             if (this.#session === session && state === "resuming") this.#tell("lost");
@@ -289,19 +361,18 @@ export class Desk extends EventTarget {
         return session;
     }
 
-    #receive(received) {
+    #receive(received, context) {
         const {words, wave} = this.#views;
-        const message = this.sheet.take(received);
+        const {message, at} = this.sheet.take(received, context, this.#broken);
+        const channel = message.channel ?? 0;
         if (message.type === "restarted") words.clearPartial();
         if (message.type === "partial") {
-            words.showPartial(message);
-            wave.segment(message.segment, message.start_ms, message.words?.at(-1)?.end_ms ?? message.audio_ms, true);
+            words.showPartial(message, this.sheets.who(message));
+            wave.open(channel, message.start_ms, message.words?.at(-1)?.end_ms ?? message.audio_ms);
             this.sheets.changed();
         }
-        if (message.type === "final") {
-            words.showFinal(message);
-            wave.segment(message.segment, message.start_ms, message.end_ms, false);
-            this.sheets.changed();
+        if (message.type === "final" && at >= 0) {
+            this.sheets.add(message, at);
             this.#tell("change");
         }
         if (message.audio_ms) wave.heard(message.audio_ms);
@@ -312,6 +383,7 @@ export class Desk extends EventTarget {
     /** Ends the work: all words have come. */
     #finished() {
         this.#session = null;
+        if (!this.#broken) this.sheet.finish();
         this.#views.words.clearPartial();
         this.#keepSound();
         this.#do("nothing");
@@ -331,11 +403,17 @@ export class Desk extends EventTarget {
         this.#sending?.abort();
         void this.#release();
         const {sheet} = this;
-        if (!sheet.file && began) this.#again = () => this.#catchUp();
+        if (began) this.#again = () => (sheet.file ? this.#resumeSeries() : this.#catchUp());
         if (!sheet.file && !began && sheet.empty) this.sheets.begin();
         this.#keepSound();
         this.#do("nothing");
         this.#tell("trouble", error);
+    }
+
+    /** Goes on with a recording after an error, and then with those that wait. */
+    #resumeSeries() {
+        this.queue.busy = true;
+        return this.resume();
     }
 
     /** Sends again the kept sound that has not become final. */
@@ -344,7 +422,8 @@ export class Desk extends EventTarget {
         if (!rest.length) return this.listen();
         this.sheet.unshow(); // it comes again
         this.#makeReady(() => this.#catchUp());
-        const session = this.#open(this.sheet.settledMs);
+        this.sheet.resume();
+        const session = this.#open();
         this.#do("finishing");
         try {
             for (const piece of rest) {
@@ -359,8 +438,9 @@ export class Desk extends EventTarget {
 
     /** Makes the sound of the microphone playable. */
     #keepSound() {
-        if (this.sheet.file || !this.sheet.sound?.length) return;
-        this.sheets.source = wav(this.sheet.sound);
+        const {pieces} = this.sheet.spoken;
+        if (this.sheet.file || !pieces?.length) return;
+        this.sheets.source = wav(pieces);
         this.#views.player.load(this.sheets.source);
         this.#views.wave.seekable = true;
     }

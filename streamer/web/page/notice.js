@@ -37,6 +37,7 @@ const MEANINGS = {
         text: "It has no sound that this browser knows. WAV, FLAC, MP3 and Ogg work everywhere.",
         deeds: ["choose"],
     },
+    another_recording: {title: "This is another recording", deeds: ["resume"]},
     full: {title: "The service is full", deeds: ["again"], waits: true},
     not_ready: {title: "The service is not ready", deeds: ["again"], waits: true},
     key_needed: {title: "A key is needed", text: "The operator of this service can give you one.", deeds: ["key"]},
@@ -60,7 +61,9 @@ const DEEDS = {
     options: "Open the options",
     back: "Restore",
     history: "Open the history",
-    onward: "Continue",
+    onward: "Go on with the next",
+    resume: "Choose it again",
+    apart: "Write them apart",
 };
 
 export class Notice {
@@ -69,7 +72,7 @@ export class Notice {
     #timer = 0;
     #does;
 
-    /** `does`: a function for each button: again, choose, options, key(key, keep), back, history, onward. */
+    /** `does`: a function for each button: those of DEEDS, and key(key, keep). */
     constructor(place, aloud, does) {
         [this.#place, this.#aloud, this.#does] = [place, aloud, does];
     }

@@ -9,6 +9,7 @@ export class Progress {
     #place;
     #desk;
     #began = 0;
+    #from = 0; // the part that was recognised before
     #sheet = null;
 
     /** @param {HTMLElement} place @param {import("./desk.js").Desk} desk */
@@ -23,6 +24,7 @@ export class Progress {
         this.#place.hidden = !shown;
         if (!shown) return;
         if (this.#sheet !== sheet) [this.#sheet, this.#began] = [sheet, performance.now()];
+        if (doing === "opening") [this.#began, this.#from] = [performance.now(), progress ?? 0];
         const [bar, text] = this.#place.children;
         const parts = queue.total > 1 ? [`${queue.begun} of ${queue.total}`] : [];
         bar.toggleAttribute("data-open", doing === "opening" || progress === null);
@@ -36,7 +38,7 @@ export class Progress {
             bar.style.setProperty("--far", String(progress));
             parts.push(`${percent} %`);
             const tookMs = performance.now() - this.#began;
-            const leftMs = (tookMs / Math.max(progress, 1e-6)) * (1 - progress);
+            const leftMs = (tookMs / Math.max(progress - this.#from, 1e-6)) * (1 - progress);
             if (tookMs > GUESSED_AFTER_MS && doing === "transcribing") parts.push(`${shortClock(leftMs)} left`);
         }
         const told = parts.join(" · ");

@@ -5,11 +5,12 @@ import {CHOICES} from "../options.js";
 const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
 const USUAL = {
-    hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, device: "", pace: "fast", keepKey: false, keep: true,
-    keepSound: false, ...Object.fromEntries(CHOICES.map(({name, usual}) => [name, usual])),
+    hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, channels: "ask", device: "",
+    pace: "fast", keepKey: false, keep: true, keepSound: false,
+    ...Object.fromEntries(CHOICES.map(({name, usual}) => [name, usual])),
 };
 /** The settings that have a field in the form. */
-const FIELDS = ["hotwords", "endpoint", "step", "written", "dictation", "device", ...CHOICES.map(({name}) => name)];
+const FIELDS = ["hotwords", "endpoint", "step", "written", "dictation", "channels", "device", ...CHOICES.map(({name}) => name)];
 const HOTWORDS_MOST = 200;
 
 /** The settings of this browser. If it stores nothing (private windows, blocked cookies), they last for this visit. */
@@ -82,7 +83,7 @@ export class Settings {
 
     /** Shows the settings in the fields of this form, and keeps changes that the user makes there. */
     bind(form) {
-        for (const choice of CHOICES) form.elements.device.labels[0].before(...choiceField(choice));
+        for (const choice of CHOICES) form.elements.channels.labels[0].before(...choiceField(choice));
         const fields = FIELDS.map((name) => form.elements[name]);
         const show = () => {
             for (const field of fields) {

@@ -1,6 +1,7 @@
 // The present sheet, and how another one replaces it without a loss.
 
 import {Keeper} from "./history/keeper.js";
+import {merged, replaced, reworded, split} from "./transcript/edits.js";
 import {Sheet} from "./transcript/sheet.js";
 
 /**
@@ -27,10 +28,12 @@ export class Sheets extends EventTarget {
 
     /**
      * Begins another sheet, for a recording or for speech.
-     * @param {File | null} [file] @param {string} [why] @returns {boolean} whether the one before had content
+     * @param {Blob | null} [file] @param {string} [why] @param {string} [name] of the file
+     * @returns {boolean} whether the one before had content
      */
-    begin(file = null, why = "") {
-        const sheet = new Sheet(file?.name);
+    begin(file = null, why = "", name = "") {
+        const sheet = new Sheet(name);
+        sheet.fileBytes = file?.size ?? 0;
         void this.#history.claim(sheet.id);
         const used = this.#replace(sheet, file, null, why);
         if (file) this.#keeper.file(file);
@@ -51,15 +54,34 @@ export class Sheets extends EventTarget {
         this.#keeper.hear(samples);
     }
 
-    /** Makes a segment of a partial that will never become final. */
+    /** Makes segments of partials that will never become final. */
     settle() {
+        this.#views.words.clearPartial();
+        if (this.present.settle()) this.#showAll(0);
+    }
+
+    /** Goes on where the sheet stopped. @param {Blob | null} source its sound */
+    resume(source) {
+        const {present: sheet} = this;
+        sheet.resume();
+        if (source) this.source = source;
+        if (source && sheet.file) this.#keeper.file(source);
+        this.#showAll(0);
+    }
+
+    /** Shows a final that came at this place. @param {any} final @param {number} at */
+    add(final, at) {
         const {words, wave} = this.#views;
-        words.clearPartial();
-        const rest = this.present.settle();
-        if (!rest) return;
-        words.showFinal(rest);
-        wave.segment(rest.segment, rest.start_ms, rest.end_ms, false);
-        this.#keeper.changed();
+        words.showFinal(final, at, this.who(final));
+        wave.finals(this.present.segments);
+        wave.open(final.channel ?? 0);
+        this.changed();
+        this.#keeper.changed(at);
+    }
+
+    /** Who speaks in this segment, if that is known. @param {{channel?: number}} segment @returns {string} */
+    who({channel}) {
+        return channel === undefined ? "" : this.present.channelNames[channel] || `Channel ${channel + 1}`;
     }
 
     /** @returns {Promise<void>} resolves when the sheet is kept with everything that belongs to it */
@@ -117,16 +139,51 @@ export class Sheets extends EventTarget {
         this.#undo.add(`The name was changed to “${name.trim()}”.`, () => put(before));
     }
 
-    /** Replaces a word by another one, by several, or by none. The user can undo this. */
+    /** Replaces a word by another one, by several, or by none. The user can undo this, and all of these. */
     reword(number, index, text) {
-        const {id} = this.present;
-        const before = this.present.reword(number, index, text);
-        this.#showSegment(number);
-        this.#undo.add("A word was changed.", async () => {
-            if (this.present.id !== id && !(await this.open(id, "undo"))) return;
-            this.present.segments[number] = before;
-            this.#showSegment(number);
+        this.#edit("A word was changed.", number, 1, [reworded(this.present.segments[number], index, text)]);
+    }
+
+    /** Splits a segment before this word. */
+    split(number, index) {
+        this.#edit("A segment was split.", number, 1, split(this.present.segments[number], index));
+    }
+
+    /** Whether this segment can be merged with the one before it. */
+    mergeable(number) {
+        const [first, second] = [this.present.segments[number - 1], this.present.segments[number]];
+        return Boolean(first && second && first.channel === second.channel);
+    }
+
+    /** Merges a segment with the one before it. */
+    merge(number) {
+        const [first, second] = this.present.segments.slice(number - 1, number + 1);
+        this.#edit("Two segments were merged.", number - 1, 2, [merged(first, second)]);
+    }
+
+    /** Replaces what was found. @param {import("./transcript/edits.js").Place[]} places @param {string} text */
+    replace(places, text) {
+        const [at, end] = [places[0].number, places.at(-1).number + 1];
+        const fresh = this.present.segments.slice(at, end).map((segment, index) => {
+            const own = places.filter(({number}) => number === at + index);
+            return own.length ? replaced(segment, own, text) : segment;
         });
+        const why = places.length === 1 ? "A text was replaced." : `A text was replaced in ${places.length} places.`;
+        this.#edit(why, at, end - at, fresh);
+    }
+
+    /** Names whoever speaks in a channel. @param {number} channel @param {string} name */
+    nameChannel(channel, name) {
+        const {id, channelNames} = this.present;
+        const put = async (names) => {
+            if (this.present.id !== id && !(await this.open(id, "undo"))) return;
+            this.present.channelNames = names;
+            this.#showAll();
+        };
+        const names = Array.from({length: Math.max(channel + 1, channelNames.length)}, (_, at) => channelNames[at] ?? "");
+        names[channel] = name.trim();
+        void put(names);
+        this.#undo.add("A name was changed.", () => put(channelNames));
     }
 
     /** @param {Sheet} sheet @param {Blob | null} source @param {any} home where it is already @param {string} why */
@@ -158,18 +215,41 @@ export class Sheets extends EventTarget {
     #show(picture) {
         const {player, wave, words} = this.#views;
         const {present: sheet, source} = this;
-        const rest = sheet.settle();
-        if (rest) this.#keeper.changed();
-        words.showAll(sheet.segments);
+        if (sheet.settle()) this.#keeper.changed(0);
+        words.showAll(sheet.segments, (segment) => this.who(segment));
         if (picture) wave.picture = picture;
-        else wave.blank(sheet.durationMs, sheet.segments);
+        else wave.blank(Math.max(sheet.durationMs, sheet.recordingMs));
+        wave.finals(sheet.segments);
         if (source) player.load(source);
         wave.seekable = player.loaded;
     }
 
-    #showSegment(number) {
-        this.#views.words.replaceFinal(number, this.present.segments[number]);
-        this.#keeper.changed([number]);
+    #edit(text, at, count, fresh) {
+        const {id, segments} = this.present;
+        const before = segments.slice(at, at + count);
+        this.#put(at, count, fresh);
+        this.#undo.add(text, async () => {
+            if (this.present.id !== id && !(await this.open(id, "undo"))) return;
+            // New finals may have come before it since.
+            const place = this.present.segments.indexOf(fresh[0]);
+            this.#put(place < 0 ? at : place, fresh.length, before);
+        });
+    }
+
+    #put(at, count, fresh) {
+        this.present.segments.splice(at, count, ...fresh);
+        this.#views.words.splice(at, count, fresh, (segment) => this.who(segment));
+        this.#views.wave.finals(this.present.segments);
+        this.#keeper.changed(at);
+        this.#tell("change");
+    }
+
+    /** Shows all segments again. @param {number} [changed] the first one that has changed */
+    #showAll(changed) {
+        const {words, wave} = this.#views;
+        words.showAll(this.present.segments, (segment) => this.who(segment));
+        wave.finals(this.present.segments);
+        this.#keeper.changed(changed);
         this.#tell("change");
     }
 

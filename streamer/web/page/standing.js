@@ -90,7 +90,7 @@ export class Standing {
         if (doing === "listening" || paced) {
             if (latencyMs > 0) this.#tell(`${(latencyMs / 1000).toFixed(1)} s behind`, "voice");
         } else if (doing !== "nothing" && sheet.file) {
-            this.#tell(`${(sheet.heardMs / tookMs).toFixed(1)} × as spoken`, "recording");
+            this.#tell(`${((sheet.heardMs - sheet.beginMs) / tookMs).toFixed(1)} × as spoken`, "recording");
         }
     }
 

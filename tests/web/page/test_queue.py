@@ -46,7 +46,7 @@ async def test_the_rest_waits(open_page: OpenPage) -> None:
     await expect(page.locator("#progress")).to_contain_text("1 of 2")
     await expect(page.locator("#partial .word").first).to_be_visible(timeout=PATIENCE_MS)
     await page.keyboard.press("Escape")
-    await page.get_by_role("button", name="Continue").click(timeout=PATIENCE_MS)
+    await page.get_by_role("button", name="Go on with the next").click(timeout=PATIENCE_MS)
     await expect(page.locator("#finals .word")).to_have_text(["B"], timeout=PATIENCE_MS)
 
 

@@ -13,11 +13,14 @@ export class BrowserHome {
     /** @type {Promise<IDBDatabase> | null} */
     #database = null;
 
-    /** Writes all of these entries or none. @param {Entry[]} entries @returns {Promise<void>} */
+    /** Writes all of these entries or none; one without a value removes what is there. @param {Entry[]} entries @returns {Promise<void>} */
     async write(entries) {
         const stores = [...new Set(entries.map(([store]) => store))];
         const transaction = (await this.#open()).transaction(stores, "readwrite", {durability: "relaxed"});
-        for (const [store, key, value] of entries) transaction.objectStore(store).put(value, key);
+        for (const [store, key, value] of entries) {
+            if (value === undefined) transaction.objectStore(store).delete(key);
+            else transaction.objectStore(store).put(value, key);
+        }
         transaction.commit(); // from here on it is done even if the page closes
         await ended(transaction);
     }

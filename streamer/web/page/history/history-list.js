@@ -1,6 +1,6 @@
 // Shows the history as a list with a search. The user can open a transcript, delete it, or switch the history off.
 
-import {shortClock} from "../transcript/formats.js";
+import {shortClock, stopText} from "../transcript/formats.js";
 
 const MOST_SHOWN = 200;
 const SEARCH_AFTER_MS = 200;
@@ -74,13 +74,15 @@ export class HistoryList extends EventTarget {
         const name = document.createElement("b");
         name.textContent = record.name;
         const facts = document.createElement("small");
-        const parts = [day(record.beganAt), shortClock(record.durationMs), size(record.textBytes + record.soundBytes)];
+        const {complete = !record.open, stoppedMs, recordingMs} = record; // earlier versions did not write them
+        const going = record.open && record.id === this.#sheets.present.id;
+        const length = complete || going ? shortClock(record.durationMs) : stopText(stoppedMs ?? record.durationMs, recordingMs);
+        const parts = [day(record.beganAt), length, size(record.textBytes + record.soundBytes)];
         if (record.kind) parts.push("with sound");
-        if (record.open && record.id !== this.#sheets.present.id) parts.push("incomplete");
         if (!record.kept) parts.push("until this tab is closed");
         facts.textContent = parts.join(" · ");
         const beginning = document.createElement("span");
-        beginning.textContent = record.beginning || record.partial?.text || "";
+        beginning.textContent = record.beginning || (record.partials?.[0] ?? record.partial)?.text || "";
         open.append(name, facts, beginning);
         const remove = Object.assign(document.createElement("button"), {type: "button", className: "plain"});
         remove.ariaLabel = `Delete ${record.name}`;

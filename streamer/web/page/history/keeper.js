@@ -29,9 +29,9 @@ export class Keeper extends EventTarget {
         });
     }
 
-    /** Notes that the sheet has new parts, or that these segments have changed. @param {Iterable<number>} [changed] */
-    changed(changed = []) {
-        void this.#keeping?.write(changed);
+    /** Notes that the sheet has new parts, or that segments from this one on have changed. @param {number} [from] */
+    changed(from = Infinity) {
+        void this.#keeping?.write(from);
     }
 
     /** Adds sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
@@ -58,9 +58,8 @@ class Keeping {
     /** @type {boolean | null} whether the sound is kept, too; all of it or nothing */
     #sounding = null;
     #full;
-    #written = 0; // segments
-    /** @type {Set<number>} segments that were written and have changed */
-    #changed = new Set();
+    #written = 0; // segments that are there as they are now
+    #rows = 0; // segments that are there
     /** @type {Blob[]} pieces of sound that are not written yet */
     #pieces = [];
     #soundRows;
@@ -79,13 +78,13 @@ class Keeping {
      */
     constructor(sheet, home, history, full) {
         [this.#sheet, this.#home, this.#known, this.#history, this.#full] = [sheet, home, home !== null, history, full];
-        if (home) this.#written = sheet.segments.length;
+        if (home) this.#written = this.#rows = sheet.segments.length;
         this.#soundRows = home ? sheet.kept.soundRows : 0;
     }
 
-    /** @param {Iterable<number>} changed @returns {Promise<void>} when it is kept */
-    write(changed = []) {
-        for (const number of changed) this.#changed.add(number);
+    /** @param {number} from the first segment that has changed @returns {Promise<void>} when it is kept */
+    write(from = Infinity) {
+        this.#written = Math.min(this.#written, from);
         this.#again = true;
         // Only one write at a time. The next write has what changes meanwhile.
         this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
@@ -94,7 +93,7 @@ class Keeping {
 
     /** @param {Int16Array<ArrayBuffer>} samples @param {boolean} wanted */
     hear(samples, wanted) {
-        const all = this.#sheet.kept.kind === "pcm" || this.#sheet.samples === samples.length;
+        const all = this.#sheet.kept.kind === "pcm" || this.#sheet.spoken.samples === samples.length;
         this.#sounding ??= wanted && all;
         if (!this.#sounding) return;
         this.#heard.push(samples);
@@ -137,26 +136,25 @@ class Keeping {
         this.#home ??= this.#history.home;
         const {id, segments} = this.#sheet;
         const entries = [];
-        const [written, changed, pieces, picture] = [segments.length, [...this.#changed], this.#pieces, this.#picture];
-        const fresh = Array.from({length: written - this.#written}, (_, index) => this.#written + index);
-        const again = changed.filter((number) => number < this.#written);
-        for (const number of [...again, ...fresh]) entries.push(["segments", [id, number], segments[number]]);
+        const [from, count, pieces, picture] = [this.#written, segments.length, this.#pieces, this.#picture];
+        for (let number = from; number < count; number++) entries.push(["segments", [id, number], segments[number]]);
+        for (let number = count; number < this.#rows; number++) entries.push(["segments", [id, number], undefined]);
         for (const [index, piece] of pieces.entries()) entries.push(["sound", [id, this.#soundRows + index], piece]);
         if (picture) entries.push(["picture", [id, 0], picture]);
         const bytes = pieces.reduce((sum, piece) => sum + piece.size, 0);
         const record = this.#sheet.record;
         const [soundBytes, soundRows] = [record.soundBytes + bytes, this.#soundRows + pieces.length];
         entries.push(["records", id, {...record, soundBytes, soundRows}]);
-        [this.#changed, this.#pieces, this.#picture] = [new Set(), [], null];
+        [this.#written, this.#pieces, this.#picture] = [count, [], null];
         try {
             await this.#home.write(entries);
         } catch (error) {
-            for (const number of changed) this.#changed.add(number);
+            this.#written = Math.min(this.#written, from);
             [this.#pieces, this.#picture] = [[...pieces, ...this.#pieces], picture];
             throw error;
         }
         this.#known = true;
-        this.#written = written;
+        this.#rows = count;
         this.#soundRows += pieces.length;
         this.#sheet.kept.soundBytes += bytes;
         this.#sheet.kept.soundRows = this.#soundRows;
@@ -169,7 +167,7 @@ class Keeping {
         this.#again = true;
         if (!sound && this.#home !== this.#history.tab) {
             // The sheet is written again as a whole. Its rows in the other home stay there.
-            [this.#home, this.#written, this.#soundRows] = [this.#history.tab, 0, 0];
+            [this.#home, this.#written, this.#rows, this.#soundRows] = [this.#history.tab, 0, 0, 0];
             this.#sheet.kept = {kind: "", soundBytes: 0, soundRows: 0};
         } else if (!sound) {
             this.#again = false;

@@ -22,7 +22,8 @@ export class TabHome {
             }
             const [id, number] = key;
             const rows = this.#rows.get(`${store} ${id}`) ?? [];
-            rows[number] = value;
+            if (value === undefined) rows.length = Math.min(rows.length, number);
+            else rows[number] = value;
             this.#rows.set(`${store} ${id}`, rows);
         }
         const [oldest] = this.#records.keys();

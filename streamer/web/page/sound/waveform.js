@@ -20,7 +20,9 @@ export class Waveform extends EventTarget {
     #peaks = [];
     #bucketMs = BUCKET_MS;
     #rest = {samples: 0, peak: 0};
-    #segments = []; // {startMs, endMs, open}
+    #finals = []; // {startMs, endMs}
+    #open = new Map(); // for each channel its open segment
+    #channels = 1; // of the pushed sound, interleaved
     #pushedAt = 0;
     #rolling = false;
     #drawing = false;
@@ -55,53 +57,53 @@ export class Waveform extends EventTarget {
         return this.#peaks.reduce((most, each) => Math.max(most, each), this.#rest.peak / 32768);
     }
 
-    /** Everything that is needed to draw the same picture again. */
+    /** Everything that is needed to draw the same picture again, without the segments. */
     get picture() {
-        const [peaks, bucketMs, segments] = [this.#peaks, this.#bucketMs, this.#segments];
-        return {peaks, bucketMs, segments, durationMs: this.#durationMs, heardMs: this.#heardMs};
+        return {peaks: this.#peaks, bucketMs: this.#bucketMs, durationMs: this.#durationMs, heardMs: this.#heardMs};
     }
 
-    set picture({peaks, bucketMs, segments, durationMs, heardMs}) {
+    set picture({peaks, bucketMs, durationMs, heardMs}) {
         this.clear();
-        [this.#peaks, this.#bucketMs, this.#segments] = [peaks, bucketMs, segments];
+        [this.#peaks, this.#bucketMs] = [peaks, bucketMs];
         [this.#durationMs, this.#soundMs, this.#heardMs] = [durationMs, peaks.length * bucketMs, heardMs];
         this.#draw();
     }
 
     clear() {
-        [this.#peaks, this.#segments, this.#bucketMs] = [[], [], BUCKET_MS];
+        [this.#peaks, this.#finals, this.#bucketMs, this.#channels] = [[], [], BUCKET_MS, 1];
+        this.#open.clear();
         this.#rest = {samples: 0, peak: 0};
         [this.#durationMs, this.#soundMs, this.#heardMs, this.#placeMs] = [0, 0, 0, 0];
         this.seekable = false;
         this.roll(false);
     }
 
-    /** Prepares for a recording of this length. `push` adds its sound. */
-    expect(durationMs) {
+    /** Prepares for a recording of this length, with interleaved channels. `push` adds its sound. */
+    expect(durationMs, channels = 1) {
         this.clear();
+        this.#channels = channels;
         [this.#durationMs, this.#bucketMs] = [durationMs, Math.max(FINEST_MS, durationMs / PEAKS)];
         this.#draw();
     }
 
-    /** Shows sound of which only the length and the segments are known. */
-    blank(durationMs, segments) {
+    /** Shows sound of which only the length is known. */
+    blank(durationMs) {
         this.clear();
         this.#peaks = new Array(Math.ceil(durationMs / BUCKET_MS)).fill(0);
         [this.#durationMs, this.#soundMs, this.#heardMs] = [durationMs, durationMs, durationMs];
-        for (const {segment, start_ms, end_ms} of segments) this.segment(segment, start_ms, end_ms, false);
         this.#draw();
     }
 
     /** Adds sound: 16-bit samples at 16 kHz. */
     push(samples) {
-        const most = Math.round((this.#bucketMs * RATE) / 1000);
+        const most = Math.round((this.#bucketMs * RATE) / 1000) * this.#channels;
         for (const sample of samples) {
             this.#rest.peak = Math.max(this.#rest.peak, Math.abs(sample));
             if (++this.#rest.samples < most) continue;
             this.#peaks.push(this.#rest.peak / 32768);
             this.#rest = {samples: 0, peak: 0};
         }
-        this.#soundMs += (samples.length * 1000) / RATE;
+        this.#soundMs += (samples.length * 1000) / RATE / this.#channels;
         this.#durationMs = Math.max(this.#durationMs, this.#soundMs);
         this.#pushedAt = performance.now();
         if (!this.#rolling) this.#draw();
@@ -115,9 +117,16 @@ export class Waveform extends EventTarget {
         this.#draw();
     }
 
-    /** Shows a segment. `open`: its end may still move. */
-    segment(index, startMs, endMs, open) {
-        this.#segments[index] = {startMs, endMs, open};
+    /** Shows all final segments. */
+    finals(segments) {
+        this.#finals = segments.map(({start_ms, end_ms}) => ({startMs: start_ms, endMs: end_ms}));
+        this.#draw();
+    }
+
+    /** Shows a segment whose end may still move, until the next one of its channel, or removes it. */
+    open(channel, startMs = 0, endMs = 0) {
+        if (endMs) this.#open.set(channel, {startMs, endMs});
+        else this.#open.delete(channel);
         this.#draw();
     }
 
@@ -267,7 +276,7 @@ export class Waveform extends EventTarget {
     }
 
     #paintSegments(pen, start, scale, width, height) {
-        for (const {startMs, endMs, open} of this.#segments.filter(Boolean)) {
+        for (const {startMs, endMs, open} of [...this.#finals, ...[...this.#open.values()].map(opened)]) {
             const left = (startMs - start) * scale;
             const wide = Math.max(4, (endMs - startMs) * scale - 2);
             if (left + wide < 0 || left > width) continue;
@@ -279,4 +288,9 @@ export class Waveform extends EventTarget {
             else pen.fill();
         }
     }
+}
+
+/** @param {{startMs: number, endMs: number}} segment */
+function opened(segment) {
+    return {...segment, open: true};
 }

@@ -39,6 +39,11 @@ export function vtt({segments}) {
     return ["WEBVTT\n", ...cues(segments).map(block)].join("\n");
 }
 
+/** @param {number} stoppedMs @param {number} recordingMs 0 if unknown @returns {string} where a transcript stops */
+export function stopText(stoppedMs, recordingMs) {
+    return `stopped at ${shortClock(stoppedMs)}${recordingMs ? ` of ${shortClock(recordingMs)}` : ""}`;
+}
+
 /** Returns a time such as 00:00:03.200, with this decimal mark. */
 export function clock(milliseconds, mark) {
     const seconds = Math.floor(milliseconds / 1000);

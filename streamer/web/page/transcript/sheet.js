@@ -1,29 +1,45 @@
-// A sheet: the text so far and its sound, of one recording, or of all speech into the microphone. Pure.
+// A sheet: the text so far, of one recording, or of all speech into the microphone, and whether it is whole. Pure.
 
+import {SpokenSound} from "../sound/spoken.js";
 import {timedWords} from "./cues.js";
 import {joined} from "./joining.js";
 
 const RATE = 16000;
-// Up to this length, the sheet keeps all sound of speech, to play it and to send it again: 58 MB.
-export const KEPT_MS = 30 * 60_000;
-// Of longer speech, the sheet keeps only this much of the end, to send it again.
-const REST_MS = 120_000;
 const WORD = 80; // bytes of a word with its times, about
+/** A word that ends later than this before the end of the audio may be cut in two (streamer/base/transcript.py). */
+const TAIL_MS = 200;
+/** The last word of a partial is not known before more audio than this was heard after it. */
+const OPEN_TAIL_MS = 400;
+const TIMES = ["start_ms", "end_ms", "audio_ms", "at_ms", "cut_ms"];
+
+/** @typedef {{ms: number, context: object | null}} Cut where another session can go on in a channel */
 
 export class Sheet {
-    /** Where the present session began on the sheet, and the number of its first segment. */
-    #beginMs = 0;
-    #firstSegment = 0;
-    #samples = 0;
-    #pieces = [];
-    /** The number of the first sample in the pieces, and the earlier sound if the sheet comes from the history. */
-    #from = 0;
-    #before = null;
-    #whole = true;
+    /** Where the present session began on the sheet. */
+    beginMs = 0;
+    /** The finals in the order of their times. `provisional`: the end of the audio ended it; it comes again later. */
+    segments = [];
+    /** How much of the sound is recognised. */
+    durationMs = 0;
+    /** How long the recording is; 0 if that is not known. */
+    recordingMs = 0;
+    /** How many bytes the file of the recording has. */
+    fileBytes = 0;
+    /** Whether the sound was recognised to its end. */
+    complete = true;
+    /** Whether work on the sheet goes on. */
+    open = false;
+    /** What the session was asked for. With the same options, another session gives the same words. */
+    options = {};
+    /** The names of the channels that were recognised separately. Without a name, a channel has its number. */
+    channelNames = [];
+    /** @type {Cut[]} for each channel the end of its last final */
+    cuts = [{ms: 0, context: null}];
+    /** The sound of the microphone. */
+    spoken = new SpokenSound();
     #heardMs = 0;
-
-    /** The last partial that the page has shown. */
-    #partial = null;
+    /** The last partial of each channel that the page has shown. @type {Map<number, any>} */
+    #partials = new Map();
     /**
      * The sound that the history has for this sheet: its kind, its size, and its number of rows.
      * @type {{kind: "" | "file" | "pcm", soundBytes: number, soundRows: number}}
@@ -36,10 +52,6 @@ export class Sheet {
         this.file = file;
         this.beganAt = Date.now();
         this.name = file ? file.replace(/\.[^.]+$/, "") : `speech ${day(this.beganAt)}`;
-        this.segments = [];
-        this.durationMs = 0;
-        /** Whether work on the sheet goes on. */
-        this.open = false;
     }
 
     /**
@@ -50,51 +62,105 @@ export class Sheet {
     static of(kept, segments, sound) {
         const sheet = new Sheet(kept.file);
         const {id, name, beganAt, durationMs, kind, soundBytes, soundRows} = kept;
-        Object.assign(sheet, {id, name, beganAt, durationMs, segments});
+        // Earlier versions of the page did not write these.
+        const {recordingMs = 0, fileBytes = 0, complete = !kept.open, options = {}, channelNames = []} = kept;
+        const cuts = kept.cuts ?? [{ms: segments.at(-1)?.end_ms ?? 0, context: null}];
+        Object.assign(sheet, {id, name, beganAt, durationMs, segments, recordingMs, fileBytes, complete});
+        Object.assign(sheet, {options, channelNames, cuts});
         sheet.kept = {kind, soundBytes, soundRows};
-        sheet.#samples = kept.file ? 0 : Math.round((durationMs * RATE) / 1000);
-        [sheet.#from, sheet.#before] = [sheet.#samples, sound?.slice(44) ?? null];
-        sheet.#whole = sheet.#before?.size === 2 * sheet.#samples;
-        sheet.#partial = kept.partial;
+        sheet.spoken = new SpokenSound(kept.file ? 0 : Math.round((durationMs * RATE) / 1000), sound);
+        sheet.#heardMs = durationMs;
+        const partials = kept.partials ?? [kept.partial].filter(Boolean);
+        sheet.#partials = new Map(partials.map((/** @type {any} */ partial) => [partial.channel ?? 0, partial]));
         return sheet;
     }
 
     /** The record that the history stores beside the segments. @returns {import("../history/history.js").Kept} */
     get record() {
-        const {id, name, file, beganAt, durationMs, open} = this;
+        const {id, name, file, beganAt, durationMs, recordingMs, fileBytes, complete, open} = this;
+        const {options, channelNames, cuts, stoppedMs} = this;
         const beginning = joined(this.segments.slice(0, 8).map(({text}) => text)).slice(0, 120);
         const textBytes = this.segments.reduce((sum, {text, words}) => sum + text.length + WORD * (words?.length ?? 0), 0);
-        const facts = {id, name, file, beganAt, changedAt: Date.now(), durationMs, open, beginning, textBytes};
-        return {...facts, partial: this.#partial, ...this.kept};
-    }
-
-    /** The number of samples of the microphone. */
-    get samples() {
-        return this.#samples;
+        const facts = {id, name, file, beganAt, changedAt: Date.now(), durationMs, recordingMs, fileBytes, complete, open};
+        const partials = [...this.#partials.values()];
+        return {...facts, stoppedMs, options, channelNames, cuts, beginning, textBytes, partials, ...this.kept};
     }
 
     /** Whether there is no text. */
     get empty() {
-        return !this.segments.length && !this.#partial?.text;
+        return !this.segments.length && ![...this.#partials.values()].some(({text}) => text);
     }
 
-    /** Makes a segment of a partial that will never become final. @returns {any} the new segment, if there is one */
+    /** The time at which the text ends if the sound goes on; null if the sheet is whole. */
+    get stoppedMs() {
+        return this.complete ? null : this.segments.reduce((last, {end_ms}) => Math.max(last, end_ms), 0);
+    }
+
+    /** How many channels were recognised separately; 1 if they were mixed. */
+    get channels() {
+        return this.cuts.length;
+    }
+
+    /** The time up to which the recogniser has recognised the sound. */
+    get heardMs() {
+        return this.#heardMs;
+    }
+
+    /** Everything before this time is final. */
+    get settledMs() {
+        return Math.min(...this.cuts.map(({ms}) => ms));
+    }
+
+    /** The sound of the microphone after `settledMs`, which is not part of a final. */
+    get unsettled() {
+        return this.spoken.after(this.settledMs);
+    }
+
+    /** Adds sound of the microphone. @param {Int16Array} samples */
+    hear(samples) {
+        this.spoken.hear(samples);
+        this.durationMs = this.recordingMs = this.spoken.durationMs;
+    }
+
+    /** Begins a session that gets the sound from this time on. @param {number} [channels] recognised separately */
+    begin(fromMs = this.durationMs, channels = 1) {
+        this.beginMs = fromMs;
+        this.cuts = Array.from({length: channels}, () => ({ms: fromMs, context: null}));
+        this.complete = false;
+    }
+
+    /** Goes on where the sheet stopped: from now on, times count from its cuts. What came after them comes again. */
+    resume() {
+        this.#partials.clear();
+        this.segments = this.segments.filter(({provisional}) => !provisional);
+        this.beginMs = this.#heardMs = this.settledMs;
+        this.complete = false;
+    }
+
+    /** Notes that the sound was recognised to its end. */
+    finish() {
+        this.complete = true;
+        for (const segment of this.segments) delete segment.provisional;
+    }
+
+    /** Makes segments of partials that will never become final, without a word that is cut. @returns {boolean} if any */
     settle() {
-        const partial = this.#partial;
-        this.#partial = null;
-        if (!partial?.text) return null;
-        const words = partial.words?.length ? partial.words : timedWords({...partial, end_ms: partial.audio_ms});
-        const {start_ms, audio_ms, text} = partial;
-        const end_ms = words.at(-1).end_ms;
-        const number = this.segments.length;
-        const segment = {type: "final", segment: number, start_ms, end_ms, audio_ms, text, confidence: 0, words};
-        this.segments.push(segment);
-        return segment;
+        const partials = [...this.#partials.values()];
+        this.#partials.clear();
+        let settled = false;
+        for (const partial of partials) {
+            const words = partial.words?.length ? partial.words : timedWords({...partial, end_ms: partial.audio_ms});
+            const segment = {type: "final", ...partial, end_ms: partial.audio_ms, confidence: 0, words};
+            const whole = withoutTail({...segment, type: "final", provisional: true}, OPEN_TAIL_MS);
+            if (whole) this.insert(whole);
+            settled ||= whole !== null;
+        }
+        return settled;
     }
 
-    /** Forgets the partial, because it will come again. */
+    /** Forgets the partials, because they will come again. */
     unshow() {
-        this.#partial = null;
+        this.#partials.clear();
     }
 
     /** Makes this a new sheet, separate from the one in the history. */
@@ -103,80 +169,60 @@ export class Sheet {
         this.kept = {kind: "", soundBytes: 0, soundRows: 0};
     }
 
-    /** Replaces a word by another one, by several, or by none. @returns {object} the segment as it was before */
-    reword(number, index, text) {
-        const before = this.segments[number];
-        const words = timedWords(before).map((word) => ({...word}));
-        if (text) words[index] = {...words[index], word: text, confidence: 1};
-        else words.splice(index, 1);
-        this.segments[number] = {...before, words, text: joined(words.map(({word}) => word))};
-        return before;
+    /** @param {any} segment @returns {number} its place in the order of times */
+    insert(segment) {
+        const of = (/** @type {any} */ one) => one.start_ms + (one.channel ?? 0) / 100;
+        const at = 1 + this.segments.findLastIndex((each) => of(each) <= of(segment));
+        this.segments.splice(at, 0, segment);
+        return at;
     }
 
-    /** Begins a session that gets the sound from this time on. */
-    begin(fromMs = this.durationMs) {
-        this.#beginMs = fromMs;
-        this.#firstSegment = this.segments.length;
-    }
-
-    /** Adds sound of the microphone. */
-    hear(samples) {
-        this.#pieces.push(samples);
-        this.#samples += samples.length;
-        this.durationMs = (this.#samples * 1000) / RATE;
-        if (this.durationMs > KEPT_MS) [this.#whole, this.#before] = [false, null];
-        // The sound that the page may have to send again stays.
-        const needed = this.#samples - REST_MS * (RATE / 1000);
-        while (!this.#whole && this.#from + this.#pieces[0].length < needed) this.#from += this.#pieces.shift().length;
-    }
-
-    /** All sound of the microphone, in pieces. Null if it was too much to keep. */
-    get sound() {
-        if (!this.#whole || !this.#samples) return null;
-        return this.#before ? [this.#before, ...this.#pieces] : this.#pieces;
-    }
-
-    /** The sound after `settledMs`, which is not part of a final. */
-    get unsettled() {
-        const [rest, from] = [[], Math.floor((this.settledMs * RATE) / 1000)];
-        let begin = this.#from;
-        for (const piece of this.#pieces) {
-            if (begin + piece.length > from) rest.push(piece.subarray(Math.max(0, from - begin)));
-            begin += piece.length;
-        }
-        return rest;
-    }
-
-    /** Everything before this time is final. */
-    get settledMs() {
-        return this.segments.at(-1)?.end_ms ?? 0;
-    }
-
-    /** The time up to which the recogniser has recognised the sound. */
-    get heardMs() {
-        return this.#heardMs;
-    }
-
-    /** Takes a message of the session, keeps finals, and returns it with the times and segments of the sheet. */
-    take(message) {
-        const taken = {...message};
-        for (const name of ["start_ms", "end_ms", "audio_ms", "at_ms"]) {
-            if (name in taken) taken[name] += this.#beginMs;
-        }
-        if ("segment" in taken) taken.segment += this.#firstSegment;
+    /**
+     * Takes a message of the session, keeps finals, and returns it with the times of the sheet.
+     * @param {any} message @param {object | null} [context] of a final
+     * @param {boolean} [broken] whether the user has stopped the recording, so that the audio ends before its end
+     * @returns {{message: any, at: number}} the message, and the place of a final; -1 if it had only a word that was cut
+     */
+    take(message, context = null, broken = false) {
+        let taken = {...message};
+        for (const name of TIMES) if (name in taken) taken[name] += this.beginMs;
         taken.words = taken.words?.map((word) => ({
             ...word,
-            start_ms: word.start_ms + this.#beginMs,
-            end_ms: word.end_ms + this.#beginMs,
+            start_ms: word.start_ms + this.beginMs,
+            end_ms: word.end_ms + this.beginMs,
         }));
         if ("audio_ms" in taken) this.#heardMs = Math.max(this.#heardMs, taken.audio_ms);
         if (this.file) this.durationMs = this.#heardMs;
-        if (taken.type === "partial") this.#partial = taken;
-        if (taken.type === "final" || taken.type === "restarted") this.#partial = null;
-        if (taken.type === "final") this.segments.push(taken);
-        if (taken.type === "done") this.durationMs = Math.max(taken.audio_ms, this.#samples * 1000 / RATE);
-        return taken;
+        const channel = taken.channel ?? 0;
+        if (taken.type === "partial") this.#partials.set(channel, taken);
+        if (taken.type === "final") this.#partials.delete(channel);
+        if (taken.type === "restarted") this.#partials.clear();
+        if (taken.type === "done") this.durationMs = Math.max(taken.audio_ms, this.spoken.durationMs);
+        let at = -1;
+        if (taken.type === "final") {
+            if (broken && endsWithAudio(taken)) taken = withoutTail({...taken, provisional: true}, TAIL_MS);
+            else this.cuts[channel] = {ms: taken.cut_ms ?? taken.end_ms, context};
+            if (taken) at = this.insert(taken);
+        }
+        return {message: taken ?? message, at};
     }
+}
+
+/** Whether a final ended because its audio did, so that its last word may be cut in two. */
+function endsWithAudio({cut_ms, audio_ms, turn}) {
+    return cut_ms !== undefined && cut_ms >= audio_ms && turn === undefined;
+}
+
+/** @param {any} segment @param {number} tailMs @returns {any} it without words that end in the tail of its audio */
+function withoutTail(segment, tailMs) {
+    const words = timedWords(segment);
+    const whole = words.filter(({end_ms}) => end_ms <= segment.audio_ms - tailMs);
+    if (!whole.length) return null;
+    if (whole.length === words.length) return {...segment, end_ms: whole.at(-1).end_ms};
+    const {alternatives, ...rest} = segment; // they have the word
+    const spoken = segment.spoken === undefined ? {} : {spoken: joined(whole.map(({word, spoken = word}) => spoken))};
+    const text = joined(whole.map(({word}) => word));
+    return {...rest, ...spoken, text, words: whole, end_ms: whole.at(-1).end_ms};
 }
 
 /** @param {number} time */

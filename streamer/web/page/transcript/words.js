@@ -14,7 +14,8 @@ export class Words extends EventTarget {
     #partial;
     #tip;
     #segments = []; // for each final its words: {element, startMs, endMs}
-    #words = []; // all of them, in the order of their times
+    #words = []; // all of them, as they are shown
+    #timed = null; // the same in the order of their times; null until it is needed
     #heard = null;
     #told = null;
     #reached = null; // the only word that Tab leads to
@@ -36,25 +37,32 @@ export class Words extends EventTarget {
         return this.#words.length === 0 && this.#partial.childElementCount === 0;
     }
 
+    /** The word that Tab leads to: its segment and its index; null if there is no word. */
+    get reached() {
+        return this.#reached ? this.placeOf(this.#reached) : null;
+    }
+
     clear() {
         this.#finals.replaceChildren();
         this.#partial.replaceChildren();
         this.#tell(null);
-        [this.#segments, this.#words, this.#heard, this.#reached] = [[], [], null, null];
+        [this.#segments, this.#words, this.#timed, this.#heard, this.#reached] = [[], [], null, null, null];
     }
 
-    /** Removes the partial, which will come again or never. */
+    /** Removes the partials, which will come again or never. */
     clearPartial() {
         this.#partial.replaceChildren();
     }
 
-    /** Shows a partial. Its first `stable` characters will not change. */
-    showPartial({text, stable, start_ms, words}) {
+    /** Shows a partial of a channel. Its first `stable` characters will not change. @param {any} partial @param {string} [who] */
+    showPartial(partial, who = "") {
+        const {text, stable, start_ms, words, channel = 0} = partial;
         const timed = words && joined(words.map(({word}) => word)) === text && !text.includes("\n");
         const pieces = timed ? words : piecesOf(text).map((word) => ({word}));
-        const place = this.#partial.querySelector(".words") ?? this.#openPartial();
-        this.#partial.querySelector(".at").textContent = shortClock(start_ms);
-        const elements = [...place.children];
+        const row = this.#rowOf(channel) ?? this.#openPartial(channel, who);
+        const place = row.querySelector(".words");
+        row.querySelector(".at").textContent = shortClock(start_ms);
+        const elements = [...place.querySelectorAll(".word")];
         let end = 0;
         for (const [index, piece] of pieces.entries()) {
             const element = elements[index] ?? place.appendChild(wordElement());
@@ -73,49 +81,48 @@ export class Words extends EventTarget {
         }
     }
 
-    /** Replaces the partial by a final segment. */
-    showFinal(final) {
-        const settled = this.#partial.querySelectorAll(".word:not(.open)").length;
-        this.#partial.replaceChildren();
-        const paragraph = document.createElement("p");
-        paragraph.className = "segment";
-        // The service has found that the turn of the speaker is over.
-        paragraph.classList.toggle("turn", final.turn !== undefined);
-        const at = document.createElement("span");
-        [at.className, at.textContent] = ["at", shortClock(final.start_ms)];
-        at.ariaHidden = "true";
-        const place = document.createElement("span");
-        place.className = "words";
-        paragraph.append(at, place);
-        const words = spell(place, final);
-        for (const {element} of words.slice(settled)) element.classList.add("settling");
-        this.#segments.push(words);
-        this.#words.push(...words);
-        this.#finals.append(paragraph);
-        if (!this.#reached) this.#reach(this.#words[0]?.element, false);
+    /** Replaces the partial of a channel by a final segment at this place. @param {string} [who] speaks */
+    showFinal(final, at = this.#segments.length, who = "") {
+        const row = this.#rowOf(final.channel ?? 0);
+        const settled = row?.querySelectorAll(".word:not(.open)").length ?? 0;
+        row?.remove();
+        this.splice(at, 0, [final], () => who);
+        for (const {element} of this.#segments[at].slice(settled)) element.classList.add("settling");
     }
 
-    /** Shows a whole transcript. Screen readers do not read it aloud. */
-    showAll(finals) {
+    /** Shows a whole transcript. Screen readers do not read it aloud. @param {(final: any) => string} [who] speaks */
+    showAll(finals, who) {
         this.clear();
         this.#finals.ariaLive = "off";
-        for (const final of finals) this.showFinal(final);
+        this.splice(0, 0, finals, who);
         setTimeout(() => (this.#finals.ariaLive = "polite"), QUIET_MS);
     }
 
-    /** Shows the new words of a final. @param {number} number */
-    replaceFinal(number, final) {
-        const index = this.#segments[number].findIndex(({element}) => element === this.#reached);
-        const place = this.#finals.children[number].querySelector(".words");
-        place.replaceChildren();
-        this.#segments[number] = spell(place, final);
-        this.#words = this.#segments.flat();
-        this.#tell(null);
-        if (index < 0) return;
-        this.#reached = null;
-        const words = this.#segments[number];
-        this.#reach((words[Math.min(index, words.length - 1)] ?? this.#words[0])?.element, false);
-        this.#reached?.focus({preventScroll: true});
+    /**
+     * Replaces so many finals from this place on by others.
+     * @param {number} at @param {number} count @param {any[]} finals @param {(final: any) => string} [who] speaks
+     */
+    splice(at, count, finals, who = () => "") {
+        const reached = this.reached;
+        const lost = reached !== null && reached[0] >= at && reached[0] < at + count;
+        const focused = lost && this.#reached.matches(":focus");
+        for (const old of [...this.#finals.children].slice(at, at + count)) old.remove();
+        const rows = finals.map((final) => segmentRow(final, who(final)));
+        const next = this.#finals.children[at] ?? null;
+        for (const {paragraph} of rows) this.#finals.insertBefore(paragraph, next);
+        const appended = at === this.#segments.length;
+        this.#segments.splice(at, count, ...rows.map(({words}) => words));
+        if (appended) this.#words.push(...rows.flatMap(({words}) => words));
+        else this.#words = this.#segments.flat();
+        this.#timed = null;
+        if (count) this.#tell(null);
+        if (lost) {
+            this.#reached = null;
+            const words = this.#segments.slice(at, at + finals.length).flat();
+            this.#reach((words[Math.min(reached[1], words.length - 1)] ?? this.#words[0])?.element, false);
+        }
+        if (focused) this.#reached?.focus({preventScroll: true});
+        if (!this.#reached) this.#reach(this.#words[0]?.element, false);
     }
 
     /** @param {Element} element @returns {[segment: number, index: number]} the place of this word of a final */
@@ -124,10 +131,20 @@ export class Words extends EventTarget {
         return [number, this.#segments[number].findIndex((word) => word.element === element)];
     }
 
+    /** Makes this word of a final the one that Tab leads to, in sight and focused if the user wants that. */
+    show(number, index, focus = true) {
+        const element = this.#segments[number]?.[index]?.element;
+        this.#reach(element);
+        if (focus) element?.focus({preventScroll: true});
+        if (element) this.#keepInSight(element);
+        return element;
+    }
+
     /** Marks the word that is being played. With null, marks none. */
     follow(ms) {
+        this.#timed ??= [...this.#words].sort((a, b) => a.startMs - b.startMs);
         const index = ms === null ? -1 : this.#indexAt(ms);
-        const heard = index >= 0 && ms < this.#words[index].endMs + 300 ? this.#words[index].element : null;
+        const heard = index >= 0 && ms < this.#timed[index].endMs + 300 ? this.#timed[index].element : null;
         if (heard === this.#heard) return;
         this.#heard?.classList.remove("heard");
         heard?.classList.add("heard");
@@ -137,23 +154,26 @@ export class Words extends EventTarget {
 
     /** The last word that begins at this time or before. */
     #indexAt(ms) {
-        let [low, high] = [0, this.#words.length];
+        let [low, high] = [0, this.#timed.length];
         while (low < high) {
             const middle = (low + high) >> 1;
-            if (this.#words[middle].startMs <= ms) low = middle + 1;
+            if (this.#timed[middle].startMs <= ms) low = middle + 1;
             else high = middle;
         }
         return low - 1;
     }
 
-    #openPartial() {
-        const at = document.createElement("span");
-        at.className = "at";
-        at.ariaHidden = "true";
-        const place = document.createElement("span");
-        place.className = "words";
-        this.#partial.append(at, place);
-        return place;
+    #rowOf(channel) {
+        return this.#partial.querySelector(`[data-channel="${channel}"]`);
+    }
+
+    #openPartial(channel, who) {
+        const row = document.createElement("div");
+        row.className = "segment";
+        row.dataset.channel = String(channel);
+        row.append(timeElement(0), wordsPlace(who, channel));
+        this.#partial.append(row);
+        return row;
     }
 
     #keepInSight(element) {
@@ -230,6 +250,36 @@ function wordElement() {
     const element = document.createElement("span");
     element.className = "word";
     return element;
+}
+
+/** @param {any} final @param {string} who speaks */
+function segmentRow(final, who) {
+    const paragraph = document.createElement("p");
+    paragraph.className = "segment";
+    // The service has found that the turn of the speaker is over.
+    paragraph.classList.toggle("turn", final.turn !== undefined);
+    const place = wordsPlace(who, final.channel);
+    paragraph.append(timeElement(final.start_ms), place);
+    return {paragraph, words: spell(place, final)};
+}
+
+/** @param {number} ms */
+function timeElement(ms) {
+    const at = document.createElement("span");
+    [at.className, at.textContent, at.ariaHidden] = ["at", shortClock(ms), "true"];
+    return at;
+}
+
+/** @param {string} who speaks @param {number} [channel] */
+function wordsPlace(who, channel) {
+    const place = document.createElement("span");
+    place.className = "words";
+    if (!who) return place;
+    const name = document.createElement("b");
+    [name.className, name.textContent] = ["who", who];
+    name.dataset.channel = String(channel);
+    place.append(name, " ");
+    return place;
 }
 
 /** @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words of a final, after adding them there */

@@ -1,0 +1,108 @@
+"""Recordings with a voice on each channel: recognised as such, and written channel by channel."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+from playwright.async_api import Page, expect
+
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.testing import say, silence
+from tests.web.conftest import OpenPage
+from tests.web.visitor import PATIENCE_MS, doing, drop
+
+Sound = NDArray[np.int16]
+
+
+def call() -> bytes:
+    """Two voices, each on a channel of its own, in turn."""
+    turns = [("how are you today", 0), ("fine and what about you", 1), ("very well indeed", 0)]
+    channels: tuple[list[Sound], list[Sound]] = ([], [])
+    for text, channel in turns:
+        voice, pause = say(text), silence(1300)
+        for number, pieces in enumerate(channels):
+            pieces += [voice if number == channel else np.zeros_like(voice), pause]
+    return wave(np.stack([np.concatenate(pieces) for pieces in channels], axis=1))
+
+
+def wave(sound: Sound) -> bytes:
+    """A WAV file."""
+    file = io.BytesIO()
+    soundfile.write(file, sound, SAMPLE_RATE, "PCM_16", format="WAV")
+    return file.getvalue()
+
+
+async def rows(page: Page) -> list[list[str]]:
+    """Who said what."""
+    return list(
+        await page.locator("#finals .words").evaluate_all(
+            "all => all.map((place) => [place.querySelector('.who')?.textContent ?? '',"
+            " [...place.querySelectorAll('.word')].map((word) => word.textContent).join(' ')])"
+        )
+    )
+
+
+async def test_a_call_is_offered_apart(open_page: OpenPage) -> None:
+    """The page says that the channels have voices; one click writes them apart, in the order of their times."""
+    page = await open_page("/")
+    await drop(page, call(), "call.wav")
+    await expect(page.locator("#notice")).to_contain_text("a voice of its own", timeout=PATIENCE_MS)
+    await page.get_by_role("button", name="Write them apart").click()
+    await expect(page.locator("#finals .words")).to_have_count(3, timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    expected = [
+        ["Channel 1", "How are you today"],
+        ["Channel 2", "Fine and what about you"],
+        ["Channel 1", "Very well indeed"],
+    ]
+    assert await rows(page) == expected
+    await page.reload()
+    await page.locator("body[data-ready]").wait_for()
+    assert await rows(page) == expected
+    await page.click("#history-open")
+    await expect(page.locator("#kept li")).to_have_count(1)
+
+
+async def test_always_apart(open_page: OpenPage) -> None:
+    """With the option, channels are apart without a question, and a recording with one channel is as before."""
+    page = await open_page("/")
+    await page.click("#options-open")
+    await page.get_by_label("Recordings with several channels").select_option("apart")
+    await page.keyboard.press("Escape")
+    await drop(page, call(), "call.wav", **{"one.wav": wave(np.concatenate([say("only me"), silence(900)]))})
+    await expect(page.locator("#notice")).to_contain_text("2 recordings are transcribed", timeout=PATIENCE_MS)
+    assert await rows(page) == [["", "Only me"]]
+    await page.click("#history-open")
+    await page.locator("button.kept", has_text="call").click()
+    await expect(page.locator("#finals .words")).to_have_count(3)
+    assert [who for who, _ in await rows(page)] == ["Channel 1", "Channel 2", "Channel 1"]
+
+
+@pytest.mark.parametrize(
+    ("right", "apart"), [("other", True), ("same", False), ("quiet", False), ("nothing", False), ("together", False)]
+)
+async def test_what_is_a_call(shared_bench: Page, right: str, apart: bool) -> None:
+    """Two voices in turn are a call; a voice on both channels, on one of them, or two at once are none."""
+    found = await shared_bench.evaluate(
+        """async (right) => {
+            const {Voices} = await load("decoding/voices");
+            const voices = new Voices(16000);
+            const noise = () => Math.random() - 0.5;
+            for (let second = 0; second < 20; second++) {
+                const turn = second % 4 < 2;
+                const loud = turn || right !== "other" ? 0.3 : 1e-5;
+                const left = Float32Array.from({length: 16000}, () => loud * noise());
+                const of = {same: 1, quiet: 0.1, nothing: 0, together: 1}[right];
+                const other = right === "other" ? Float32Array.from(left, () => (turn ? 0.01 : 0.4) * noise())
+                    : right === "together" ? Float32Array.from(left, () => 0.3 * noise()) : left.map((one) => of * one);
+                voices.push(left, other);
+            }
+            return voices.apart;
+        }""",
+        right,
+    )
+    assert found == apart
