@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from streamer.commands.accuracy.manifest import Utterance
 from streamer.commands.accuracy.word_errors import pair_words
 from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
@@ -29,11 +31,31 @@ from streamer.engine.waiting import finish
 from workshop.acoustic import units
 from workshop.search.trials import HEAD, STEP_FRAMES, EmittedUtterance, whole_steps
 
+if TYPE_CHECKING:
+    from streamer.commands.accuracy.engine_runner import EngineRunner
+
 STREAMS = 32
 SHORTEST = 4  # letters of a rare word
 POOL = 500  # rare words of the language model among the distractors
 ABOUT = 1.01
 TRIED_BONUSES, TRIED_FLOORS = (4.0, 5.5, 7.0, 8.5), (-10.0, -13.0)
+
+
+class Spoken(Protocol):
+    """An utterance with its reference."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The words of the reference."""
+
+
+S = TypeVar("S", bound=Spoken)
+Recognise = Callable[[Sequence[S], Sequence[Sequence[str]]], Sequence[Sequence[str]]]
+"""Recognises each utterance with its hotwords, and returns the words of each."""
 
 
 @dataclass
@@ -56,7 +78,7 @@ class Language:
             load_rescorer(bundle, model),
         )
 
-    def rare(self, spoken: Sequence[EmittedUtterance], most: float) -> tuple[set[str], list[str]]:
+    def rare(self, spoken: Sequence[Spoken], most: float) -> tuple[set[str], list[str]]:
         """Return the rare words of the references, and the same with some rare words of the language model."""
         spelled = set(self.lexicon.words.tolist())
         numbers = {word: index for index, word in enumerate(self.model.words)}
@@ -94,7 +116,7 @@ class HotwordCounts:
 
 
 def judged(
-    spoken: Sequence[EmittedUtterance], hypotheses: Sequence[Sequence[str]], hotwords: Sequence[Sequence[str]]
+    spoken: Sequence[Spoken], hypotheses: Sequence[Sequence[str]], hotwords: Sequence[Sequence[str]]
 ) -> HotwordCounts:
     """Compare the recognised words with the reference. Rare words are counted separately."""
     result = HotwordCounts()
@@ -146,15 +168,13 @@ def recognised(
     return [texts[number] for number in range(len(spoken))]
 
 
-def hotword_lists(
-    spoken: Sequence[EmittedUtterance], rare: set[str], pool: Sequence[str], distractors: int
-) -> list[list[str]]:
+def hotword_lists(spoken: Sequence[Spoken], rare: set[str], pool: Sequence[str], distractors: int) -> list[list[str]]:
     """Return the hotwords of each utterance: its rare words, and this many distractors, which are always the same."""
     lists = []
     for one in spoken:
         own = sorted(rare & set(one.words))
         others = [word for word in pool if word not in one.words]
-        lists.append(own + random.Random(one.utterance.name).sample(others, distractors))
+        lists.append(own + random.Random(one.name).sample(others, distractors))
     return lists
 
 
@@ -187,22 +207,40 @@ def tuned(
     return min((one for one in tried if one[0] <= most), key=lambda one: one[1::-1])[2]
 
 
+def recognised_again(runner: EngineRunner) -> Recognise[Utterance]:
+    """Return what recognises recordings from the first sample to the last, with a second pass or a reader."""
+
+    def recognise(spoken: Sequence[Utterance], hotwords: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        run = runner.run(spoken, lambda _utterance, _seconds: None, hotwords)
+        return [result.words for result in run.results]
+
+    return recognise
+
+
 def rows(
-    spoken: Sequence[EmittedUtterance], rare: set[str], pool: Sequence[str], language: Language, options: BeamOptions
+    spoken: Sequence[S],
+    rare: set[str],
+    pool: Sequence[str],
+    recognise: Recognise[S],
+    numbers: Sequence[int] = (0, 10, 100),
 ) -> Iterator[str]:
-    """Yield the table: utterances with rare words, without and with hotwords, and then the other utterances."""
+    """Yield the table: utterances with rare words, without and with hotwords, and then the other utterances.
+
+    `numbers`: how many distractors there are in each of the rows with hotwords.
+    """
     yield "hotwords | utterances | rare words said | recall % | false insertions | in 1000 words | other words wrong %"
     having = [one for one in spoken if rare & set(one.words)]
     own = hotword_lists(having, rare, pool, 0)
-    plain = recognised(having, [[]] * len(having), language, options)
+    plain = recognise(having, [[]] * len(having))
     yield f"none                  | {len(having)} | {judged(having, plain, own).row()}"
-    for distractors in (0, 10, 100):
+    for distractors in numbers:
         hotwords = hotword_lists(having, rare, pool, distractors)
-        hypotheses = recognised(having, hotwords, language, options)
+        hypotheses = recognise(having, hotwords)
         result = replace(judged(having, hypotheses, own), inserted=judged(having, hypotheses, hotwords).inserted)
         yield f"own, {distractors:3d} distractors  | {len(having)} | {result.row()}"
     without = [one for one in spoken if not rare & set(one.words)]
-    hotwords = hotword_lists(without, rare, pool, 100)
-    for name, phrases in (("none, none said", [[]] * len(without)), ("100, none said", hotwords)):
-        hypotheses = recognised(without, phrases, language, options)
+    most = max(numbers)
+    hotwords = hotword_lists(without, rare, pool, most)
+    for name, phrases in (("none, none said", [[]] * len(without)), (f"{most}, none said", hotwords)):
+        hypotheses = recognise(without, phrases)
         yield f"{name:21s} | {len(without)} | {judged(without, hypotheses, hotwords).row()}"

@@ -128,6 +128,11 @@ class EmittedUtterance:
     utterance: Utterance
 
     @property
+    def name(self) -> str:
+        """Its name."""
+        return self.utterance.name
+
+    @property
     def words(self) -> list[str]:
         """The words of the reference."""
         return self.utterance.text.split()
@@ -170,11 +175,11 @@ def _compute(model: AcousticNetwork, corpus: Corpus, step_ms: int) -> dict[str, 
 # The command line of scripts that search cached emissions: their common arguments and their error messages.
 
 
-def search_arguments(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the arguments that all of these scripts have."""
+def search_arguments(description: str | None, *, prepared: bool = True) -> argparse.ArgumentParser:
+    """Return a parser with the arguments that all of these scripts have. `prepared`: prepared speech must be given."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
-    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
+    parser.add_argument("--work", type=Path, required=prepared, help="folder of prepared speech")
+    parser.add_argument("--cache", type=Path, required=prepared, help="folder in which emissions are kept")
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
     parser.add_argument("--set", default="dev", help="the prepared set")
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,7 @@ from streamer.engine.public.loading import load_public_model
 from streamer.engine.reader.reader import load_reader
 from streamer.engine.reader.segment_reader import LocalReader
 from streamer.engine.recogniser import Chunk, StreamError
+from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import StreamOptions
 from streamer.models.model_folder import ModelFolderError, holds_graphs
 
@@ -69,13 +70,17 @@ class EngineRunner:
         self._options = StreamOptions.from_dict(
             {**options, "partials": True}, self._recogniser.model.step_ms, list(self._recogniser.searches)
         )
+        self._hotwords: Sequence[Sequence[str]] = ()
         self._at_once = at_once
         self._streams: dict[int, _Stream] = {}
         self._results: dict[int, UtteranceResult] = {}
         self._wall_s = self._cpu_s = 0.0
 
-    def run(self, utterances: Sequence[Utterance], progress: ProgressCallback) -> EvaluationRun:
-        """Recognise all utterances, as many at once as there are slots."""
+    def run(
+        self, utterances: Sequence[Utterance], progress: ProgressCallback, hotwords: Sequence[Sequence[str]] = ()
+    ) -> EvaluationRun:
+        """Recognise all utterances, as many at once as there are slots. `hotwords`: those of each, if any."""
+        self._hotwords = hotwords
         waiting = iter(enumerate(utterances))
         while True:
             self._open(waiting)
@@ -105,7 +110,8 @@ class EngineRunner:
             except (AudioError, OSError) as error:
                 self._results[number] = UtteranceResult(utterance, 0.0, (), str(error))
                 continue
-            self._recogniser.open(number, self._options)
+            own = tuple(map(Hotword, self._hotwords[number])) if self._hotwords else self._options.hotwords
+            self._recogniser.open(number, replace(self._options, hotwords=own))
             self._streams[number] = _Stream(utterance, samples)
 
     def _advance(self) -> None:
