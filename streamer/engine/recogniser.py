@@ -194,8 +194,11 @@ class Recogniser:
         """The time after which `work` may have something to do; None if no stream waits."""
         return self._waiting.pause_s
 
-    def work(self, second_passes_s: float = 0.0) -> list[tuple[int, StreamError | None]]:
-        """Work for a slice of time, and at second passes for this long. Return the streams that are ready or failed."""
+    def work(self, second_passes_s: float | None = 0.0) -> list[tuple[int, StreamError | None]]:
+        """Work for a slice of time, and at second passes for this long. Return the streams that are ready or failed.
+
+        None: no second pass goes on.
+        """
         results: list[tuple[int, StreamError | None]] = []
         for stream, error in self._waiting.advance(second_passes_s):
             if error is None:

@@ -192,11 +192,16 @@ class WaitingWork:
         else:
             self._fall_back(waiting)
 
-    def advance(self, second_passes_s: float = 0.0) -> list[Done]:
-        """Work for one slice, or for this long if there are second passes. Return the streams that wait no longer."""
+    def advance(self, second_passes_s: float | None = 0.0) -> list[Done]:
+        """Work for one slice, or for this long if there are second passes. Return the streams that wait no longer.
+
+        None: no second pass goes on, because others come first.
+        """
         since = self._now()
         results: list[Done] = self._end_late(since)
-        until = {Wait.PREPARATION: since + SLICE_S, Wait.SECOND_PASS: since + max(SLICE_S, second_passes_s)}
+        until = {Wait.PREPARATION: since + SLICE_S, Wait.SECOND_PASS: since}
+        if second_passes_s is not None:
+            until[Wait.SECOND_PASS] += max(SLICE_S, second_passes_s)
         while waiting := self._next(until):
             began, awaited = self._now(), waiting.awaited
             if isinstance(awaited, Costly):

@@ -99,6 +99,8 @@ def test_second_passes_may_have_more_time(clock: Clock) -> None:
     assert clock.parts == ["a"] * 4
     waiting.advance(20 * PART_S)
     assert clock.parts == ["a"] * 8 + ["b"] * 16
+    waiting.advance(None)
+    assert clock.parts == ["a"] * 8 + ["b"] * 16 + ["a"] * 4
     assert [waiting.find(stream) for stream in (1, 2, 3)] == [Wait.PREPARATION, Wait.SECOND_PASS, None]
 
 

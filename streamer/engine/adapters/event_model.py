@@ -126,10 +126,10 @@ class EventModel(ABC):
             self._compute(due, turn_s)
             self._owed_s = min(turn_s, MOST_OWED_S, self._owed_s + time.perf_counter() - since)
 
-    def _second_passes_s(self, turn: Turn, *, any_steps: bool) -> float:
-        """Return the time that second passes have in this turn, besides a slice."""
+    def _second_passes_s(self, turn: Turn, *, any_steps: bool) -> float | None:
+        """Return the time that second passes have in this turn, besides a slice; None if they have none."""
         if turn is Turn.STEPS:
-            return 0.0
+            return None
         if turn is Turn.SECOND_PASSES and any_steps:
             return PRECEDENCE_S
         # As much as the steps have taken. Otherwise the batches of steps would become smaller and smaller, and so take
@@ -213,7 +213,7 @@ class EventModel(ABC):
             return True
         return False
 
-    def _work_for_waiting(self, second_passes_s: float) -> None:
+    def _work_for_waiting(self, second_passes_s: float | None) -> None:
         """Work for streams that wait, for a slice of time, and at second passes for this time.
 
         When a stream waits no longer, its requests are due.
