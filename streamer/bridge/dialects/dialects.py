@@ -100,7 +100,7 @@ class Dialects:
             self._admission.check(dialect.slots)
             if dialect.successive:
                 self._successions.check()
-            if dialect.container and not self._places.take(admittance):
+            if dialect.container and not self._places.take(admittance, admittance.pseudonym):
                 raise Refused(self._places.full.code, self._places.full.message)
         except (WireError, Refused) as refused:
             admittance.leave()

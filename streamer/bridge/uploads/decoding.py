@@ -12,10 +12,12 @@ import stat
 import struct
 import sys
 import termios
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from streamer.audio.decoder_process import MODULE
 from streamer.audio.frames import (
@@ -240,12 +242,44 @@ def unread(descriptor: int) -> int:
     return int(struct.unpack("i", fcntl.ioctl(descriptor, request, bytes(4)))[0])
 
 
+# An upload whose client lets its decoder wait may lose its place after this time, if there is none for another one.
+SLOW_AFTER_S: Final = 5.0
+# A client that sends less is slow. Speech has more, however it is encoded.
+SLOW_BYTES_PER_S: Final = 1024.0
+GIVEN_AWAY: Final = Problem(
+    ErrorCode.BUSY,
+    "The recording came slowly, and others waited for a decoder; try again later, and send it faster.",
+)
+
+
+class SlowGuest(Protocol):
+    """An upload that may lose its place because its client is slow."""
+
+    def pace(self) -> float | None:
+        """Return how many bytes came in a second; None if it does not wait for its client, or not for long enough."""
+
+    def give_way(self) -> None:
+        """End, because another one gets the place."""
+
+
+@dataclass
+class _Place:
+    caller: str
+    guest: SlowGuest | None
+
+
 class DecoderPlaces:
-    """Places for decoders, for uploads and for websockets together, each with its owner."""
+    """Places for decoders, for uploads and for websockets together, each with its owner.
+
+    If all are taken, an upload gives way that waits for its client, and that is slow or whose caller has more places.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._owners: set[object] = set()
+        self._places: dict[object, _Place] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
 
     @property
     def full(self) -> Problem:
@@ -253,13 +287,30 @@ class DecoderPlaces:
         why = f"At most {counted(self._most, 'recording')} can be decoded at a time; try again later."
         return Problem(ErrorCode.BUSY, why)
 
-    def take(self, owner: object) -> bool:
-        """Take a place for this owner. Return False if there is none."""
-        if len(self._owners) >= self._most:
-            return False
-        self._owners.add(owner)
+    def take(self, owner: object, caller: str, guest: SlowGuest | None = None) -> bool:
+        """Take a place for this owner. Return False if there is none. `guest`: the owner, if it may give way later."""
+        if len(self._places) >= self._most:
+            slowest = self._slowest(caller)
+            if slowest is None:
+                return False
+            place = self._places.pop(slowest)
+            assert place.guest is not None
+            place.guest.give_way()
+        self._places[owner] = _Place(caller, guest)
         return True
 
     def give_back(self, owner: object) -> None:
         """Give the place of this owner back, if it has one."""
-        self._owners.discard(owner)
+        self._places.pop(owner, None)
+
+    def _slowest(self, caller: str) -> object | None:
+        """Return who gives way for this caller: the slowest one of the caller that has the most places."""
+        places = Counter(place.caller for place in self._places.values())
+        slow: list[tuple[int, float, object]] = []
+        for owner, place in self._places.items():
+            pace = None if place.guest is None else place.guest.pace()
+            # Otherwise the caller would get what it takes from another one that has no more than itself.
+            unfair = places[place.caller] >= places[caller] + 2
+            if pace is not None and (unfair or pace < SLOW_BYTES_PER_S):
+                slow.append((-places[place.caller], pace, owner))
+        return min(slow, key=lambda each: each[:2])[2] if slow else None

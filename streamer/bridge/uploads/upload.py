@@ -23,7 +23,16 @@ from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRea
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.logs import Failures, Log
-from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, End, NotTaken, Opened, Samples
+from streamer.bridge.uploads.decoding import (
+    GIVEN_AWAY,
+    SLOW_AFTER_S,
+    DecoderProblem,
+    Decoding,
+    End,
+    NotTaken,
+    Opened,
+    Samples,
+)
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import encode
 from streamer.wire.upload import EVENTS, Field, FormReader, Problem, UploadFormat, is_form, problem_of
@@ -58,6 +67,7 @@ class Upload:
 
     def __init__(self, request: Request, format: UploadFormat, admittance: Admittance, around: Surroundings) -> None:
         """`admittance`: the upload hands it to its session, or gives it back."""
+        self.caller = admittance.pseudonym
         self.size = 0  # bytes of the recording so far
         self.ended_by: Reason | None = None  # before the end
         self._request = request
@@ -73,6 +83,8 @@ class Upload:
         self._backlog = b""  # events that came before the request said whether it wants events
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._began_at = asyncio.get_running_loop().time()
+        self._awaits_client = True  # for more of the recording
 
     async def respond(self) -> Response:
         """Return the answer, or its beginning. Raise Stopped if there is no transcript."""
@@ -127,6 +139,17 @@ class Upload:
         if self._client is None:
             self._fail(SHUTTING_DOWN)
 
+    # For its place
+
+    def pace(self) -> float | None:
+        """Return how many bytes came in a second; None if it does not wait for its client, or not for long enough."""
+        age_s = asyncio.get_running_loop().time() - self._began_at
+        return self.size / age_s if self._awaits_client and age_s >= SLOW_AFTER_S else None
+
+    def give_way(self) -> None:
+        """End, because another upload gets the place."""
+        self._fail(GIVEN_AWAY)
+
     # The body
 
     async def _feed(self) -> None:
@@ -134,12 +157,15 @@ class Upload:
         try:
             with suppress(NotTaken):
                 async for data in self._file():
+                    self._awaits_client = False
                     self._format.look(data)
                     if self._decoding is None:
                         await self._begin_decoding()
                     assert self._decoding is not None
                     self.size += len(data)
                     await self._decoding.feed(data)
+                    self._awaits_client = True
+            self._awaits_client = False
             self._format.settle()
             if self._decoding is None:
                 self._fail(Problem(ErrorCode.NO_AUDIO, "The request holds no recording: send one as its body."))

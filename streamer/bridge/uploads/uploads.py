@@ -118,7 +118,7 @@ class Uploads:
         """Raise Stopped if there is no room now. The session takes its slot later, when the recording has begun."""
         if self._draining:
             raise Stopped(SHUTTING_DOWN)
-        if not self.places.take(upload):
+        if not self.places.take(upload, upload.caller, upload):
             raise Stopped(self.places.full)
         try:
             self._admission.check()

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ import pytest
 
 from streamer.audio.frames import Opened
 from streamer.bridge.access.quotas import UploadLimits
-from streamer.bridge.uploads.decoding import Decoding, NotTaken, look_at_session
+from streamer.bridge.uploads.decoding import DecoderPlaces, Decoding, NotTaken, look_at_session
 from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import eventually
 
@@ -78,3 +79,44 @@ def runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@dataclass
+class Guest:
+    """An upload with this pace."""
+
+    speed: float | None
+    ended: bool = False
+
+    def pace(self) -> float | None:
+        return self.speed
+
+    def give_way(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize(
+    ("paces", "newcomer", "who"),
+    [
+        ({"a": [None, None]}, "b", None),  # who decodes stays
+        ({"a": [9e9, 1e5]}, "b", 1),
+        ({"a": [None, 1e5]}, "b", 1),
+        ({"a": [1e5, 1e5]}, "a", None),  # nobody is slow
+        ({"a": [1e5, 10.0]}, "a", 1),
+        ({"a": [1e5], "b": [1e5]}, "c", None),  # nobody has more than one
+        ({"a": [1e5], "b": [10.0]}, "c", 1),
+        ({"a": [1e5, 1e5], "b": [10.0]}, "c", 0),  # first who has the most
+    ],
+)
+def test_who_gives_way(paces: dict[str, list[float | None]], newcomer: str, who: int | None) -> None:
+    """The slowest of those that wait for their clients, if it is slow or its caller has more places."""
+    guests = [(caller, Guest(pace)) for caller, each in paces.items() for pace in each]
+    places = DecoderPlaces(len(guests))
+    for number, (caller, guest) in enumerate(guests):
+        assert places.take(number, caller, guest)
+    assert places.take("new", newcomer) is (who is not None)
+    assert [number for number, (_, guest) in enumerate(guests) if guest.ended] == ([] if who is None else [who])
+    if who is not None:
+        taken = len(places)
+        places.give_back(who)  # has none any more
+        assert len(places) == taken

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from streamer.bridge.access.keys import KeyFile, make_key
-from streamer.bridge.access.quotas import QuotaLimits
+from streamer.bridge.access.quotas import QuotaLimits, UploadLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.server import BridgeServer
+from streamer.bridge.uploads import decoding, upload
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
 from streamer.testing.exact_speech import silence
@@ -237,8 +238,9 @@ def test_a_body_that_is_too_large_is_refused(uploading: ExactService) -> None:
     assert (status, error(content)) == (413, "too_large")
 
 
-def test_only_so_many_recordings_are_taken_at_a_time(uploading: ExactService) -> None:
+def test_only_so_many_recordings_are_taken_at_a_time(uploading: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording above the limit is refused with the time to try again, before its body is sent."""
+    monkeypatch.setattr(upload, "SLOW_AFTER_S", 600.0)
     wires = [Wire(uploading.url) for _ in range(3)]
     for wire in wires:
         wire.send(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nRIFF".encode())
@@ -252,6 +254,42 @@ def test_only_so_many_recordings_are_taken_at_a_time(uploading: ExactService) ->
         wire.close()
     late.close()
     assert eventually(lambda: idle(uploading))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_slow_recordings_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stream: bool) -> None:
+    """If clients of one key hold all places and let their decoders wait, another key still gets one.
+
+    One of them ends with `busy`, and the others go on to their ends.
+    """
+    monkeypatch.setattr(upload, "SLOW_AFTER_S", 0.2)
+    monkeypatch.setattr(decoding, "SLOW_BYTES_PER_S", 0.0)
+    alice, mallory = make_key("alice"), make_key("mallory")
+    (tmp_path / "keys").write_text(f"{alice.line}\n{mallory.line}\n")
+    policy = PortPolicy(AccessRules(KeyFile(tmp_path / "keys")), uploads=UploadLimits(most=3))
+    with ExactService(slots=6, policy=policy) as service:
+
+        def upload_all(key: str) -> int:
+            return post(service.url, f"{PATH}?format=text", WAV, Authorization=f"Bearer {key}")[0]
+
+        head = f"POST {PATH}?stream={'true' if stream else 'false'} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+        head += f"Authorization: Bearer {mallory.secret}\r\nContent-Length: {len(WAV)}\r\n\r\n"
+        slow = [Wire(service.url) for _ in range(3)]
+        for place, wire in enumerate(slow):
+            wire.send(head.encode() + WAV[: 20_000 - 5000 * place])  # the last one is the slowest
+        for wire in slow if stream else ():
+            wire.until(b"event: ready")
+        assert eventually(lambda: decoders() == 3)
+        assert upload_all(mallory.secret) == 503  # its own recordings are not slower than it allows
+        assert eventually(lambda: upload_all(alice.secret) == 200)
+        answer = slow[2].rest()
+        assert b"busy" in answer
+        assert answer.startswith(b"HTTP/1.1 503 ") is not stream
+        for wire, sent in ((slow[0], 20_000), (slow[1], 15_000)):
+            wire.send(WAV[sent:])
+            answer = wire.rest()
+            assert b"this is an upload" in answer
+            assert b"busy" not in answer
 
 
 def test_requests_on_one_connection_do_not_mix(uploading: ExactService) -> None:
