@@ -8,6 +8,7 @@ Run like this, it is `streamer serve`, but it ends when the process that started
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import runpy
 import signal
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
 
@@ -76,13 +78,19 @@ class OwnService:
 
 
 @contextmanager
-def own_service(settings: Sequence[str]) -> Iterator[OwnService]:
-    """Start `streamer serve` on a free port of this machine, with these settings, and stop it at the end."""
+def own_service(settings: Sequence[str], tree: Path | None = None) -> Iterator[OwnService]:
+    """Start `streamer serve` on a free port of this machine, with these settings, and stop it at the end.
+
+    `tree`: a folder with the code to run, instead of the code that is running here.
+    """
     command = [sys.executable, "-m", "streamer.commands.traffic.service", "--port", "0", *settings]
+    environment = None if tree is None else {**os.environ, "PYTHONPATH": str(tree)}
     # A file instead of a pipe: nobody reads the log during the measurement.
     with TemporaryFile("w+", errors="replace") as log:
         # In a session of its own, because Ctrl-C in a terminal must reach only this process.
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True, cwd=tree, env=environment
+        )
         try:
             yield OwnService(process, log)
         finally:
