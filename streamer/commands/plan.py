@@ -49,7 +49,7 @@ GIGABYTE: Final = 1_000_000_000
 EXAMPLES: Final = """\
 The sizes are measured, not assumed: the model is loaded once with few slots and once with many, in a process of its
 own. A measurement with real speech then says how many sessions the processors carry, as `serve --sessions auto` does,
-and is remembered for both. All this takes about half a minute, when the machine has nothing else to do. 20 % of the
+and is remembered for both. All this takes about a minute, when the machine has nothing else to do. 20 % of the
 memory is kept free. docs/how-to/capacity.md explains more.
 
 examples:

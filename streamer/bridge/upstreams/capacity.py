@@ -5,6 +5,9 @@ computed, divided by the duration of a step, is the part of the machine that thi
 steps come at different moments, but batches grow as soon as the machine has no time left.
 
 Any session may ask for second passes. So their time is measured as well, with segments that end with and without one.
+
+Both give a first guess. Then so many sessions speak at the pace of speech, all with second passes, and more or fewer of
+them, until it is known how many get their answers in time.
 """
 
 from __future__ import annotations
@@ -22,14 +25,27 @@ from streamer.bridge.upstreams.pool import Reservation, UpstreamPool
 
 STEP_S: Final = 0.32
 STEP: Final = int(STEP_S * BYTES_PER_S)
-# Computing one step of every session may take this part of a step's duration. A step waits for the present batch, and
-# then for its own. If each batch takes half of the duration, the step is answered before the next one has been spoken.
+# The first guess: computing one step of every session may take this part of a step's duration. A step waits for the
+# present batch, and then for its own. So if each batch takes half of the duration, the step is answered before the next
+# one has been spoken.
 SHARE: Final = 0.5
 # The same with the second passes of all sessions, for which no step waits. The rest of the time is for other work.
 WHOLE_SHARE: Final = 0.85
+# Sessions are in time if 95 of 100 steps, and 95 of 100 ends of segments, are answered within these seconds.
+STEP_LIMIT_S: Final = STEP_S + 0.1
+END_LIMIT_S: Final = 0.5
+IN_TIME: Final = 0.95
+# Each number of paced sessions is so many times the one before it.
+RATIO: Final = 1.15
+# The part of them that is admitted. The rest is for what the bridge does for a session, and for clients beside it.
+ADMITTED: Final = 0.9
+PACED_S: Final = 8.0  # how long each number speaks
+SETTLE_S: Final = 2.0  # the part of it that is not measured
+MOST_PACED: Final = 5  # so many numbers are tried at most
 # The number of segments that end together, if there are as many sessions: enough for several instances.
 SEGMENTS: Final = 8
 SEGMENT_S: Final = 6.0  # at most: much shorter than the longest segment, so that the model does not end one itself
+STEPS: Final = round(SEGMENT_S / STEP_S)  # of a segment
 # Each number of sessions is tested for at least LEVEL_S, and until each session had FEWEST_ROUNDS steps. After LIMIT_S
 # no other number is tested.
 LEVEL_S: Final = 0.8
@@ -43,21 +59,16 @@ class Level:
 
     sessions: int
     step_s: float  # the time in which one step of each session was computed
-    answers_s: Sequence[float]  # the time of each answer, in ascending order
 
     @property
     def carried(self) -> bool:
         """Whether the machine can serve this number of sessions."""
         return self.step_s <= SHARE * STEP_S
 
-    def quantile(self, part: float) -> float:
-        """Return the time within which this part of the answers came."""
-        return self.answers_s[min(len(self.answers_s) - 1, int(part * len(self.answers_s)))]
-
 
 @dataclass(frozen=True)
-class Capacity:
-    """The result of the measurement."""
+class Guess:
+    """How many sessions there may be, from the time that steps and second passes take without a pause."""
 
     sessions: int
     levels: Sequence[Level]  # in ascending order
@@ -76,11 +87,6 @@ class Capacity:
         """The same with the second passes of all sessions."""
         return self.step_s + self.sessions * self.second_pass_s
 
-    @property
-    def limited(self) -> bool:
-        """Whether the number of slots was the limit, not the machine."""
-        return self.levels[-1].carried and self.levels[-1].sessions == self.sessions
-
 
 class LoadTest:
     """Sequences that send audio as fast as it is computed."""
@@ -96,26 +102,27 @@ class LoadTest:
         new = range(len(self._reservations), sessions)
         self._reservations += _reserve(self._pool, {}, len(new))
         await asyncio.gather(*(self._reservations[number].begin({}) for number in new))
-        answers: list[float] = []
         began = time.monotonic()
-        ends = await asyncio.gather(*(self._run(number, began, answers) for number in range(sessions)))
-        return Level(sessions, sessions * (max(ends) - began) / len(answers), sorted(answers))
+        results = await asyncio.gather(*(self._run(number, began) for number in range(sessions)))
+        return Level(
+            sessions, sessions * (max(end for end, _ in results) - began) / sum(answered for _, answered in results)
+        )
 
     def close(self) -> None:
         """End the sequences."""
         for reservation in self._reservations:
             reservation.release()
 
-    async def _run(self, number: int, began: float, answers: list[float]) -> float:
+    async def _run(self, number: int, began: float) -> tuple[float, int]:
+        """Send steps for a while. Returns when the last one was answered, and how many there were."""
         # Every sequence starts at a different place in the audio.
         steps = len(self._audio) // STEP
         for steps_sent in count():
             now = time.monotonic()
             if steps_sent >= FEWEST_ROUNDS and now - began >= LEVEL_S:
-                return now
+                return now, steps_sent
             offset = (7 * number + steps_sent) % steps * STEP
             await self._reservations[number].send(self._audio[offset : offset + STEP])
-            answers.append(time.monotonic() - now)
         raise AssertionError
 
 
@@ -147,11 +154,125 @@ async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> floa
     return max(0.0, with_s - without_s) * STEP / len(audio)
 
 
+@dataclass(frozen=True)
+class PacedLevel:
+    """So many sessions at the pace of speech, all with second passes: within which time most answers came."""
+
+    sessions: int
+    step_s: float  # the answers to steps
+    end_s: float  # the answers to ends of segments
+
+    @property
+    def in_time(self) -> bool:
+        """Whether so many sessions get their answers in time."""
+        return self.step_s <= STEP_LIMIT_S and self.end_s <= END_LIMIT_S
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The result of the measurement."""
+
+    sessions: int
+    paced: Sequence[PacedLevel]  # in the order in which they were tried
+    limited: bool = False  # whether the number of slots was the limit, not the machine
+
+    @property
+    def reason(self) -> str:
+        """The sentence that says why there are so many."""
+        best = max(self.paced, key=lambda each: (each.in_time, each.sessions if each.in_time else -each.sessions))
+        times = f"steps within {best.step_s:.2f} s and ends of segments within {best.end_s:.2f} s"
+        bounds = f"{STEP_LIMIT_S:.2f} and {END_LIMIT_S:.2f} s would be in time"
+        return f"{best.sessions} at the pace of speech, all with second passes, got 95 % of {times} ({bounds})"
+
+
+class PacedTest:
+    """Sessions that speak at the pace of speech, each a step later than the one before, and end their segments in turn.
+
+    A step is sent when it was spoken and the last one was answered.
+    """
+
+    def __init__(self, pool: UpstreamPool, audio: bytes) -> None:
+        self._pool = pool
+        self._audio = audio
+
+    async def level(self, sessions: int) -> PacedLevel:
+        """Let this number of sessions speak. Raise LinkError if one fails."""
+        options = {"second_pass": True, READER: True, "endpoint": "off"}
+        reservations = _reserve(self._pool, options, sessions)
+        steps, ends = list[float](), list[float]()
+        try:
+            await asyncio.gather(*(reservation.begin({}) for reservation in reservations))
+            began = time.monotonic()
+            speaking = (
+                self._speak(number, reservation, began + STEP_S * number / len(reservations), steps, ends)
+                for number, reservation in enumerate(reservations)
+            )
+            await asyncio.gather(*speaking)
+        finally:
+            for reservation in reservations:
+                reservation.release()
+        return PacedLevel(len(reservations), _quantile(steps), _quantile(ends))
+
+    async def _speak(
+        self, number: int, reservation: Reservation, begin: float, steps: list[float], ends: list[float]
+    ) -> None:
+        places, all_steps, sent = len(self._audio) // STEP, round(PACED_S / STEP_S), 0
+        end = STEPS - number % STEPS  # of its first segment
+        while sent < all_steps:
+            await asyncio.sleep(max(0.0, begin + (sent + 1) * STEP_S - time.monotonic()))
+            # All steps that were spoken meanwhile are one request, as in the bridge.
+            spoken = min(all_steps, end, int((time.monotonic() - begin) / STEP_S))
+            request = range(sent, max(spoken, sent + 1))
+            offsets = [(7 * number + step) % places * STEP for step in request]
+            await reservation.send(b"".join(self._audio[offset : offset + STEP] for offset in offsets))
+            now, sent = time.monotonic(), request.stop
+            steps += [now - begin - (step + 1) * STEP_S for step in request if (step + 1) * STEP_S >= SETTLE_S]
+            if sent == end:
+                await reservation.send(flush=True)
+                if sent * STEP_S >= SETTLE_S:
+                    ends.append(time.monotonic() - begin - sent * STEP_S)
+                end += STEPS
+
+
+def _quantile(times: list[float]) -> float:
+    """Return the time within which most answers came; 0 if there were none."""
+    ordered = sorted(times)
+    return ordered[min(len(ordered) - 1, int(IN_TIME * len(ordered)))] if ordered else 0.0
+
+
+async def search(test: PacedTest, guess: int, most: int) -> list[PacedLevel]:
+    """Try numbers of sessions around a guess, until one is in time and the next is not. LinkError if one fails."""
+    sessions, levels = min(guess, most), list[PacedLevel]()
+    while len(levels) < MOST_PACED:
+        level = await test.level(sessions)
+        levels.append(level)
+        if level.in_time != levels[0].in_time:
+            break
+        following = max(sessions + 1, round(sessions * RATIO)) if level.in_time else round(sessions / RATIO)
+        following = max(1, min(most, following if level.in_time else min(sessions - 1, following)))
+        if following == sessions:
+            break
+        sessions = following
+    return levels
+
+
 async def measure(pool: UpstreamPool, audio: bytes) -> Capacity:
-    """Measure in some ten seconds how many sessions are possible. Raise LinkError if one fails.
+    """Measure in half a minute how many sessions are possible. Raise LinkError if one fails.
 
     There must be no other sessions.
     """
+    most = pool.free
+    levels = await search(PacedTest(pool, audio), await guess(pool, audio), most)
+    best = max((level.sessions for level in levels if level.in_time), default=None)
+    if best is None:  # not even the fewest that were tried
+        best = round(min(level.sessions for level in levels) / RATIO)
+    # Even a machine that is too slow for one live session gets one.
+    sessions = most if best == most else max(1, round(ADMITTED * best))
+    return Capacity(sessions, levels, limited=best == most)
+
+
+async def guess(pool: UpstreamPool, audio: bytes) -> int:
+    """Guess in some ten seconds how many sessions are possible. Raise LinkError if one fails."""
     most, began = pool.free, time.monotonic()
     load, levels = LoadTest(pool, audio), dict[int, Level]()
 
@@ -182,12 +303,11 @@ async def measure(pool: UpstreamPool, audio: bytes) -> Capacity:
                 level = between
     finally:
         load.close()
-    # Even a machine that is too slow for one live session gets one.
     good = max(1, good)
     pass_s = await second_pass_s(pool, audio, min(good, SEGMENTS))
     ordered = [levels[number] for number in sorted(levels)]
-    candidates = (Capacity(sessions, ordered, pass_s) for sessions in range(good, 0, -1))
-    return next(each for each in candidates if each.whole_s <= WHOLE_SHARE * STEP_S or each.sessions == 1)
+    candidates = (Guess(sessions, ordered, pass_s) for sessions in range(good, 0, -1))
+    return next(each.sessions for each in candidates if each.whole_s <= WHOLE_SHARE * STEP_S or each.sessions == 1)
 
 
 def _reserve(pool: UpstreamPool, options: Mapping[str, Any], number: int) -> list[Reservation]:

@@ -98,22 +98,20 @@ class Finding:
         from streamer.audio.audio_file import read_audio
         from streamer.audio.recordings import AudioError
         from streamer.bridge.triton.link import LinkError
-        from streamer.bridge.upstreams.capacity import SHARE, STEP_S, WHOLE_SHARE, measure
+        from streamer.bridge.upstreams.capacity import measure
 
         where, known = self._capacities.path, self._circumstances
         if known is not None and (sessions := self._capacities.get(known)) is not None:
             logs.say(f"{counted(sessions, 'session')} at a time, as measured before (see {where})")
             return sessions
-        logs.say("measuring how many sessions this machine can serve; this takes about ten seconds")
+        logs.say("measuring how many sessions this machine can serve; this takes about half a minute")
         try:
             found = await measure(pool, read_audio(shipped(SPEECH)).tobytes())
         except (LinkError, AudioError, OSError) as error:
             logs.say(f"the measurement failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None
         more = "; more slots (--slots) may allow more" if found.limited else ""
-        steps = f"a step of all takes {found.step_s:.2f} s, and may take {SHARE * STEP_S:.2f} s"
-        whole = f"with second passes {found.whole_s:.2f} of {WHOLE_SHARE * STEP_S:.2f} s"
-        logs.say(f"{counted(found.sessions, 'session')} at a time: {steps}; {whole}{more}")
+        logs.say(f"{counted(found.sessions, 'session')} at a time: {found.reason}{more}")
         if known is not None and not self._capacities.put(known, found.sessions):
             logs.say(f"{where} cannot be written: it will be measured again", logging.WARNING)
         return found.sessions
