@@ -33,6 +33,14 @@ def test_cues_never_overlap_and_follow_the_words() -> None:
     assert all(cue.end_ms - cue.start_ms <= 7000 for cue in result)
 
 
+def test_cues_of_channels_overlap_only_while_both_speak() -> None:
+    """A short answer does not stay on the screen into the words of the other channel; an interruption overlaps."""
+    short, long = final(word("yes", 0, 200)), final(word("but", 500, 900), word("no", 900, 1500))
+    early = final(word("why", 1200, 1400))
+    cues = make_cues([{**short, "channel": 0}, {**long, "channel": 1}, {**early, "channel": 0}])
+    assert [(cue.start_ms, cue.end_ms, cue.channel) for cue in cues] == [(0, 500, 0), (500, 1500, 1), (1200, 2200, 0)]
+
+
 def test_a_pause_ends_a_cue() -> None:
     """Words two seconds apart are not shown together."""
     assert [cue.lines for cue in make_cues([final(word("one", 0, 200), word("two", 2200, 2500))])] == [

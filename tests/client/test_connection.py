@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import http
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 import streamer.client.connection
-from streamer.client import SessionError, connect
+from streamer.client import Session, SessionError, connect
+from streamer.client.connection import CLOSE_S
+from tests.bridge.access.certificate_authority import Authority
 from tests.client.scripted_peer import READY, Polite, Script, events_of, failure, peer, says
 
 
@@ -59,6 +63,46 @@ async def test_a_refused_handshake_says_when_to_try_again() -> None:
         error = await failure(address)
     assert error.code == "refused"
     assert "status 503; try again in 7 s" in str(error)
+
+
+async def test_a_port_with_tls_is_said(tmp_path: Path) -> None:
+    """A client without TLS is told the address with TLS; other services on a port are none."""
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.chain, authority.key)
+    async with peer(Polite(), ssl=context) as address:
+        for given in (address, f"ws://{address}/v1/stream?key=secret"):
+            error = await failure(given)
+            assert error.code == "bad_address"
+            assert str(error).endswith(f" speaks TLS: use wss://{address}.")
+            assert "secret" not in str(error)
+
+
+async def test_a_session_that_is_given_up_ends_soon() -> None:
+    """A service that reads nothing, because it has enough to do, does not delay the end of a client."""
+    held = asyncio.Event()
+
+    async def busy(websocket: ServerConnection) -> None:
+        await websocket.recv()
+        await websocket.send(READY)
+        websocket.transport.pause_reading()
+        await held.wait()
+
+    loop = asyncio.get_running_loop()
+    async with peer(busy) as address:
+        session = await connect(address)
+        sending = asyncio.create_task(_send_for_ever(session))
+        await asyncio.sleep(0.5)
+        sending.cancel()
+        began = loop.time()
+        await session.close()
+        assert loop.time() - began < CLOSE_S
+        held.set()
+
+
+async def _send_for_ever(session: Session) -> None:
+    while True:
+        await session.send(bytes(1 << 20))
 
 
 async def test_something_else_on_the_port_is_no_service() -> None:

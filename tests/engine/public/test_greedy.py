@@ -72,12 +72,13 @@ def test_names_of_a_language(given: str, same: str, nemotron: Recogniser, sound:
 
 
 def test_languages_that_a_model_lacks(nemotron: Recogniser, plain: Recogniser) -> None:
-    """The error lists the languages that the model has. A model without a choice takes only `auto`."""
+    """The error lists the languages that the model has. A model without a choice takes `auto` and English."""
     with pytest.raises(StreamError, match="has no language 'nl'; it has auto, de-DE, en-GB, en-US, ja-JP"):
         nemotron.open(1, _options(nemotron, language="nl"))
     with pytest.raises(StreamError, match=r"no choice of languages: leave out 'language' \(de\)"):
         plain.open(1, _options(plain, language="de"))
-    plain.open(1, _options(plain, language="auto"))
+    for language in ("auto", "en", "en_US", "English"):
+        plain.open(1, _options(plain, language=language))
 
 
 def test_frames_of_80_ms(plain: Recogniser, sound: Sound) -> None:
