@@ -165,6 +165,7 @@ class RecordingOutput:
         self._text = TextWriter(times=output.times)
         self._abrupt: list[Mapping[str, Any]] = []  # finals whose last word may have been cut in two
         self._journal: Journal | None = None
+        self._uncertain: list[Mapping[str, Any]] = []  # finals that are not in the journal yet
         self._before: Beginning | None = None  # what an earlier command did, until it is known whether it goes on
         self._about: tuple[JsonObject, JsonObject] = {}, {}  # what the journal says about the recording
         self._live_heading = output.live and len(output.recordings) > 1
@@ -224,8 +225,12 @@ class RecordingOutput:
     def take(self, event: Mapping[str, Any]) -> None:
         """Take an event of the session."""
         kind = event["type"]
-        if kind == "final" and self._journal is not None:
-            self._journal.add(self._recording.name, event)
+        if kind == "final":
+            # A final that ends with the audio may be one that a failing service has cut in a word. It counts if the
+            # recording goes on after it, or ends there.
+            self._uncertain.append(event)
+            if not is_abrupt(event):
+                self._note_finals()
         self._show({name: value for name, value in event.items() if name != "context"})
         if kind == "ready" and self._journal is not None:
             self._note_beginning(self._journal, str(event.get("triton_model", "")))
@@ -265,6 +270,7 @@ class RecordingOutput:
     def end(self) -> None:
         """Note that the recording is complete."""
         self._transcript.complete = True
+        self._note_finals()
         if self._journal is not None:
             self._journal.finish(self._recording.name, self._transcript.duration_ms)
         self._write_text("".join(map(self._text.add, self._abrupt)))
@@ -302,6 +308,13 @@ class RecordingOutput:
     ) -> None:
         self._output.close_recording(self._recording, self._index, whole=self._whole)
         self._output.end_recording(self._index)
+
+    def _note_finals(self) -> None:
+        """Put the finals into the journal that are not there yet."""
+        finals, self._uncertain = self._uncertain, []
+        if self._journal is not None:
+            for final in finals:
+                self._journal.add(self._recording.name, final)
 
     def _note_beginning(self, journal: Journal, model: str) -> None:
         """Go on behind the finals of an earlier command, or note that the recording begins."""

@@ -125,6 +125,21 @@ def test_a_transcript_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert (tmp_path / "talk.txt").read_text() == "hello there\n"
 
 
+def test_a_final_that_was_cut_in_a_word_is_no_place_to_go_on(tmp_path: Path) -> None:
+    """A service that fails ends its segments anywhere. The next command recognises the last one again."""
+    output = begun(tmp_path)
+    with output.of_recording(0) as written:
+        written.begin(10_000)
+        written.continue_from(TALK, OPTIONS)
+        for event in (READY, final("hello", 1000), {**final("th", 3000), "audio_ms": 3100, "cut_ms": 3100}):
+            written.take(event)
+        written.break_off()
+    output.close()
+    [beginning] = Journal(tmp_path / "talk.partial.journal").beginnings.values()
+    assert [each["text"] for each in beginning.finals] == ["hello"]
+    assert "th" not in (tmp_path / "talk.partial.txt").read_text().split()
+
+
 @pytest.mark.parametrize(
     ("recording", "options", "why"),
     [({**TALK, "bytes": 4}, OPTIONS, "it is of another recording"), (TALK, {"written": False}, "it has other options")],
