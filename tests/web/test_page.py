@@ -9,11 +9,13 @@ from typing import Any
 from playwright.async_api import Locator, Page, expect
 
 from streamer.base.transcript import Transcript
+from tests.project import ROOT
 from tests.transcript_events import final as spoken
 from tests.transcript_events import word
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, write, written
 
+CASES = json.loads((ROOT / "tests/base/transcript_cases.json").read_text(encoding="utf-8"))
 # The division of lines depends on which words these are.
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
 # Words of scripts without spaces, with marks and figures, and what is around them.
@@ -169,30 +171,61 @@ async def test_formats_are_those_of_the_command_line(shared_bench: Page) -> None
     """Text, SRT and VTT of any transcript are identical to those of the command line, JSON has the same content."""
     dice = random.Random(7)
     sheets = [[segment(dice, number) for number in range(dice.randint(0, 5))] for _ in range(150)]
-    for each in sheets:
+    for number, each in enumerate(sheets):
         at = 0
         for final in each:
-            at = shift(final, at + dice.choice([0, 40, 900, 4000]))
+            at = shift(final, at + dice.choice([0, 40, 900, 4000, 6000]))
             if dice.random() < 0.2:
                 final["words"] = None
+            if number % 3 == 0:
+                final["channel"] = dice.randint(0, 1)
     hostile = word("a\x1b]52;c;Yg==\x07\x9b2J\u202eb\r\n\n9\u2028c\u200cd\U000e0041", 0, 400)
     sheets.append([spoken(hostile)])
-    # As JSON, because Playwright takes seconds for as many values.
-    found = await shared_bench.evaluate(
-        """async (sheets) => {
-            const {FORMATS} = await load("page/transcript/formats");
-            return JSON.stringify(JSON.parse(sheets).map((segments) => Object.fromEntries(Object.entries(FORMATS).map(
-                ([name, {write}]) => [name, write({file: "a.wav", durationMs: 9e6, segments})]))));
-        }""",
-        json.dumps(sheets),
-    )
-    for each, made in zip(sheets, json.loads(found), strict=True):
-        transcript = Transcript("a.wav")
+    transcripts = [Transcript("a.wav") for _ in sheets]
+    for number, (each, transcript) in enumerate(zip(sheets, transcripts, strict=True)):
         for event in (*each, {"type": "done", "audio_ms": 9_000_000}):
             transcript.add(event)
+        if number % 5 == 0:
+            transcript.complete = False
+            transcript.recording_ms = 9_123_456
+    # As JSON, because Playwright takes seconds for as many values.
+    cases = json.dumps([[transcript.segments, transcript.stopped_ms] for transcript in transcripts])
+    found = await shared_bench.evaluate(
+        """async (cases) => {
+            const {FORMATS} = await load("page/transcript/formats");
+            return JSON.stringify(JSON.parse(cases).map(([segments, stoppedMs]) => {
+                const recordingMs = stoppedMs === null ? 0 : 9123456;
+                const transcript = {file: "a.wav", durationMs: 9e6, recordingMs, stoppedMs, channelNames: [], segments};
+                const formats = Object.entries(FORMATS);
+                return Object.fromEntries(formats.map(([name, {write}]) => [name, write(transcript)]));
+            }));
+        }""",
+        cases,
+    )
+    for transcript, made in zip(transcripts, json.loads(found), strict=True):
         for format in ("text", "srt", "vtt"):
-            assert made[format] == transcript.render(format), each
+            assert made[format] == transcript.render(format), transcript.segments
         assert json.loads(made["json"]) == json.loads(transcript.render("json"))
+
+
+async def test_formats_are_those_of_all_writers(shared_bench: Page) -> None:
+    """The page makes of each case what the command line makes of it, with times too."""
+    made = await shared_bench.evaluate(
+        """async (cases) => {
+            const {FORMATS} = await load("page/transcript/formats");
+            const {readTranscripts} = await load("page/transcript/saved");
+            return JSON.stringify(JSON.parse(cases).map(({json}) => {
+                const [transcript] = readTranscripts(JSON.stringify(json), "case.json");
+                const formats = Object.entries(FORMATS);
+                return Object.fromEntries(formats.map(([name, {write}]) => [name, write(transcript)]));
+            }));
+        }""",
+        json.dumps(CASES),
+    )
+    for case, formats in zip(CASES, json.loads(made), strict=True):
+        expected = {name: case[name] for name in ("text", "times", "srt", "vtt")}
+        assert {name: formats[name] for name in expected} == expected, case["name"]
+        assert json.loads(formats["json"]) == case["json"], case["name"]
 
 
 async def test_scripts_without_spaces(shared_bench: Page) -> None:

@@ -270,20 +270,25 @@ async def test_hover_and_focus(talk_sheet: Page) -> None:
 
 
 async def test_copy(talk_sheet: Page) -> None:
-    """The text is copied with a line for each segment, and the page says so."""
+    """The text is copied in paragraphs, with times if that is wanted, and the page says so."""
     page = talk_sheet
     await page.click("#copy")
     await expect(page.locator("#copy")).to_have_text("Copied")
     await expect(page.locator("#spoken")).to_have_text("Copied.")
-    lines = (await page.evaluate("navigator.clipboard.readText()")).splitlines()
-    assert len(lines) == 2
-    assert " ".join(lines) == await written(page)
+    text = await page.evaluate("navigator.clipboard.readText()")
+    assert text == f"{await written(page)}\n"
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("menuitem", name="Copy with times").click()
+    await expect(page.locator("#copy")).to_have_text("Copied")
+    first = (await words(page))[0]["start"]
+    assert await page.evaluate("navigator.clipboard.readText()") == f"[0:0{first // 1000}.{first // 100 % 10}] {text}"
 
 
 async def test_saving(talk_sheet: Page, told: list[Event], tmp_path: Path) -> None:
     """Text, SRT, VTT and JSON are the same as from the command line."""
     page = talk_sheet
     transcript = Transcript("talk.wav")
+    transcript.recording_ms = round(1000 * TWO_SEGMENTS_S)
     for event in told:
         transcript.add(event)
     for item, ending, format in (
@@ -294,7 +299,7 @@ async def test_saving(talk_sheet: Page, told: list[Event], tmp_path: Path) -> No
     ):
         await page.get_by_role("button", name="Save").click()
         async with page.expect_download() as saving:
-            await page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
+            await page.get_by_role("menuitem", name=re.compile(rf"^{item} \.")).click()
         saved = await saving.value
         assert saved.suggested_filename == f"talk.{ending}"
         await saved.save_as(tmp_path / ending)

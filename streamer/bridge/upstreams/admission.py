@@ -307,6 +307,7 @@ class Models:
         """Return what /readyz reports for each model."""
         return {
             name: {"model": pool.model, "state": pool.state.value, "ready": pool.ready, "sequences": pool.held}
+            | ({"languages": pool.languages} if pool.languages else {})
             for name, pool in self._pools.items()
         }
 

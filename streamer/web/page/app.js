@@ -1,18 +1,22 @@
 // The page: connects the elements of index.html with the desk, and shows the state of the desk.
 
 import {Microphone} from "../microphone.js";
-import {Dialogs, SaveMenu, dropping} from "./controls.js";
+import {Dialogs, Menu, dropping} from "./controls.js";
 import {Desk} from "./desk.js";
+import {Archive} from "./history/archive.js";
 import {HistoryList} from "./history/history-list.js";
 import {History} from "./history/history.js";
 import {Notice} from "./notice.js";
 import {Progress} from "./progress.js";
+import {Reading} from "./reading.js";
 import {Settings} from "./settings.js";
 import {Player} from "./sound/player.js";
 import {Waveform} from "./sound/waveform.js";
 import {Standing} from "./standing.js";
 import {copy, save} from "./transcript/export.js";
 import {shortClock, stopText} from "./transcript/formats.js";
+import {FindBar} from "./transcript/find-bar.js";
+import {SegmentMenu} from "./transcript/segment-menu.js";
 import {WordEditor} from "./transcript/word-editor.js";
 import {Words} from "./transcript/words.js";
 import {Undo} from "./undo.js";
@@ -37,10 +41,11 @@ const words = new Words(at("finals"), at("partial"), at("tip"));
 const standing = new Standing(at("state"), at("latency"));
 const desk = new Desk(settings, history, undo, {player, wave, words, standing});
 const list = new HistoryList(at("history"), history, desk.sheets, undo, settings);
+const archive = new Archive(history);
 const dialogs = new Dialogs(settings, () => Microphone.devices(), list);
 const progress = new Progress(at("progress"), desk);
-const menu = new SaveMenu(at("save"), at("formats"), (format) => {
-    if (format === "times") void take(true);
+const menu = new Menu(at("save"), at("formats"), (format) => {
+    if (format === "copy-times") void take("times");
     else at("spoken").textContent = `Saved as ${save(desk.sheet, format)}.`;
 });
 const notice = new Notice(at("notice"), at("alarm"), {
@@ -51,6 +56,7 @@ const notice = new Notice(at("notice"), at("alarm"), {
     onward: () => desk.goOn(),
     resume: () => void resume(),
     apart: () => void desk.apart(),
+    sound: () => choose((files) => void desk.give(files[0])),
     back: () => void bringBack(),
     key(key, keep) {
         settings.set("keepKey", keep);
@@ -58,6 +64,9 @@ const notice = new Notice(at("notice"), at("alarm"), {
         desk.again();
     },
 });
+new FindBar(at("find"), at("find-open"), desk.sheets, words);
+const segmentMenu = new SegmentMenu(at("segment-open"), at("deeds"), at("finals"), desk.sheets, words, at("names"));
+const reading = new Reading(at("large"), settings);
 /** What happens with the files that are chosen next. @type {(files: File[]) => void} */
 let chosen = transcribe;
 new WordEditor(at("finals"), (element, text) => desk.sheets.reword(...words.placeOf(element), text));
@@ -73,6 +82,7 @@ function show() {
     at("level").hidden = doing !== "listening";
     at("play").hidden = !player.loaded;
     for (const id of ["copy", "save"]) at(id).disabled = empty;
+    if (blank && reading.large) reading.large = false;
     at("clear").disabled = doing !== "nothing" || blank;
     at("speak").ariaLabel = BUTTON[doing];
     showClock("length", wave.durationMs);
@@ -92,7 +102,7 @@ function showStop() {
     at("stopped").hidden = !stopped;
     at("continue").hidden = !resumable;
     if (!stopped) return;
-    const text = stopText(sheet.stoppedMs, sheet.recordingMs);
+    const text = stopText(sheet);
     const where = `${text[0].toUpperCase()}${text.slice(1)}.`;
     const again = resumable && !desk.sheets.source ? ` To continue, choose ${sheet.file} again.` : "";
     at("stopped").querySelector("p").textContent = where + again;
@@ -143,8 +153,8 @@ async function restore() {
     remember(desk.sheet);
 }
 
-async function take(times = false) {
-    const copied = await copy(desk.sheet, times);
+async function take(format = "text") {
+    const copied = await copy(desk.sheet, format);
     const label = at("copy").querySelector("span");
     label.textContent = copied ? "Copied" : "Not allowed";
     at("spoken").textContent = copied ? "Copied." : "The browser does not allow copying.";
@@ -158,16 +168,26 @@ async function bringBack() {
     at("spoken").textContent = undone ? `Undone: ${undone}` : "There is nothing to undo.";
 }
 
+/** Takes files: recordings to transcribe, and transcripts that were saved. @param {File[]} files */
 async function transcribe(files) {
-    const refused = await desk.transcribe(files);
+    const taken = await archive.take(files);
+    dialogs.close("history");
+    if (taken.single) await desk.take(taken.single);
+    notice.taken(taken);
+    if (!taken.recordings.length) return;
+    const refused = await desk.transcribe(taken.recordings);
     if (refused) notice.say("Too many recordings", `${refused} of them did not fit: drop them again later.`);
 }
 
 /** Goes on where the transcript stopped; asks for its recording first if the tab does not have it. */
 async function resume() {
     const there = await desk.resume();
-    if (there) return;
-    chosen = (files) => void desk.resume(files[0]);
+    if (!there) choose((files) => void desk.resume(files[0]));
+}
+
+/** Lets the user choose files for this. @param {(files: File[]) => void} take */
+function choose(take) {
+    chosen = take;
     at("file").click();
 }
 
@@ -191,6 +211,8 @@ function key(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key === "Escape") {
         if (menu.opened) menu.close();
+        else if (segmentMenu.opened) segmentMenu.close();
+        else if (reading.large) reading.large = false;
         else if (!["nothing", "finishing"].includes(desk.doing)) press();
         else player.pause();
     } else if (event.key === "?" && !writing) {
@@ -250,6 +272,13 @@ at("name").addEventListener("keydown", (event) => {
     if (event.key === "Escape") at("name").value = desk.sheet.name;
     if (["Enter", "Escape"].includes(event.key)) at("name").blur();
     if (event.key === "Escape") event.preventDefault();
+});
+at("text").addEventListener("input", () => reading.show());
+at("options-reset").addEventListener("click", () => reading.show());
+at("import").addEventListener("click", () => choose(transcribe));
+at("export-all").addEventListener("click", async () => {
+    await desk.sheets.settled();
+    at("spoken").textContent = `Saved as ${await archive.save()}.`;
 });
 at("continue").addEventListener("click", () => void resume());
 at("file").addEventListener("change", ({target}) => {

@@ -1,4 +1,6 @@
-// Controls with more than a click: dialogs, the menu for saving, and dropping files.
+// Controls with more than a click: dialogs, menus, and dropping files.
+
+import {ModelChoice} from "./models.js";
 
 /** The dialogs: options, history, keys, and use from a program. */
 export class Dialogs {
@@ -8,13 +10,15 @@ export class Dialogs {
     #select;
     #list;
 
+    #models;
+
     /** `devices` lists the microphones of this machine. `list` is the content of the history. */
     constructor(settings, devices, list) {
         this.#list = list;
-        for (const id of ["options", "history", "keys", "programs"]) {
+        for (const id of ["options", "history", "keys", "programs", "names"]) {
             const dialog = /** @type {HTMLDialogElement} */ (document.getElementById(id));
             this.#dialogs.set(id, dialog);
-            document.getElementById(`${id}-open`).addEventListener("click", () => this.open(id));
+            document.getElementById(`${id}-open`)?.addEventListener("click", () => this.open(id));
             // A click beside the dialog, on its backdrop, closes it.
             dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
         }
@@ -22,6 +26,7 @@ export class Dialogs {
         this.#select = form.elements.device;
         this.#devices = devices;
         this.#refresh = settings.bind(form);
+        this.#models = new ModelChoice(form, settings);
         document.getElementById("options-reset").addEventListener("click", () => {
             settings.reset();
             this.#refresh();
@@ -37,6 +42,7 @@ export class Dialogs {
 
     open(id) {
         if (id === "options") void this.#listDevices();
+        if (id === "options") void this.#models.ask();
         if (id === "history") this.#list.forget();
         if (id === "history") void this.#list.show();
         this.#refresh();
@@ -56,18 +62,18 @@ export class Dialogs {
     }
 }
 
-/** The button and the menu with the formats. */
-export class SaveMenu {
+/** A button with a menu. What is chosen has its name in `data-deed`. */
+export class Menu {
     #button;
     #list;
 
     constructor(button, list, choose) {
         [this.#button, this.#list] = [button, list];
-        button.addEventListener("click", () => (this.opened ? this.close() : this.#open()));
+        button.addEventListener("click", () => (this.opened ? this.close() : this.open()));
         list.addEventListener("click", (event) => {
-            const {format} = event.target.closest("button")?.dataset ?? {};
-            if (format) this.close();
-            if (format) choose(format);
+            const {deed} = event.target.closest("button")?.dataset ?? {};
+            if (deed) this.close();
+            if (deed) choose(deed);
         });
         list.addEventListener("keydown", (event) => this.#key(event));
         addEventListener("pointerdown", (event) => {
@@ -82,6 +88,10 @@ export class SaveMenu {
         return !this.#list.hidden;
     }
 
+    get list() {
+        return this.#list;
+    }
+
     close(refocus = true) {
         if (!this.opened) return;
         this.#list.hidden = true;
@@ -89,14 +99,14 @@ export class SaveMenu {
         if (refocus) this.#button.focus();
     }
 
-    #open() {
+    open() {
         this.#list.hidden = false;
         this.#button.ariaExpanded = "true";
-        this.#list.querySelector("button").focus();
+        this.#list.querySelector("button:not(:disabled)")?.focus();
     }
 
     #key(event) {
-        const all = [...this.#list.querySelectorAll("button")];
+        const all = [...this.#list.querySelectorAll("button:not(:disabled)")];
         const here = all.indexOf(document.activeElement);
         const target = {ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: -1}[event.key];
         if (event.key === "Escape") this.close();

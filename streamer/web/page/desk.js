@@ -192,6 +192,7 @@ export class Desk extends EventTarget {
         this.#makeReady(() => this.resume(chosen));
         const recording = await this.#read(source, turn, sheet.channels > 1);
         if (!recording) return true;
+        if (!Object.keys(sheet.options).length) this.#ask(recording); // a transcript that was saved has none
         this.#show(recording, source);
         this.sheets.resume(source);
         await this.#send(recording, this.#settings.get("pace") === "paced");
@@ -206,6 +207,31 @@ export class Desk extends EventTarget {
         await this.sheets.remove([sheet.id], "The mixed transcript was deleted.");
         this.queue.busy = true;
         void this.#transcribe(source, true, sheet.file);
+    }
+
+    /** Shows a transcript that was saved, with its sound if that is given. */
+    async take({sheet, sound}) {
+        await this.sheets.take(sheet, sound);
+        if (sound) await this.give(sound);
+    }
+
+    /** Gives the sheet its sound, to play it. @param {File} sound */
+    async give(sound) {
+        const {sheet} = this;
+        if (this.doing !== "nothing") return;
+        this.sheets.give(sound);
+        const recording = await Recording.open(sound).catch(() => null);
+        if (!recording || this.sheet !== sheet || this.doing !== "nothing") return;
+        const {wave} = this.#views;
+        wave.expect(recording.durationMs);
+        wave.heard(sheet.heardMs);
+        wave.finals(sheet.segments);
+        wave.seekable = true;
+        for await (const piece of recording.pieces()) {
+            if (this.sheet !== sheet || this.doing !== "nothing") return;
+            wave.push(piece);
+        }
+        this.#tell("change");
     }
 
     /** Begins an empty sheet. Undo brings the last one back. @returns {boolean} whether there was one */
@@ -257,8 +283,7 @@ export class Desk extends EventTarget {
         const {channels, durationMs, call} = recording;
         this.sheet.begin(0, channels);
         this.sheet.recordingMs = durationMs;
-        this.sheet.options = this.#settings.options;
-        if (channels > 1) Object.assign(this.sheet.options, {channels, multichannel: true});
+        this.#ask(recording);
         this.#show(recording, file);
         if (call && channels === 1 && this.#settings.get("channels") === "ask") this.#tell("call");
         await this.#send(recording, this.#settings.get("pace") === "paced");
@@ -275,6 +300,12 @@ export class Desk extends EventTarget {
             if (turn === this.#turns) this.#unread(file, error);
             return null;
         }
+    }
+
+    /** Sets what is asked of the service for a recording. */
+    #ask({channels}) {
+        const apart = channels > 1 ? {channels, multichannel: true} : {};
+        this.sheet.options = {...this.#settings.options, ...apart};
     }
 
     /** Shows a recording that is about to be sent. */

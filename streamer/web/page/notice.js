@@ -64,6 +64,7 @@ const DEEDS = {
     onward: "Go on with the next",
     resume: "Choose it again",
     apart: "Write them apart",
+    sound: "Choose its sound",
 };
 
 export class Notice {
@@ -126,6 +127,15 @@ export class Notice {
         if (silent.length) parts.push(`Without words: ${listed(silent)}.`);
         if (!parts.length) return this.offer(`${total} recordings are transcribed, and in the history.`, "history");
         this.say(`${good} of ${total} recordings are transcribed`, parts.join(" "), ["history"]);
+    }
+
+    /** Shows what came of saved transcripts. @param {import("./history/archive.js").Taken} taken */
+    taken({saved, single, added, there, unread}) {
+        if (!saved) return;
+        const count = (number) => (number === 1 ? "1 transcript" : `${number} transcripts`);
+        if (unread.length) this.say("This is no saved transcript", unread.slice(0, MOST_NAMES).join(" "), ["choose"]);
+        else if (single && !single.sound) this.offer("To play it, choose its sound.", "sound");
+        else if (!single) this.offer(`${count(added)} came into the history, ${there} were there already.`, "history");
     }
 
     /** Shows that the browser has no more space. */

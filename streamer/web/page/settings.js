@@ -6,11 +6,14 @@ const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
 const USUAL = {
     hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, channels: "ask", device: "",
-    pace: "fast", keepKey: false, keep: true, keepSound: false,
+    model: "default", language: "auto", text: "usual", pace: "fast", keepKey: false, keep: true, keepSound: false,
     ...Object.fromEntries(CHOICES.map(({name, usual}) => [name, usual])),
 };
 /** The settings that have a field in the form. */
-const FIELDS = ["hotwords", "endpoint", "step", "written", "dictation", "channels", "device", ...CHOICES.map(({name}) => name)];
+const FIELDS = [
+    "model", "language", "hotwords", "endpoint", "step", "written", "dictation", "channels", "text", "device",
+    ...CHOICES.map(({name}) => name),
+];
 const HOTWORDS_MOST = 200;
 
 /** The settings of this browser. If it stores nothing (private windows, blocked cookies), they last for this visit. */
@@ -63,9 +66,11 @@ export class Settings {
 
     /** The options for the protocol's `start`. */
     get options() {
-        const {hotwords, endpoint, step, written, dictation} = this.#values;
+        const {hotwords, endpoint, step, written, dictation, model, language} = this.#values;
         const names = hotwords.split(/[\n,;]+/).map((name) => name.trim()).filter(Boolean);
         const options = {partial_words: true, second_pass: "reader"};
+        if (model !== USUAL.model) options.model = model;
+        if (language !== USUAL.language) options.language = language;
         if (names.length) options.hotwords = names.slice(0, HOTWORDS_MOST);
         if (endpoint === "off") options.endpoint = "off";
         else if (endpoint === "turn") options.endpoint = {turn: true};

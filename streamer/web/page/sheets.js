@@ -172,18 +172,39 @@ export class Sheets extends EventTarget {
         this.#edit(why, at, end - at, fresh);
     }
 
-    /** Names whoever speaks in a channel. @param {number} channel @param {string} name */
-    nameChannel(channel, name) {
+    /** Names whoever speaks in each channel. @param {string[]} names */
+    nameChannels(names) {
         const {id, channelNames} = this.present;
-        const put = async (names) => {
+        const put = async (/** @type {string[]} */ other) => {
             if (this.present.id !== id && !(await this.open(id, "undo"))) return;
-            this.present.channelNames = names;
+            this.present.channelNames = other;
             this.#showAll();
         };
-        const names = Array.from({length: Math.max(channel + 1, channelNames.length)}, (_, at) => channelNames[at] ?? "");
-        names[channel] = name.trim();
         void put(names);
-        this.#undo.add("A name was changed.", () => put(channelNames));
+        this.#undo.add("Names were changed.", () => put(channelNames));
+    }
+
+    /** Replaces the present sheet by one that was saved. @param {Sheet} sheet @param {Blob | null} sound */
+    async take(sheet, sound) {
+        this.#tell("replace");
+        await this.settled();
+        const there = await this.#history.whereabouts(sheet.id);
+        if (there || !(await this.#history.claim(sheet.id))) sheet.fork();
+        this.#replace(sheet, sound, null, "open");
+        if (sound) this.#keeper.file(sound);
+        this.#show(null);
+        void this.settled();
+        this.#tell("change");
+    }
+
+    /** Gives the present sheet its sound. @param {Blob} sound */
+    give(sound) {
+        this.source = sound;
+        this.present.fileBytes = sound.size;
+        this.#keeper.file(sound);
+        this.#views.player.load(sound);
+        this.#views.wave.seekable = true;
+        this.#tell("change");
     }
 
     /** @param {Sheet} sheet @param {Blob | null} source @param {any} home where it is already @param {string} why */

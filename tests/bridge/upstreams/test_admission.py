@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -20,7 +20,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.triton.link import ConnectionLost, LinkError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.admission import Admission, Models, Refused
-from streamer.bridge.upstreams.pool import Reservation, RollError
+from streamer.bridge.upstreams.pool import Reservation, RollError, UpstreamPool
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import FaultyProxy
@@ -217,6 +217,14 @@ async def test_two_names(served: tuple[Service, TritonServer]) -> None:
         }
         metrics = service.metrics.exposition().decode()
         assert 'streamer_model_sequences{model="two",name="fast"} 1.0' in metrics
+
+
+async def test_languages_to_choose_from(served: tuple[Service, TritonServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe says which languages a session may choose from; a model without such a choice has no such field."""
+    models = served[0].models
+    assert not any("languages" in state for state in cast("dict[str, dict[str, Any]]", models.state()).values())
+    monkeypatch.setattr(UpstreamPool, "languages", ("de", "en"))
+    assert cast("dict[str, dict[str, Any]]", models.state())["fast"]["languages"] == ("de", "en")
 
 
 async def test_rolling_one_of_them(served: tuple[Service, TritonServer]) -> None:

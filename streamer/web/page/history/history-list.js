@@ -76,7 +76,9 @@ export class HistoryList extends EventTarget {
         const facts = document.createElement("small");
         const {complete = !record.open, stoppedMs, recordingMs} = record; // earlier versions did not write them
         const going = record.open && record.id === this.#sheets.present.id;
-        const length = complete || going ? shortClock(record.durationMs) : stopText(stoppedMs ?? record.durationMs, recordingMs);
+        const length = complete || going
+            ? shortClock(record.durationMs)
+            : stopText({stoppedMs: stoppedMs ?? record.durationMs, recordingMs});
         const parts = [day(record.beganAt), length, size(record.textBytes + record.soundBytes)];
         if (record.kind) parts.push("with sound");
         if (!record.kept) parts.push("until this tab is closed");

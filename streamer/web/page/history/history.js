@@ -113,6 +113,14 @@ export class History {
         if (this.#sounds.size > SOUNDS_AT_HAND) this.#sounds.delete(oldest);
     }
 
+    /** Adds a transcript. @param {Sheet} sheet @returns {Promise<void>} */
+    async add(sheet) {
+        const rows = sheet.segments.map((segment, number) => /** @type {any} */ (["segments", [sheet.id, number], segment]));
+        const entries = /** @type {any} */ ([["records", sheet.id, sheet.record], ...rows]);
+        // Without space in the browser, it exists as long as the tab.
+        await this.home.write(entries).catch(() => this.#tab.write(entries));
+    }
+
     /** @param {string} id @returns {Promise<() => Promise<void>>} which brings it back while the tab is open */
     async remove(id) {
         const home = await this.whereabouts(id);

@@ -35,17 +35,38 @@ const PAUSE = 1;
 const HALF_SECOND_MS = 500;
 const UNEVEN = 1;
 
-/** @returns {{startMs: number, endMs: number, lines: string[]}[]} */
-export function cues(segments) {
+/** @typedef {{startMs: number, endMs: number, lines: string[], channel?: number}} Cue */
+
+/**
+ * Cues of one channel never overlap; those of two channels only while words of both were spoken at the same time.
+ * @param {any[]} segments @param {(channel: number | undefined) => string} [label] in front of the words of a channel
+ * @returns {Cue[]}
+ */
+export function cues(segments, label = () => "") {
+    const all = [...new Set(segments.map(({channel}) => channel))].flatMap((channel) => {
+        const own = segments.filter((segment) => segment.channel === channel);
+        return channelCues(own, channel, columns(label(channel)));
+    });
+    all.sort((a, b) => a.startMs - b.startMs || (a.channel ?? 0) - (b.channel ?? 0));
+    return all.map(({spokenMs, ...cue}, index) => {
+        const after = all[index + 1];
+        return after ? {...cue, endMs: Math.max(spokenMs, Math.min(cue.endMs, after.startMs))} : cue;
+    });
+}
+
+/** The cues of one channel, each with the time up to which its words need it. */
+function channelCues(segments, channel, labelLength) {
     // A dictated line break is not a word.
     const spoken = segments.map((segment) => timedWords(segment).filter(({word}) => word.trim()));
     const words = spoken.filter((said) => said.length);
-    const groups = words.flatMap((said, index) => divided(said, words[index + 1]?.[0].start_ms ?? null));
+    const groups = words.flatMap((said, index) => divided(said, words[index + 1]?.[0].start_ms ?? null, labelLength));
     return groups.map(({group, lines}, index) => {
         const startMs = group[0].start_ms;
-        const endMs = Math.max(group.at(-1).end_ms, startMs + readableMs(lines));
+        const readable = Math.max(group.at(-1).end_ms, startMs + readableMs(lines));
         const following = groups[index + 1]?.group[0].start_ms ?? Infinity;
-        return {startMs, endMs: Math.max(startMs, Math.min(endMs, following)), lines};
+        const endMs = Math.max(startMs, Math.min(readable, following));
+        const own = channel === undefined ? {} : {channel};
+        return {startMs, endMs, lines, ...own, spokenMs: Math.min(endMs, group.at(-1).end_ms)};
     });
 }
 
@@ -64,13 +85,13 @@ export function timedWords(segment) {
 }
 
 /** Divides the words of a segment into cues at the lowest cost. `nextMs`: the start of the next segment. */
-function divided(words, nextMs) {
+function divided(words, nextMs, labelLength) {
     const best = [{cost: 0, start: 0, lines: []}]; // up to each word: cost, and the start of its cue
     for (let end = 1; end <= words.length; end++) {
         let least = null;
         for (let start = end - 1; start >= 0; start--) {
             const group = words.slice(start, end);
-            const lines = linesOf(group);
+            const lines = linesOf(group, labelLength);
             const fits = lines.length <= CUE_LINES && group.at(-1).end_ms - group[0].start_ms <= LONGEST_CUE_MS;
             if (group.length > 1 && (!fits || group[1].start_ms - group[0].end_ms > PAUSE_MS)) break;
             const until = end < words.length ? words[end].start_ms : nextMs;
@@ -112,41 +133,42 @@ function breakCost(word, following) {
 }
 
 /** Returns words in lines. Two lines have about the same length, and the break between them is at a good point. */
-function linesOf(words) {
+function linesOf(words, labelLength) {
     const pieces = words.map(({word}) => word);
     const text = joined(pieces);
     const whole = columns(text);
-    if (whole <= LINE_CHARACTERS) return [text];
-    if (whole > CUE_LINES * LINE_CHARACTERS) return wrapped(text);
+    if (whole <= LINE_CHARACTERS - labelLength) return [text];
+    if (whole > CUE_LINES * LINE_CHARACTERS) return wrapped(text, labelLength);
     let best = null;
     let [first, gap] = [0, ""];
     for (let index = 1; index < words.length; index++) {
         first += gap.length + columns(pieces[index - 1]);
         gap = separator(pieces[index - 1], pieces[index]);
         const second = whole - first - gap.length;
-        if (first > LINE_CHARACTERS) break;
+        if (first > LINE_CHARACTERS - labelLength) break;
         if (second > LINE_CHARACTERS) continue;
         const uneven = (UNEVEN * Math.abs(first - second)) / LINE_CHARACTERS;
         const cost = breakCost(words[index - 1], words[index]) + uneven;
         if (best === null || cost < best.cost) best = {cost, index};
     }
-    if (best === null) return wrapped(text);
+    if (best === null) return wrapped(text, labelLength);
     return [joined(pieces.slice(0, best.index)), joined(pieces.slice(best.index))];
 }
 
 /** Wraps a text where a line is full. A word that is longer than a line begins in the line before it. */
-function wrapped(text) {
+function wrapped(text, labelLength) {
     const lines = [""];
+    const room = () => LINE_CHARACTERS - (lines.length === 1 ? labelLength : 0);
     for (const word of wordsOf(text)) {
         const last = lines.at(-1);
         let gap = separator(last, word);
-        const fits = columns(last + gap + word) <= LINE_CHARACTERS;
-        if (!fits && (columns(word) <= LINE_CHARACTERS || columns(last + gap) >= LINE_CHARACTERS)) {
+        const fits = columns(last + gap + word) <= room();
+        if (!fits && (columns(word) <= LINE_CHARACTERS || columns(last + gap) >= room())) {
             if (last) lines.push("");
             gap = "";
         }
         for (const letter of gap + word) {
-            if (columns(lines.at(-1) + letter) > LINE_CHARACTERS) lines.push("");
+            if (columns(lines.at(-1) + letter) > room()) lines.push("");
             lines[lines.length - 1] += letter;
         }
     }

@@ -1,47 +1,105 @@
 // Writes a transcript in every format in which the page can save it, exactly like streamer/base/transcript.py. Pure.
 
 import {cues} from "./cues.js";
-import {joined} from "./joining.js";
+import {joined, separator} from "./joining.js";
+import {ParagraphRule} from "./paragraphs.js";
 import {jsonText, printable, printableLines} from "./printable.js";
+
+/**
+ * @typedef {{file: string, durationMs: number, recordingMs: number, stoppedMs: number | null, channelNames: string[],
+ *     segments: any[], [more: string]: any}} Transcript
+ * `recordingMs`: the length of the recording, 0 if unknown; `stoppedMs`: where the text ends, null if it is complete
+ */
 
 export const FORMATS = {
     text: {ending: "txt", type: "text/plain", write: text},
+    times: {ending: "txt", type: "text/plain", write: times},
     srt: {ending: "srt", type: "application/x-subrip", write: srt},
     vtt: {ending: "vtt", type: "text/vtt", write: vtt},
     json: {ending: "json", type: "application/json", write: json},
 };
+/** SRT has no remarks, so a cue says where it stops. */
+const STOP_CUE_MS = 2_000;
+const OPTIONAL = ["channel", "spoken", "alternatives"];
 
-/** Returns a line for each final. */
-export function text({segments}) {
-    return segments.map((segment) => `${printableLines(segment.text)}\n`).join("");
+/** Returns text in paragraphs. @param {Transcript} transcript @param {boolean} [timed] whether each begins with its time */
+export function text(transcript, timed = false) {
+    const rule = new ParagraphRule();
+    let [written, last] = ["", ""];
+    for (const segment of transcript.segments) {
+        for (const sentence of rule.sentences(segment)) {
+            if (rule.begins(sentence)) {
+                const time = timed ? `[${shortClock(sentence.startMs, true)}] ` : "";
+                written += `${last ? "\n\n" : ""}${time}${label(transcript, segment.channel)}`;
+            } else {
+                written += separator(last, sentence.text);
+            }
+            written += printableLines(sentence.text);
+            last = sentence.text;
+        }
+    }
+    const stopped = transcript.stoppedMs === null ? "" : `${last ? "\n" : ""}[${stopText(transcript)}]\n`;
+    return `${written}${last ? "\n" : ""}${stopped}`;
 }
 
-/** Returns the object that `streamer --format json` prints. */
-export function json({file, durationMs, segments}) {
-    const kept = segments.map(({start_ms, end_ms, text, confidence, words, spoken}) => {
-        const always = {start_ms, end_ms, text, confidence, words};
-        return spoken === undefined ? always : {...always, spoken};
+/** @param {Transcript} transcript */
+function times(transcript) {
+    return text(transcript, true);
+}
+
+/** Returns the object that `streamer --format json` prints. @param {Transcript} transcript */
+export function json(transcript) {
+    return `${jsonText(content(transcript))}\n`;
+}
+
+/** @param {Transcript} transcript @returns {object} what JSON has */
+export function content({file, durationMs, recordingMs, stoppedMs, channelNames, segments}) {
+    const kept = segments.map((segment) => {
+        const {start_ms, end_ms, text, confidence, words = null} = segment;
+        const optional = OPTIONAL.filter((name) => segment[name] !== undefined).map((name) => [name, segment[name]]);
+        return {start_ms, end_ms, text, confidence, words, ...Object.fromEntries(optional)};
     });
-    const all = joined(segments.map((segment) => segment.text));
-    return `${jsonText({file, text: all, duration_ms: durationMs, segments: kept})}\n`;
+    const complete = stoppedMs === null;
+    return {
+        file,
+        text: joined(segments.map((segment) => segment.text)),
+        duration_ms: Math.round(durationMs),
+        complete,
+        ...(complete ? {} : {stopped_at_s: stoppedMs / 1000}),
+        ...(recordingMs ? {duration_s: Math.round(recordingMs) / 1000} : {}),
+        ...(channelNames?.some(Boolean) ? {channel_names: channelNames} : {}),
+        segments: kept,
+    };
 }
 
-export function srt({segments}) {
-    const block = (cue, index) =>
-        `${index + 1}\n${clock(cue.startMs, ",")} --> ${clock(cue.endMs, ",")}\n${cue.lines.map(printable).join("\n")}\n`;
-    return cues(segments).map(block).join("\n");
+/** @param {Transcript} transcript */
+export function srt(transcript) {
+    const all = cues(transcript.segments, (channel) => label(transcript, channel));
+    if (transcript.stoppedMs !== null) {
+        const startMs = Math.max(transcript.stoppedMs, ...all.map(({endMs}) => endMs));
+        all.push({startMs, endMs: startMs + STOP_CUE_MS, lines: [`[${stopText(transcript)}]`]});
+    }
+    const block = (cue, index) => {
+        const text = label(transcript, cue.channel) + cue.lines.map(printable).join("\n");
+        return `${index + 1}\n${clock(cue.startMs, ",")} --> ${clock(cue.endMs, ",")}\n${text}\n`;
+    };
+    return all.map(block).join("\n");
 }
 
-export function vtt({segments}) {
-    const escaped = (line) => printable(line).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-    const block = (cue) =>
-        `${clock(cue.startMs, ".")} --> ${clock(cue.endMs, ".")}\n${cue.lines.map(escaped).join("\n")}\n`;
-    return ["WEBVTT\n", ...cues(segments).map(block)].join("\n");
+/** @param {Transcript} transcript */
+export function vtt(transcript) {
+    const block = (cue) => {
+        const voice = cue.channel === undefined ? "" : `<v ${escaped(nameOf(transcript, cue.channel))}>`;
+        return `${clock(cue.startMs, ".")} --> ${clock(cue.endMs, ".")}\n${voice}${cue.lines.map(escaped).join("\n")}\n`;
+    };
+    const all = cues(transcript.segments, (channel) => label(transcript, channel));
+    const stopped = transcript.stoppedMs === null ? [] : [`NOTE ${stopText(transcript)}\n`];
+    return ["WEBVTT\n", ...all.map(block), ...stopped].join("\n");
 }
 
-/** @param {number} stoppedMs @param {number} recordingMs 0 if unknown @returns {string} where a transcript stops */
-export function stopText(stoppedMs, recordingMs) {
-    return `stopped at ${shortClock(stoppedMs)}${recordingMs ? ` of ${shortClock(recordingMs)}` : ""}`;
+/** Returns where a transcript stops. @param {{stoppedMs: number | null, recordingMs: number}} transcript */
+export function stopText({stoppedMs, recordingMs}) {
+    return `stopped at ${shortClock(stoppedMs ?? 0)}${recordingMs ? ` of ${shortClock(recordingMs)}` : ""}`;
 }
 
 /** Returns a time such as 00:00:03.200, with this decimal mark. */
@@ -59,4 +117,19 @@ export function shortClock(milliseconds, tenths = false) {
     const minutes = Math.floor(seconds / 60);
     const front = minutes >= 60 ? `${Math.floor(minutes / 60)}:${two(minutes % 60)}` : `${minutes}`;
     return `${front}:${two(seconds % 60)}${tenths ? `.${Math.floor(milliseconds / 100) % 10}` : ""}`;
+}
+
+/** @param {string} line */
+function escaped(line) {
+    return printable(line).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** The name of a channel, or its number, counted from 1. @param {Transcript} transcript @param {number} channel */
+function nameOf({channelNames}, channel) {
+    return printable(channelNames?.[channel] || String(channel + 1));
+}
+
+/** What stands before the words of a channel. @param {Transcript} transcript @param {number | undefined} channel */
+function label(transcript, channel) {
+    return channel === undefined || channel === null ? "" : `[${nameOf(transcript, channel)}] `;
 }

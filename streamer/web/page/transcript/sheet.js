@@ -75,6 +75,26 @@ export class Sheet {
         return sheet;
     }
 
+    /**
+     * Makes a sheet from a transcript that was saved. @param {import("./formats.js").Transcript} saved
+     * @param {File | null} sound its recording
+     */
+    static from(saved, sound) {
+        const {file, durationMs, recordingMs, stoppedMs, channelNames, segments} = saved;
+        const sheet = new Sheet(file);
+        const {id = sheet.id, name = sheet.name, beganAt = sheet.beganAt} = saved;
+        Object.assign(sheet, {id, name, beganAt, durationMs, recordingMs, channelNames, segments});
+        Object.assign(sheet, {complete: stoppedMs === null, fileBytes: sound?.size ?? 0});
+        sheet.#heardMs = durationMs;
+        sheet.cuts = [...new Set([0, ...segments.map(({channel = 0}) => channel)])].map((channel) => {
+            // The end of the audio may have ended the last one, so that it comes again.
+            const own = segments.filter(({channel: of = 0}) => of === channel);
+            if (!sheet.complete && own.length) own[own.length - 1].provisional = true;
+            return {ms: own.at(sheet.complete ? -1 : -2)?.end_ms ?? 0, context: null};
+        });
+        return sheet;
+    }
+
     /** The record that the history stores beside the segments. @returns {import("../history/history.js").Kept} */
     get record() {
         const {id, name, file, beganAt, durationMs, recordingMs, fileBytes, complete, open} = this;

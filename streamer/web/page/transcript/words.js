@@ -140,6 +140,24 @@ export class Words extends EventTarget {
         return element;
     }
 
+    /** How many words a final has. @param {number} number */
+    count(number) {
+        return this.#segments[number]?.length ?? 0;
+    }
+
+    /** Marks the words of these places, and shows one of them. @param {any[]} places @param {number} shown */
+    mark(places, shown) {
+        for (const element of this.#finals.querySelectorAll(".found")) element.classList.remove("found", "shown");
+        for (const [at, {number, index, count}] of places.entries()) {
+            for (const {element} of this.#segments[number]?.slice(index, index + count) ?? []) {
+                element.classList.add("found");
+                element.classList.toggle("shown", at === shown);
+            }
+        }
+        const element = this.#finals.querySelector(".shown");
+        if (element) this.#keepInSight(element);
+    }
+
     /** Marks the word that is being played. With null, marks none. */
     follow(ms) {
         this.#timed ??= [...this.#words].sort((a, b) => a.startMs - b.startMs);
@@ -178,8 +196,9 @@ export class Words extends EventTarget {
 
     #keepInSight(element) {
         const box = element.getBoundingClientRect();
-        const lowest = document.getElementById("dock").getBoundingClientRect().top;
-        const highest = document.querySelector("body > header").getBoundingClientRect().bottom;
+        const dock = document.getElementById("dock");
+        const lowest = dock.checkVisibility() ? dock.getBoundingClientRect().top : innerHeight; // a large view has none
+        const highest = document.getElementById("tools").getBoundingClientRect().bottom;
         if (box.top < highest || box.bottom > lowest) element.scrollIntoView({block: "center", behavior: gently()});
     }
 

@@ -1,0 +1,58 @@
+// The choice of model and language, if the service has several.
+
+/** The fields of the options for it. */
+export class ModelChoice {
+    #model;
+    #language;
+    #settings;
+    /** @type {Record<string, {languages?: string[]}>} by public name */
+    #models = {};
+
+    /** @param {any} form @param {import("./settings.js").Settings} settings */
+    constructor(form, settings) {
+        [this.#model, this.#language, this.#settings] = [form.elements.model, form.elements.language, settings];
+        this.#model.addEventListener("input", () => this.#show());
+    }
+
+    /** Asks the service what it has, and shows it. */
+    async ask() {
+        try {
+            const answer = await fetch("/readyz", {cache: "no-store"});
+            this.#models = (await answer.json()).models ?? {};
+        } catch {
+            return; // what was known before stays
+        }
+        this.#show();
+    }
+
+    #show() {
+        const names = Object.keys(this.#models);
+        const model = names.includes(this.#settings.get("model")) ? this.#settings.get("model") : "default";
+        const languages = this.#models[model]?.languages ?? [];
+        const known = new Intl.DisplayNames(undefined, {type: "language", fallback: "code"});
+        fill(this.#model, names.map((name) => [name, name === "default" ? "the usual one" : name]), model);
+        const named = languages.filter((code) => code !== "auto").map((code) => [code, nameOf(known, code)]);
+        const language = languages.includes(this.#settings.get("language")) ? this.#settings.get("language") : "auto";
+        fill(this.#language, [["auto", "the model finds out"], ...named], language);
+        this.#model.closest("div").hidden = names.length < 2;
+        this.#language.closest("div").hidden = named.length < 2;
+        // What this service does not have any more must not be asked for.
+        if (this.#settings.get("model") !== model) this.#settings.set("model", model);
+        if (this.#settings.get("language") !== language) this.#settings.set("language", language);
+    }
+}
+
+/** @param {HTMLSelectElement} field @param {string[][]} values @param {string} chosen */
+function fill(field, values, chosen) {
+    field.replaceChildren(...values.map(([value, words]) => new Option(words, value)));
+    field.value = chosen;
+}
+
+/** @param {Intl.DisplayNames} known @param {string} code */
+function nameOf(known, code) {
+    try {
+        return known.of(code) ?? code;
+    } catch {
+        return code; // a model has its own names
+    }
+}
