@@ -61,6 +61,8 @@ class Aligner:
         self._unit: Mapping[str, int] = {unit: number for number, unit in enumerate(units)}
         self._letters = letters
         self._guessed = lru_cache(_KEPT_GUESSES)(self._guess)
+        # When the loop runs first, it is compiled or read from disk. All streams would wait for that.
+        self.align(words[:1], np.zeros((1, len(units)), dtype=np.float32))
 
     def knows(self, word: str) -> bool:
         """Return whether the lexicon has this word."""

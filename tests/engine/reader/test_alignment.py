@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -181,3 +183,21 @@ def test_a_word_has_a_bounded_number_of_ways() -> None:
     ways = aligner({"any": many}).ways("any")
     assert len(ways) == len(set(ways)) == MOST_WAYS
     assert set(ways) <= set(many)
+
+
+def test_the_loop_is_there_before_the_first_segment() -> None:
+    """Compiling it, or reading it from disk, takes a quarter of a second or more, for which all streams would wait."""
+    program = """
+import numpy as np
+from streamer.engine.reader.alignment import Aligner
+from streamer.engine.reader.alignment_loops import best_path
+from tests.engine.reader.test_reader_pass_streams import SpelledLetters, spelled, PHONE_UNITS
+
+lexicon, words = spelled()
+aligner = Aligner(lexicon, words, PHONE_UNITS, SpelledLetters())
+ready = len(best_path.signatures)
+assert aligner.align(["bag", "head"], np.full((60, len(PHONE_UNITS)), -1.0, np.float32)) is not None
+print(ready, len(best_path.signatures))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "1"]
