@@ -148,7 +148,7 @@ class SoakReport:
             "ended by": _listed(self.ends),
             "words received": f"{self.words}",
             "words lost / doubled / from another session / altered": " / ".join(map(str, words)),
-            "finals of sessions that want to be read again": _listed(self.read_by) or "0",
+            "finals of native sessions that want to be read again": _listed(self.read_by) or "0",
             "sessions with an error": f"{self.broken}",
             "faults": f"{sum(self.faults.values())}: {_listed(self.faults)}",
             "faults by clients": _listed(Counter({ACTIONS[name]: self.actions[name] for name in ACTIONS})),
