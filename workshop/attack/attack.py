@@ -113,12 +113,13 @@ DISTURBED_S = 20.0  # words may be late for so long; none may be lost
 
 @dataclass
 class Target:
-    """A service under attack. `hostile_key` is a valid key that the attackers own."""
+    """A service under attack. `hostile_key` is a valid key that the attackers own, `other_key` that of the others."""
 
     host: str
     port: int
     hostile_key: str
     tls_port: int = 0
+    other_key: str = ""
     # The tokens of other clients' sessions, which a real attacker should not know.
     tokens: deque[str] = field(default_factory=lambda: deque(maxlen=64))
     model_processes: Callable[[], list[int]] = list

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import random
 import struct
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -22,6 +26,7 @@ from workshop.attack.raw_connection import CUT_OFF, RawConnection
 # 500 is never right. 503: the service is full, or the recogniser was killed.
 RIGHT: Final = (200, 400, 401, 404, 408, 413, 415, 422, 429, 431, 503)
 WORD: Final = "hostile"
+_SLOW_LIMIT_S: Final = 25.0  # until another key has a place that slow recordings took
 BOUNDARY: Final = "frontier"
 FORM: Final = f"Content-Type: multipart/form-data; boundary={BOUNDARY}"
 NO_FORM: Final = "X: y"
@@ -81,9 +86,9 @@ def form(*fields: tuple[str, bytes]) -> bytes:
     return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
 
 
-def head(target: Target, path: str, *fields: str) -> bytes:
-    """Return the head of a request that uploads something."""
-    lines = [f"POST {path} HTTP/1.1", "Host: a", f"Authorization: Bearer {target.hostile_key}", *fields]
+def head(target: Target, path: str, *fields: str, key: str = "") -> bytes:
+    """Return the head of a request that uploads something, by default with the key of the attackers."""
+    lines = [f"POST {path} HTTP/1.1", "Host: a", f"Authorization: Bearer {key or target.hostile_key}", *fields]
     return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace")
 
 
@@ -122,6 +127,58 @@ async def gone(
         return "went away"
 
     return await at_once(8, one)
+
+
+async def abandoned(target: Target, path: str) -> Strike:
+    """Send whole recordings, and go away at once with a reset. The work for them must end."""
+    body = _long_recording()
+
+    async def one(_: int) -> str:
+        connection = await target.connect()
+        try:
+            await connection.send(head(target, path, f"Content-Length: {len(body)}") + body)
+        finally:
+            connection.reset()
+        return "went away"
+
+    return await at_once(8, one)
+
+
+@cache
+def _long_recording() -> bytes:
+    """Return some minutes of speech. To make them takes time, in which the bystanders could not send."""
+    return recording("FLAC", np.tile(say(WORD), 300))
+
+
+async def slow(target: Target, path: str) -> Strike:
+    """Take all decoders with recordings that hardly go on. Another key must get one nevertheless."""
+    body = recording("WAV", say(WORD))
+    strike, held = Strike(), list[RawConnection]()
+    try:
+        for _ in range(MOST_UPLOADS):
+            held.append(await target.connect())
+            with suppress(*CUT_OFF):
+                await held[-1].send(head(target, path, f"Content-Length: {len(body)}") + body[:1000])
+        began = time.monotonic()
+        while True:
+            connection = await target.connect()
+            try:
+                sent = head(target, path, f"Content-Length: {len(body)}", key=target.other_key) + body
+                answer = await _answered(connection, sent)
+            except CUT_OFF:
+                answer = "cut off"
+            finally:
+                connection.abort()
+            strike.add(answer)
+            now = time.monotonic()
+            if answer == "HTTP 200" or target.was_disturbed(began, now):
+                return strike
+            if now - began > _SLOW_LIMIT_S:
+                raise PromiseBroken(f"slow recordings of one key denied all places to another one: {answer}")
+            await asyncio.sleep(1.0)
+    finally:
+        for each in held:
+            each.abort()
 
 
 async def unread(target: Target, path: str, kind: str = NO_FORM, before: bytes = b"") -> Strike:

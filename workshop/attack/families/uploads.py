@@ -74,6 +74,16 @@ async def hidden(target: Target, rng: random.Random) -> Strike:
     return strike
 
 
+async def abandoned(target: Target, rng: random.Random) -> Strike:
+    """Send whole recordings, and go away at once."""
+    return await recordings.abandoned(target, PATH)
+
+
+async def slow(target: Target, rng: random.Random) -> Strike:
+    """Take all decoders with recordings that hardly go on. Another key must get one nevertheless."""
+    return await recordings.slow(target, PATH)
+
+
 async def flood(target: Target, rng: random.Random) -> Strike:
     """Upload far more recordings at once than the service accepts. It must not run more decoders than allowed."""
     return await recordings.flood(target, PATH, recording(), rng)
@@ -91,5 +101,7 @@ ATTACKS: Sequence[Attack] = (
     Attack("clients that go away", FAMILY, gone, 2),
     Attack("requests within recordings", FAMILY, hidden, 2),
     Attack("a flood of recordings", FAMILY, flood, every_s=20.0),
+    Attack("recordings that are abandoned", FAMILY, abandoned, every_s=20.0),
+    Attack("recordings that hardly go on", FAMILY, slow, every_s=20.0),
     Attack("events that are not read", FAMILY, unread),
 )
