@@ -44,6 +44,13 @@ class AudioDecoder:
         self._rest = b""
         return self.received_bytes // self.frame_bytes
 
+    def pcm(self, data: bytes) -> list[bytes]:
+        """Return what decode() does, as bytes. Whole samples that need no conversion stay as they are."""
+        if self._needs_no_conversion and self.streams == 1 and not self._rest and len(data) % self.frame_bytes == 0:
+            self.received_bytes += len(data)
+            return [data]
+        return [samples.tobytes() for samples in self.decode(data)]
+
     def decode(self, data: bytes) -> list[Int16Samples]:
         """Return the samples that this chunk adds to each stream. An incomplete frame waits for the next chunk."""
         self.received_bytes += len(data)

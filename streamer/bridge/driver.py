@@ -1,8 +1,11 @@
 """Connects a session to its websocket and to the model, also to another websocket of a client that returns.
 
-There are two tasks. The reader takes frames, and waits while the session is full. Only the pump sends, to the client
-and to the model. After the connection is lost, the pump waits for the client to return, and goes on until the sequence
-has ended. A client returns over a new websocket, which another driver has accepted and hands over.
+There are two tasks. The reader takes frames, and waits while the session is full. The pump sends messages, and waits
+for room. After the connection is lost, it waits for the client to return, and goes on until the sequence has ended. A
+client returns over a new websocket, which another driver has accepted and hands over.
+
+As long as a session just runs, neither of them does: audio is taken where the websocket reads it, and the messages in
+an answer are written where it arrives (docs/decisions/cheap-bridge.md). Everything else wakes them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
@@ -20,10 +23,10 @@ from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Ready
 from streamer.base.options import Resume
 from streamer.bridge.access.quotas import Admittance, Denied
-from streamer.bridge.http.websocket import ConnectionEnded, NotRead
+from streamer.bridge.http.websocket import Chunk, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.model_requests import Holdings, ModelRequests
 from streamer.bridge.session.messages import Numbered
-from streamer.bridge.session.session import Session
+from streamer.bridge.session.session import Session, State
 from streamer.bridge.states import States
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
@@ -92,7 +95,12 @@ class SessionDriver:
         self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also those that were replaced
         self._wake = asyncio.Event()  # the pump has something to do
         self._room = asyncio.Event()  # the reader may go on
-        self._requests = ModelRequests(session, self._holdings, self._session_metrics, self._wake.set)
+        self._alarm: asyncio.TimerHandle | None = None  # wakes the pump
+        self._alarm_at = 0.0
+        self._delivering = False  # the pump is sending messages
+        self._requests = ModelRequests(
+            session, self._holdings, self._session_metrics, self._wake.set, self._note_progress
+        )
 
     @property
     def parked(self) -> bool:
@@ -117,12 +125,20 @@ class SessionDriver:
     async def read(self, connection: Connection) -> None:
         """Take frames until the connection is closed, by either side, or replaced."""
         session = self.session
+
+        def take(chunks: Sequence[Chunk]) -> bool:
+            if not self._room.is_set() or self._connection is not connection:
+                return False
+            self._take_chunks(chunks)
+            return True
+
         try:
             while True:
                 # This wait ends when the pump does, and all waits of the pump have limits.
                 await self._room.wait()
                 try:
-                    frame = await connection.receive()
+                    websocket = connection if isinstance(connection, WebSocket) else None
+                    frame = await (connection.receive() if websocket is None else websocket.receive(take))
                 except ConnectionEnded:
                     current = self._connection is connection
                     if not (current and connection.unintelligible and session.disregard()):
@@ -167,21 +183,34 @@ class SessionDriver:
 
     async def _take_audio(self, connection: Connection, audio: bytes) -> None:
         """Take audio piece by piece, because decoding a large frame at once would delay the other sessions."""
-        session = self.session
         for start in range(0, max(1, len(audio)), PIECE):
             if start:
                 await asyncio.sleep(0)
-                await self._room.wait()
-                if self._connection is not connection:
-                    return  # the client goes on over another connection, after the samples taken so far
-            piece, now = audio[start : start + PIECE], time.monotonic()
-            session.receive_audio(piece, now)
-            self._session_metrics.note_audio(len(piece), now)
-            seconds = len(piece) / session.start.bytes_per_s * max(1, len(session.streams))
-            if (denied := self._holdings.charge(seconds)) is not None:
-                session.exhaust(denied.code, denied.message)
+            await self._room.wait()
+            if self._connection is not connection:
+                return  # the client goes on over another connection, after the samples taken so far
+            self._take_chunks([(audio[start : start + PIECE], time.monotonic())])
+
+    def _take_chunks(self, chunks: Sequence[Chunk]) -> None:
+        """Take audio, with the times at which it came."""
+        session = self.session
+        audio = chunks[0][0] if len(chunks) == 1 else b"".join(chunk for chunk, _ in chunks)
+        session.receive_audio(audio, chunks[-1][1])
+        for chunk, at in chunks:
+            self._session_metrics.note_audio(len(chunk), at)
+        seconds = len(audio) / session.start.bytes_per_s * max(1, len(session.streams))
+        if (denied := self._holdings.charge(seconds)) is not None:
+            session.exhaust(denied.code, denied.message)
+        if self._hold() == 0 and not session.streams.asked:
             self._requests.gather()
-            self._signal()
+        self._signal(wake=session.eventful)
+
+    def _hold(self) -> int:
+        """Let the websocket hold audio until there is enough for the next request. Return what is missing for it."""
+        missing = self.session.missing
+        if isinstance(self._connection, WebSocket):
+            self._connection.hold(missing)
+        return missing
 
     async def pump(self) -> None:
         """Serve the session until both sides have ended. The sequence is ended even if this task is cancelled."""
@@ -189,11 +218,14 @@ class SessionDriver:
         try:
             while True:
                 self._wake.clear()
+                if isinstance(self._connection, WebSocket):
+                    self._connection.release()  # a client that has sent something is not idle
                 now = time.monotonic()
                 session.tick(now)
                 self._session_metrics.check(now)
                 self._requests.collect()
                 self._requests.advance(at_once=False)
+                self._hold()
                 self._signal(wake=False)
                 await self._deliver()
                 # Messages that were added meanwhile are sent before the close, unless the client does not read.
@@ -210,7 +242,8 @@ class SessionDriver:
                         self._lose(self._connection)
                     if session.gone:
                         break
-                await self._wait()
+                self._set_alarm()
+                await self._wake.wait()
             if self._closings:
                 await asyncio.wait(self._closings)
         except asyncio.CancelledError:
@@ -220,6 +253,8 @@ class SessionDriver:
             self._failures.report("the bridge failed", error)
             session.vanish(ErrorCode.INTERNAL)
         finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
             self._requests.cancel()
             connection = self._connection
             self._finish()
@@ -247,6 +282,8 @@ class SessionDriver:
 
     def drain(self) -> None:
         """End the session in order, because the service shuts down."""
+        if isinstance(self._connection, WebSocket):
+            self._connection.release()
         self.session.drain()
         self._wake.set()
 
@@ -291,26 +328,56 @@ class SessionDriver:
         self._signal()
 
     def _signal(self, *, wake: bool = True) -> None:
-        """Let the reader go on if the session has room, and wake the pump."""
-        if self.session.full:
-            self._room.clear()
-        else:
-            self._room.set()
+        """Let the reader go on if the session has room, and wake the pump, also if that changes."""
+        full = self.session.full
+        if full is self._room.is_set():
+            wake = True
+            if full:
+                self._room.clear()
+            else:
+                self._room.set()
         if wake:
             self._wake.set()
 
-    async def _wait(self) -> None:
-        """Wait until the pump has something to do."""
-        due = self.session.due_at()
-        if due is None:  # a request is under way, and its answer or failure wakes the pump
-            await self._wake.wait()
+    def _note_progress(self) -> None:
+        """Send the messages in an answer at once if the connection has room. The pump does what is left."""
+        session, connection = self.session, self._connection
+        running = self._states.now is DriverState.READY and session.state is State.STREAMING and not self._delivering
+        missing = self._hold()
+        if isinstance(connection, WebSocket) and connection.held and missing <= connection.held:
+            connection.release()
+            self._requests.advance()  # this audio has waited for the answer, so a flush behind it has come, too
+        send = connection.direct if running and isinstance(connection, WebSocket) else None
+        if send is None:
+            self._signal()
             return
-        # Not wait_for(): before Python 3.12 it loses a cancellation that comes at the same time as the wake.
-        alarm = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            alarm.cancel()
+        if messages := session.take_messages():
+            self._count(messages)
+            send(messages, self._note_sent)
+        self._set_alarm()
+        self._signal(wake=session.eventful)
+
+    def _set_alarm(self) -> None:
+        """Wake the pump when something is due. An earlier alarm stays: the pump then looks again."""
+        due = self.session.due_at()
+        if due is None:  # a request is under way, and its answer or failure is noted
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= due:
+                return
+            self._alarm.cancel()
+        self._alarm_at = due
+        self._alarm = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake.set()
+
+    def _count(self, messages: Iterable[Numbered]) -> list[Numbered]:
+        """Return the messages that are new. Those that are sent again were counted the first time."""
+        new = [message for message in messages if message.n > self._last_sent]
+        self._session_metrics.outgoing = len(new)
+        return new
 
     async def _deliver(self) -> None:
         """Send the session's messages, if there is a connection."""
@@ -318,11 +385,10 @@ class SessionDriver:
         messages = self.session.take_messages() if connection is not None else []
         if connection is None or not messages:
             return
-        # Messages that are sent again were counted the first time.
-        new = [message for message in messages if message.n > self._last_sent]
-        self._session_metrics.outgoing = len(new)
+        new = self._count(messages)
         if self._states.now is DriverState.OPENING and any(isinstance(message.message, Ready) for message in new):
             self._register()
+        self._delivering = True
         try:
             if not await connection.send(messages, self._note_sent):
                 self._wake.set()  # the connection was replaced, so there is more to send
@@ -331,6 +397,8 @@ class SessionDriver:
                 self.session.stall(late.limit_s)
         except ConnectionEnded:
             self._lose(connection)
+        finally:
+            self._delivering = False
 
     def _register(self) -> None:
         """Register the session, just before the client learns that it is ready."""

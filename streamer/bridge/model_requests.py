@@ -33,13 +33,19 @@ class ModelRequests:
     """Sends the session's requests to the model, and gives the session the answers and failures."""
 
     def __init__(
-        self, session: Session, holdings: Holdings, session_metrics: SessionMetrics, on_change: Callable[[], None]
+        self,
+        session: Session,
+        holdings: Holdings,
+        session_metrics: SessionMetrics,
+        on_change: Callable[[], None],
+        on_progress: Callable[[], None],
     ) -> None:
-        """`on_change` is called after each answer or failure."""
+        """`on_progress` is called after requests and answers, and `on_change` after failures and loading."""
         self._session = session
         self._holdings = holdings
         self._session_metrics = session_metrics
         self._on_change = on_change
+        self._on_progress = on_progress
         self._tasks: set[asyncio.Task[None]] = set()  # at most one for each stream
         self._gathering: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None  # of sending what was gathered
@@ -81,9 +87,10 @@ class ModelRequests:
     def _end_gathering(self) -> None:
         try:
             self.advance()
+            self._on_progress()
         except Exception as error:
             self._failure = error
-        self._on_change()
+            self._on_change()
 
     def _admit(self) -> None:
         """Take the slots of all streams before the first request, or refuse the session."""
@@ -107,7 +114,7 @@ class ModelRequests:
 
     async def _ask(self, stream: int, request: Request) -> None:
         session, reservation, started = self._session, self._holdings.reservations[stream], time.monotonic()
-        moving = session.streams[stream].moving
+        moving, answered = session.streams[stream].moving, False
         try:
             if request.start:
                 events = await reservation.begin(request.options)
@@ -133,8 +140,13 @@ class ModelRequests:
             reader_ms = next((event.reader_ms for event in events if isinstance(event, Heard)), None)
             self._session_metrics.note_answer(now - started, now, None if reader_ms is None else reader_ms / 1000)
             self.advance()
+            self._on_progress()
+            answered = True
         finally:
-            self._on_change()
+            if not answered:
+                self._on_change()
+            elif (task := asyncio.current_task()) is not None:
+                self._tasks.discard(task)
 
 
 class Holdings:

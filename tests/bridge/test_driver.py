@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from itertools import pairwise
 from string import ascii_lowercase
 from typing import Any
 
@@ -39,6 +40,7 @@ from tests.bridge.service_client import (
     recognise,
     rest,
     resume,
+    said,
     serving,
     session,
     text,
@@ -529,3 +531,81 @@ async def test_the_end_of_the_service(triton: TritonServer) -> None:
         first.transport.abort()
         await eventually(lambda: 'state="parked"} 1.0' in service.metrics.exposition().decode())
     await no_streams(triton)
+
+
+@pytest.mark.parametrize(
+    "kind", [{}, {"encoding": "mulaw", "sample_rate": 8000}, {"channels": 2, "multichannel": True}]
+)
+async def test_audio_of_any_division(triton: TritonServer, kind: dict[str, Any]) -> None:
+    """Audio in chunks of random sizes gives the events of the same audio at once, also if flushes come between."""
+    audio = {"mulaw": SPOKEN[:160_000:4], "pcm_s16le": SPOKEN[:320_000]}[kind.get("encoding", "pcm_s16le")]
+    places = [len(audio) // 3 // 4 * 4, len(audio) // 2 // 4 * 4]  # of flushes
+
+    async def speak(dice: random.Random | None) -> list[Event]:
+        async with session(service.url, live=False, **kind) as websocket:
+            reading = asyncio.create_task(rest(websocket))
+            for begin, end in pairwise([0, *places, len(audio)]):
+                at = begin
+                while at < end:
+                    size = end - at if dice is None else min(end - at, dice.choice([1, 20, 333, 1600, 3200, 40_000]))
+                    await websocket.send(audio[at : at + size])
+                    at += size
+                    if dice is not None and dice.random() < 0.1:
+                        await asyncio.sleep(0.02)
+                await websocket.send('{"type":"flush"}' if end < len(audio) else '{"type":"stop"}')
+            events = await reading
+            assert websocket.close_code == 1000
+        return sorted(said(events), key=lambda event: event.get("channel", -1))  # channels do not wait for each other
+
+    async with serving(triton) as service:
+        whole, *divided = await asyncio.gather(*(speak(dice) for dice in (None, random.Random(1), random.Random(2))))
+    assert [event["type"] for event in whole].count("flushed") == 2
+    assert divided == [whole, whole]
+
+
+async def test_a_running_session_wakes_nobody(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a session just runs, neither of its tasks does: audio is held until there is a step, and answers are sent.
+
+    A flush behind audio that is held is answered with all of it, and a client that sends tiny chunks is not idle.
+    """
+    ticks, frames = 0, 0
+    tick, take = Session.tick, WebSocket.receive
+
+    def counting(self: Session, now: float) -> None:
+        nonlocal ticks
+        ticks += 1
+        tick(self, now)
+
+    async def receiving(self: WebSocket, *arguments: Any) -> str | bytes:
+        nonlocal frames
+        frames += 1
+        return await take(self, *arguments)
+
+    monkeypatch.setattr(Session, "tick", counting)
+    monkeypatch.setattr(WebSocket, "receive", receiving)
+    async with serving(triton) as service, session(service.url, live=True) as websocket:
+        reading = asyncio.create_task(rest(websocket))
+        await asyncio.sleep(0.1)
+        ticks = frames = 0
+        for at in range(0, 96_000, 640):
+            await websocket.send(SPOKEN[at : at + 640])
+            await asyncio.sleep(0.02)
+        assert frames <= 1
+        assert ticks < 75  # of 150 chunks: twice a second, an acknowledgement may be due
+        await websocket.send(SPOKEN[96_000:96_640])
+        await websocket.send('{"type":"stop"}')
+        events = await reading
+    assert events[-1] == {"type": "done", "n": events[-1]["n"], "audio_ms": 3020}
+    assert [event["type"] for event in events].count("partial") >= 5
+
+
+async def test_a_client_with_tiny_chunks_is_not_idle(triton: TritonServer) -> None:
+    """Audio that is held until there is a step counts as a sign of life, and silence after it does not."""
+    async with serving(triton, limits=Limits(idle_s=3)) as service, session(service.url) as websocket:
+        reading = asyncio.create_task(rest(websocket))
+        for _ in range(5):
+            await websocket.send(bytes(32))
+            await asyncio.sleep(1)
+        assert not reading.done()
+        [*_, error] = await reading
+        assert error["code"] == "idle"

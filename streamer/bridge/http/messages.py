@@ -1,6 +1,7 @@
 """The frames of one websocket, without I/O: bytes become whole messages, messages become bytes.
 
-The library `websockets` checks the handshake, and reads and writes frames. Compression is not used.
+The library `websockets` checks the handshake, and reads and writes frames. Compression is not used. Only whole frames
+of audio, of which each session sends many, are read here (docs/decisions/cheap-bridge.md).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from websockets.typing import Subprotocol
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.bridge.http.request import HttpError, Request
 
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # the library has no compiled part on this system
+    from websockets.utils import apply_mask
+
 # The header fields that the library sees. It does not check others, and cannot quote them: they may contain a key.
 _HANDSHAKE_FIELDS: Final = (
     "connection",
@@ -35,6 +41,9 @@ _FAULTS: Final[dict[int, Reason]] = {1007: QuietEnding.NOT_UTF8, 1009: ErrorCode
 # A close with code 1000, or without a code (which is 1005), is a goodbye. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
+# The beginning of a frame that is a whole binary message, and the bytes of a client's mask.
+_BINARY, _MASKED, _MASK_BYTES = 0x82, 0x80, 4
+_SHORT: Final = 125  # bytes: a longer frame has its length in two or eight further bytes
 # With these codes the library has failed, or the connection is lost, so nothing more can be sent.
 _NOTHING_TO_SEND: Final = (1006, 1011)
 _CLIENT_ERRORS: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
@@ -114,9 +123,12 @@ class Messages:
     def __init__(self, largest: int) -> None:
         """`largest`: the most bytes of a message. A larger one is a fault."""
         self._library = _Protocol(state=State.OPEN, max_size=largest, logger=_silent)
+        self._largest = largest
         self._forgiven = False
         self._parts = bytearray()  # of a message that comes in several frames
+        self._divided = False  # such a message is not complete
         self._opcode: Opcode | None = None
+        self._unfinished = 0  # bytes of a frame that the library has got so far; 0 between two frames
 
     @property
     def open(self) -> bool:
@@ -166,10 +178,19 @@ class Messages:
 
     def feed(self, data: bytes) -> list[str | bytes]:
         """Take bytes of the client, and return the complete messages. Call output() after this."""
+        if not (self._unfinished or self._divided or self.deaf):
+            audio = whole_frames(data, self._largest)
+            if audio is not None:
+                return audio
         self._library.receive_data(data)
-        messages = []
+        self._unfinished += len(data)
+        messages: list[str | bytes] = []
         for event in self._library.events_received():
-            if isinstance(event, Frame) and (message := self._assemble(event)) is not None:
+            if not isinstance(event, Frame):
+                continue
+            # If a client writes the length of a frame with more bytes than it needs, the rest is left to the library.
+            self._unfinished -= _size_of(event)
+            if (message := self._assemble(event)) is not None:
                 try:
                     messages.append(message.decode() if self._opcode is Opcode.TEXT else message)
                 except UnicodeDecodeError:
@@ -206,6 +227,7 @@ class Messages:
             self._parts += data
         elif frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._opcode = frame.opcode
+            self._divided = not frame.fin
             if frame.fin:
                 return data
             self._parts += data
@@ -214,7 +236,33 @@ class Messages:
         if not frame.fin:
             return None
         data, self._parts = bytes(self._parts), bytearray()
+        self._divided = False
         return data
+
+
+def whole_frames(data: bytes, largest: int) -> list[str | bytes] | None:
+    """Return the messages of binary frames, if there is nothing else in these bytes; None otherwise."""
+    messages: list[str | bytes] = []
+    at, end = 0, len(data)
+    while at < end:
+        if end - at < 2 + _MASK_BYTES or data[at] != _BINARY or data[at + 1] < _MASKED:
+            return None
+        size, start = data[at + 1] - _MASKED, at + 2
+        if size > _SHORT:
+            start += 2 if size == _SHORT + 1 else 8
+            size = int.from_bytes(data[at + 2 : start], "big")
+        begin = start + _MASK_BYTES
+        at = begin + size
+        if at > end or size > largest:
+            return None
+        messages.append(apply_mask(data[begin:at], data[start:begin]))
+    return messages
+
+
+def _size_of(frame: Frame) -> int:
+    """Return the bytes that a frame of a client takes."""
+    size = len(frame.data)
+    return 2 + (0 if size <= _SHORT else 2 if size < 1 << 16 else 8) + _MASK_BYTES + size
 
 
 def upgrade_required() -> HttpError:

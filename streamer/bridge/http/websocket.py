@@ -6,8 +6,10 @@ A session may use several websockets, one after another. driver.py knows the pre
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 
 from streamer.base.codes import Reason
 from streamer.bridge.http.channel import NOT_READ, Channel
@@ -34,6 +36,12 @@ _LINGER_S = 1.0
 # Pings keep proxies from closing a silent session. Nothing waits for their answers, which may come late, behind unread
 # audio: the session's own idle limit finds dead clients.
 PING_EVERY_S = 20.0
+# Longer messages are not held, and no more of them than this.
+_LONGEST_HELD, _MOST_HELD = 16 * 1024, 16
+Chunk = tuple[bytes, float]
+"""Audio, and when it came, by time.monotonic()."""
+TakeAudio = Callable[[Sequence[Chunk]], bool]
+"""Takes audio, and says whether it was possible."""
 
 
 class ConnectionEnded(Exception):
@@ -68,6 +76,10 @@ class WebSocket(Channel):
         self._messages: deque[str | bytes] = deque()
         self._full = False  # too many messages wait, so no more are parsed
         self._reader: asyncio.Future[None] | None = None
+        self._take_audio: TakeAudio | None = None  # while the reader waits, and in its context
+        self._context = copy_context()
+        self._held: list[Chunk] = []  # audio that the reader does not want yet
+        self._held_bytes = self._wanted_bytes = 0
         self._stalled = False
         self._broken = False  # by a fault of the service
         self._closing: asyncio.Task[None] | None = None
@@ -115,17 +127,23 @@ class WebSocket(Channel):
         """Whether the client closed the websocket on purpose."""
         return self._frames.goodbye
 
-    async def receive(self) -> str | bytes:
-        """Wait for the next message of the client, in one task at a time. Raise ConnectionEnded at the end."""
+    async def receive(self, take: TakeAudio | None = None) -> str | bytes:
+        """Wait for the next message of the client, in one task at a time. Raise ConnectionEnded at the end.
+
+        `take` gets audio that comes while the task waits, so that the task does not run for each chunk. It returns
+        whether it has taken the audio; if not, the task gets it. The task also gets the errors of `take`.
+        """
         while not self._messages:
             if not self._unread and (self.lost or self._frames.over):
                 raise ConnectionEnded
             assert self._reader is None, "two tasks wait for messages of the same websocket"
             self._reader = self._loop.create_future()
+            self._take_audio, self._context = take, copy_context()
             try:
                 await self._reader
             finally:
-                self._reader = None
+                self._reader = self._take_audio = None
+                self._messages.extend(self._return_held())
         message = self._messages.popleft()
         if self._full and len(self._messages) <= FRAMES_LOW:
             self._full = False
@@ -142,6 +160,26 @@ class WebSocket(Channel):
                 return False
             on_sent(message)
         return True
+
+    def hold(self, wanted: int) -> None:
+        """Hold audio until so many bytes of it wait, as if it had not been read yet."""
+        self._wanted_bytes = wanted
+
+    @property
+    def held(self) -> int:
+        """The bytes of audio that are held."""
+        return self._held_bytes
+
+    def release(self) -> None:
+        """Give the reader the audio that is held."""
+        if self._held and (messages := self._pass_on()):
+            self._messages.extend(messages)
+            self._wake_reader()
+
+    @property
+    def direct(self) -> Callable[[Sequence[Numbered], Callable[[Numbered], None]], None] | None:
+        """Sends messages like send(), but without waiting. None if there is no room for them."""
+        return self._send_now if self._frames.open and not (self.lost or self._clogged) else None
 
     async def say(self, message: str | bytes, deadline: float | None = None) -> None:
         """Send one message, and wait until there is room for another. Raise NotRead or ConnectionEnded otherwise."""
@@ -273,6 +311,8 @@ class WebSocket(Channel):
                     self._frames.close(CloseCode.FAILED, "the service failed")
             messages = []
         if listening:
+            if self._take_audio is not None and not self._messages:
+                messages = self._give(messages)
             self._messages.extend(messages)
             self._full = self._full or self._overfull
         self._flush()
@@ -280,6 +320,37 @@ class WebSocket(Channel):
             self._wake_reader()
         if self._broken:
             self.end_by(_LINGER_S)
+
+    def _give(self, messages: list[str | bytes]) -> list[str | bytes]:
+        """Hold audio, or give it to the reader without waking it. Return the messages that it must be woken for."""
+        now = time.monotonic()
+        for number, message in enumerate(messages):
+            if isinstance(message, str) or len(message) > _LONGEST_HELD:
+                return self._return_held() + messages[number:]
+            self._held.append((message, now))
+            self._held_bytes += len(message)
+        if self._held_bytes < self._wanted_bytes and len(self._held) < _MOST_HELD:
+            return []
+        return self._pass_on()
+
+    def _pass_on(self) -> list[str | bytes]:
+        """Give the reader the audio that is held, without waking it. Return it if the reader must be woken for it."""
+        take, reader, chunks = self._take_audio, self._reader, self._held
+        if not chunks:
+            return []
+        if take is None or reader is None or reader.done():
+            return self._return_held()
+        self._held, self._held_bytes = [], 0
+        try:
+            if not self._context.run(take, chunks):
+                return [chunk for chunk, _ in chunks]
+        except Exception as error:
+            reader.set_exception(error)
+        return []
+
+    def _return_held(self) -> list[str | bytes]:
+        chunks, self._held, self._held_bytes = self._held, [], 0
+        return [chunk for chunk, _ in chunks]
 
     def _flush(self) -> None:
         data, end = self._frames.output()
@@ -293,6 +364,13 @@ class WebSocket(Channel):
                 self.end_by(CLOSE_LIMIT_S)
             else:
                 self.end_by(_LINGER_S)
+
+    def _send_now(self, messages: Sequence[Numbered], on_sent: Callable[[Numbered], None]) -> None:
+        for message in messages:
+            self._frames.text(message.text)
+        self._flush()
+        for message in messages:
+            on_sent(message)
 
     async def _close(self, code: int, reason: str) -> None:
         if self._frames.open and not self.lost:

@@ -49,6 +49,12 @@ class Grid:
         past = self.past % size
         return max(0, (limit + past) // size * size - past)
 
+    @property
+    def least(self) -> int:
+        """The bytes up to the first such place."""
+        size = self.ms * BYTES_PER_S // 1000
+        return size - self.past % size
+
 
 @dataclass(frozen=True)
 class Place:
@@ -59,6 +65,11 @@ class Place:
     def most(self, limit: int) -> int:
         """Return the number of bytes that end at this place; 0 if it is beyond the limit, or was passed already."""
         return self.size if 0 < self.size <= limit else 0
+
+    @property
+    def least(self) -> int:
+        """The bytes up to this place; 0 if it was passed already."""
+        return max(0, self.size)
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,10 @@ class Backlog:
     def full(self) -> bool:
         """Whether no audio should be added for now."""
         return self._level.now is Level.HIGH
+
+    def lacks(self, size: int) -> int:
+        """Return how many of so many bytes do not wait yet; 0 before a flush, for which all audio goes."""
+        return 0 if self._flushes else max(0, size - len(self._waiting))
 
     def exceeds(self, mark: int, flushes: int = 0) -> bool:
         """Return whether more than `mark` bytes are waiting, or too many flushes, besides these."""

@@ -106,6 +106,16 @@ class Session:
         return self._intake.full
 
     @property
+    def missing(self) -> int:
+        """The bytes of the client's audio that the next request waits for; 0 if that is unknown."""
+        return self.streams.missing * self.start.bytes_per_s // BYTES_PER_S
+
+    @property
+    def eventful(self) -> bool:
+        """Whether there is more to do than to take audio and to ask the model: messages to send, or an ending."""
+        return self._states.now is not State.STREAMING or self._outbox.waiting > 0
+
+    @property
     def over(self) -> bool:
         """Whether both sides have ended and nothing is under way."""
         return self.state is State.CLOSED and self.streams.over
@@ -441,8 +451,8 @@ class Intake:
 
     def receive(self, data: bytes) -> None:
         """Take audio of any length. The next audio continues where it ends, even within a sample."""
-        for stream, block in zip(self._streams, self._decoder.decode(data), strict=True):
-            stream.add(block.tobytes())
+        for stream, pcm in zip(self._streams, self._decoder.pcm(data), strict=True):
+            stream.add(pcm)
 
     def flush(self) -> None:
         """Make all audio so far final."""

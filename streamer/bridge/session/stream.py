@@ -173,6 +173,7 @@ class Stream:
         self._sequence_bytes = 0  # the audio that the present sequence has got
         self._due: int | None = None  # the sample at which the present sequence wants a request to end
         self._refresh_s = refresh_s
+        self._ripe_bytes: int | None = None  # the least audio for the next request, since it was last asked for
 
     @property
     def sequence(self) -> SequenceState:
@@ -208,6 +209,22 @@ class Stream:
     def computing(self) -> bool:
         """Whether a request with audio is under way, or an outage delays one."""
         return self._outage is not None or (self._under_way is not None and bool(self._under_way.pcm))
+
+    @property
+    def missing(self) -> int:
+        """The bytes of audio that its next request waits for; a step while it waits for an answer."""
+        if self._sequence.now is not SequenceState.OPEN:
+            return 0
+        if self._under_way is not None:
+            return Grid(self._step_ms).least
+        if self._ripe_bytes is None:
+            self._ripe_bytes = min((least for end in self._ends if (least := end.least)), default=0)
+        return self._backlog.lacks(self._ripe_bytes)
+
+    @property
+    def asked(self) -> bool:
+        """Whether a request is under way."""
+        return self._under_way is not None
 
     @property
     def over(self) -> bool:
@@ -274,7 +291,7 @@ class Stream:
             return None
         request = self._next(now, hold)
         if request is not None:
-            self._under_way, self._sent_at = request, now
+            self._under_way, self._sent_at, self._ripe_bytes = request, now, None
             if request.start:
                 first = self._sequence.now is SequenceState.NEW
                 self._sequence.become(SequenceState.OPENING if first else SequenceState.REOPENING)
@@ -450,7 +467,19 @@ class StreamGroup(collections.abc.Collection[Stream]):
     @property
     def heard_ms(self) -> int:
         """The audio that the model has acknowledged in all streams."""
+        if len(self._streams) == 1:  # as most sessions have, many times a second
+            return self._streams[0].heard_ms
         return min((stream.heard_ms for stream in self._streams), default=0)
+
+    @property
+    def missing(self) -> int:
+        """The bytes of audio that the next request waits for, in each stream; 0 if that is unknown."""
+        return min((stream.missing for stream in self._streams), default=0)
+
+    @property
+    def asked(self) -> bool:
+        """Whether every stream has a request under way."""
+        return all(stream.asked for stream in self._streams)
 
     @property
     def failure(self) -> str:

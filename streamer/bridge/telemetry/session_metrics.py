@@ -9,13 +9,11 @@ from bisect import bisect_left
 from collections import deque
 from typing import Final
 
-from prometheus_client import Histogram
-
 from streamer.base import events
 from streamer.base.codes import QuietEnding
 from streamer.base.events import ServerMessage
 from streamer.bridge.session.session import Session, State
-from streamer.bridge.telemetry.metrics import AHEAD, OTHER, PARKED, REAL_TIME, Metrics
+from streamer.bridge.telemetry.metrics import AHEAD, OTHER, PARKED, REAL_TIME, Metrics, Paces
 
 # Arrivals of audio are noted in groups of this length, so that a client with tiny chunks costs no more than others.
 GROUP_MS: Final = 40
@@ -45,6 +43,8 @@ class SessionMetrics:
         self._ahead = False
         self._furthest_s = 0.0  # the greatest lag so far
         self._trace = metrics.tracing.begin(session, protocol) if metrics.tracing is not None else None
+        self._protocol_seconds = metrics.protocol_seconds.labels(protocol)
+        self._protocol_messages = metrics.protocol_messages.labels(protocol)
         metrics.live.add(self)
 
     @property
@@ -86,7 +86,7 @@ class SessionMetrics:
         """Note that `size` bytes of audio arrived."""
         seconds = size / self.session.start.bytes_per_s
         self._metrics.received_seconds.inc(seconds)
-        self._metrics.protocol_seconds.labels(self.protocol).inc(seconds)
+        self._protocol_seconds.inc(seconds)
         if self.session.state is not State.STREAMING:
             return  # the session ignores it
         self._received_ms += seconds * 1000
@@ -95,7 +95,8 @@ class SessionMetrics:
         self._ahead = self._received_ms - (now - self._began_at) * 1000 > LEAD_MS
         arrivals = self._arrivals
         if len(arrivals) > 1 and arrivals[-1][0] - arrivals[-2][0] < GROUP_MS:
-            arrivals.pop()
+            arrivals[-1] = (self._received_ms, now)
+            return
         arrivals.append((self._received_ms, now))
         while len(arrivals) > MOST_GROUPS or arrivals[0][0] < self.session.heard_ms - KEPT_MS:
             self._forgotten_ms, _ = arrivals.popleft()
@@ -150,7 +151,7 @@ class SessionMetrics:
     def note_message(self, message: ServerMessage, now: float) -> None:
         """Note that a message was sent."""
         self._metrics.messages.labels(message.type).inc()
-        self._metrics.protocol_messages.labels(self.protocol).inc()
+        self._protocol_messages.inc()
         self.outgoing -= 1
         if self._trace is not None:
             self._trace.note_message(message, now)
@@ -183,7 +184,7 @@ class SessionMetrics:
         if self._trace is not None:
             self._trace.end(now)
 
-    def _observe(self, histogram: Histogram, audio_ms: float, now: float) -> None:
+    def _observe(self, histogram: Paces, audio_ms: float, now: float) -> None:
         if not self._arrivals or audio_ms < self._forgotten_ms:
             return
         # Because of rounding, a time may be slightly after the end of the received audio.

@@ -359,7 +359,8 @@ class Sequence:
     ) -> list[ModelEvent]:
         """Send one request with these options, and return its events. A START also has the options of the sequence."""
         limit = timeout if callable(timeout) else lambda: timeout
-        request = self._request(pcm, options, end=end, timeout=limit())
+        first_s = limit()
+        request = self._request(pcm, options, end=end, timeout=first_s)
         answer_to = self._post(request, end=end)
         loop = asyncio.get_running_loop()
         began, timers = loop.time(), []
@@ -372,7 +373,7 @@ class Sequence:
             overdue = Overdue(f"no answer to sequence {self.id} within {round(limit_s, 1):g} s")
             timers.append(loop.call_later(min(SECOND_LOOK_S, limit_s), _settle, answer_to, overdue))
 
-        timers.append(loop.call_later(limit(), look_again))
+        timers.append(loop.call_later(first_s, look_again))
         try:
             answer = await answer_to
         finally:

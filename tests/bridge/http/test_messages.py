@@ -124,6 +124,16 @@ def test_any_fragments(said: list[tuple[str | bytes, list[int]]], size: int) -> 
     assert not end
 
 
+def test_a_long_way_to_write_a_length() -> None:
+    """A length in more bytes than it needs is understood, and so are all frames behind it."""
+    client, messages = Client(), Messages(LARGEST)
+    for length in (b"\x85", b"\xfe\0\5", b"\xff\0\0\0\0\0\0\0\5", b"\x85"):
+        assert messages.feed(b"\x82" + length + bytes(4) + b"hello") == [b"hello"]
+        assert messages.feed(client.frames("text", []) + client.frames(b"more", [])) == ["text", b"more"]
+    assert messages.open
+    assert messages.failure is None
+
+
 @pytest.mark.parametrize("cuts", [[], [10], [LARGEST], list(range(1, LARGEST))])
 def test_too_large(cuts: list[int]) -> None:
     """A message at the limit is accepted, and one byte more closes, in any number of fragments."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,11 +16,11 @@ from websockets.frames import Opcode
 from streamer.base.events import Acknowledgement
 from streamer.bridge.http import websocket
 from streamer.bridge.http.messages import Messages
-from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
+from streamer.bridge.http.websocket import Chunk, ConnectionEnded, WebSocket
 from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
 from tests.bridge.http.reader import HANDSHAKE, Port
-from tests.bridge.http.websocket_handler import LARGEST_MESSAGE, Handler, masked, raw, stop_reading
+from tests.bridge.http.websocket_handler import LARGEST_MESSAGE, SLICE, Handler, masked, raw, stop_reading
 from tests.bridge.service_client import eventually
 
 
@@ -339,3 +340,106 @@ async def test_a_pause_ends_with_the_connection(sockets: Port, handler: Handler)
     peer.writer.transport.abort()
     await asyncio.wait_for(handler.ended.wait(), 60)
     assert sockets.failed == 0
+
+
+class Ear:
+    """Takes the audio of a websocket while its task waits, until it refuses."""
+
+    def __init__(self, most: int = 1000) -> None:
+        self.most = most
+        self.taken: list[list[bytes]] = []
+
+    def take(self, chunks: Sequence[Chunk]) -> bool:
+        if len(self.taken) >= self.most:
+            return False
+        self.taken.append([audio for audio, _ in chunks])
+        assert [at for _, at in chunks] == sorted(at for _, at in chunks)
+        return True
+
+
+async def test_audio_is_taken_while_the_task_waits(sockets: Port, handler: Handler) -> None:
+    """Audio does not wake the task; it is held until enough of it has come; everything else comes behind it."""
+    ear, heard, waits = Ear(), list[str | bytes](), asyncio.Event()
+
+    async def act(websocket: WebSocket) -> None:
+        with suppress(ConnectionEnded):
+            while True:
+                waits.set()
+                heard.append(await websocket.receive(ear.take))
+
+    handler.act = act
+    peer = await raw(sockets)
+    await waits.wait()
+    assert handler.websocket is not None
+    peer.writer.write(masked(Opcode.BINARY, b"one"))
+    await eventually(lambda: ear.taken == [[b"one"]])
+    handler.websocket.hold(6)
+    peer.writer.write(masked(Opcode.BINARY, b"two"))
+    await eventually(lambda: handler.websocket is not None and handler.websocket.held == 3)
+    peer.writer.write(masked(Opcode.BINARY, b"three") + masked(Opcode.PING, b""))
+    await eventually(lambda: ear.taken[1:] == [[b"two", b"three"]])
+    peer.writer.write(masked(Opcode.BINARY, b"four"))
+    await eventually(lambda: handler.websocket is not None and handler.websocket.held == 4)
+    handler.websocket.release()
+    handler.websocket.release()
+    assert ear.taken[2:] == [[b"four"]]
+    assert heard == []
+    # A text wakes the task, which gets what is held first. What follows at once waits for it as well.
+    peer.writer.write(masked(Opcode.BINARY, b"5") + masked(Opcode.TEXT, b"flush") + masked(Opcode.BINARY, b"6"))
+    await eventually(lambda: heard == [b"5", "flush", b"6"])
+    # Each of the tiny messages takes memory, so no more than a few are held.
+    handler.websocket.hold(1000)
+    peer.writer.write(masked(Opcode.BINARY, b"7") * 40)
+    await eventually(lambda: sum(map(len, ear.taken)) + len(heard) + handler.websocket.held == 4 + 3 + 40)  # type: ignore[union-attr]
+    assert handler.websocket.held < 16
+    # At the end of the connection, the task gets the rest.
+    peer.writer.write(masked(Opcode.BINARY, b"last"))
+    await eventually(lambda: handler.websocket is not None and handler.websocket.held > 3)
+    peer.close()
+    await handler.ended.wait()
+    assert heard[-1] == b"last"
+
+
+async def test_audio_that_is_not_taken(sockets: Port, handler: Handler) -> None:
+    """Audio that cannot be taken now, and audio after it, wakes the task, in order. So does a long message."""
+    ear, heard, waits = Ear(most=1), list[str | bytes](), asyncio.Event()
+
+    async def act(websocket: WebSocket) -> None:
+        with suppress(ConnectionEnded):
+            while True:
+                waits.set()
+                heard.append(await websocket.receive(ear.take))
+
+    handler.act = act
+    peer = await raw(sockets)
+    await waits.wait()
+    peer.writer.write(masked(Opcode.BINARY, bytes(SLICE + 1)))
+    await eventually(lambda: heard == [bytes(SLICE + 1)])
+    peer.writer.write(masked(Opcode.BINARY, b"1"))
+    await eventually(lambda: ear.taken == [[b"1"]])
+    peer.writer.write(masked(Opcode.BINARY, b"2") + masked(Opcode.BINARY, b"3"))
+    await eventually(lambda: heard[1:] == [b"2", b"3"])
+    peer.close()
+
+
+async def test_a_failure_while_audio_is_taken(sockets: Port, handler: Handler) -> None:
+    """The task gets the error of what takes its audio, as if it had called that itself."""
+    outcome = asyncio.get_running_loop().create_future()
+    waits = asyncio.Event()
+
+    def take(chunks: Sequence[Chunk]) -> bool:
+        raise RuntimeError("a fault of ours")
+
+    async def act(websocket: WebSocket) -> None:
+        waits.set()
+        try:
+            await websocket.receive(take)
+        except RuntimeError as error:
+            outcome.set_result(str(error))
+
+    handler.act = act
+    peer = await raw(sockets)
+    await waits.wait()
+    peer.writer.write(masked(Opcode.BINARY, b"audio"))
+    assert await asyncio.wait_for(outcome, 60) == "a fault of ours"
+    peer.close()
