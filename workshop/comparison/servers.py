@@ -16,14 +16,21 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from streamer.commands.traffic.processes import listener
+from streamer.commands.traffic.ramp import FASTEST_S, RAMP_S, SETTLE_S, WARM_UP_S
 from streamer.models.layout import ContextTransducer
 from streamer.models.model_folder import read_model_folder
+from workshop.figures.measured import crossing, service
 
 PROGRAM: Final = "sherpa-onnx-online-websocket-server"
 START_LIMIT_S: Final = 120.0
 POLL_S: Final = 0.1
 BATCH: Final = 32
 OURS, THEIRS = "Streamer", "sherpa-onnx"
+# Both are compared by the sessions of which 95 of 100 have their last words within this time.
+SOON_S: Final = 0.35
+# What a measurement takes besides its levels, and a level besides its ramp and its seconds: about.
+START_S: Final = 10.0
+END_S: Final = 3.0
 
 
 class NotMeasured(Exception):
@@ -41,6 +48,13 @@ class Comparison:
     recordings: Sequence[str]
     serve: str  # settings of our service
 
+    @property
+    def round_s(self) -> float:
+        """About how long a round takes in which both keep up. Sessions that are late make it longer."""
+        levels = [int(each) for each in self.sessions.split(",")]
+        ramps = sum(min(RAMP_S, FASTEST_S * each) + SETTLE_S + self.seconds + END_S for each in levels)
+        return 2 * (START_S + WARM_UP_S + ramps)
+
 
 Report = Mapping[str, Any]
 """What `streamer load --json` writes."""
@@ -52,7 +66,7 @@ def compare(
     """Measure both servers in turn, and return the reports of all rounds of each."""
     reports: dict[str, list[Report]] = {THEIRS: [], OURS: []}
     for number in range(1, comparison.rounds + 1):
-        tell(f"round {number} of {comparison.rounds}: {THEIRS}")
+        tell(f"round {number} of {comparison.rounds}, about {comparison.round_s / 60:.1f} minutes: {THEIRS}")
         with sherpa(program, comparison.model, threads) as address:
             reports[THEIRS].append(load(comparison, "--server", address, "--format", "sherpa-onnx"))
         tell(f"round {number} of {comparison.rounds}: {OURS}")
@@ -135,6 +149,31 @@ def knees(reports: Mapping[str, Sequence[Report]]) -> Iterator[str]:
             yield f"{name}: the knee is at {sessions} sessions."
 
 
+def ratio(reports: Mapping[str, Sequence[Report]]) -> Iterator[str]:
+    """Yield how many sessions each server carries in time, interpolated, and what part of theirs ours are."""
+    carried = {
+        name: [crossing(report["levels"], {"last": SOON_S}) for report in rounds] for name, rounds in reports.items()
+    }
+    for name, sessions in carried.items():
+        yield f"{name}: {spread(sessions, '.0f')} sessions with 95 of 100 last words within {SOON_S} s."
+    parts = [ours / theirs for ours, theirs in zip(carried[OURS], carried[THEIRS], strict=True) if theirs]
+    if parts:
+        yield f"{OURS} carries {spread(parts, '.2f')} times as many as {THEIRS}."
+
+
+def section(page: str, text: str) -> str:
+    """Return the page with this text between the marks of the comparison."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise NotMeasured(f"the page has no marks for the comparison: {BEGIN.strip()} and {END.strip()}")
+    return f"{before}{begin}\n{text.strip()}\n\n{end}{after}"
+
+
+BEGIN: Final = "<!-- Written by `python scripts/measure/beside_sherpa.py --page`. -->\n"
+END: Final = "<!-- The end of the comparison. -->\n"
+
+
 def spread(values: Sequence[float], form: str) -> str:
     """Return the median of some values, with the least and the most if they differ as they are written."""
     middle, least, most = (format(value, form) for value in (median(values), min(values), max(values)))
@@ -161,16 +200,16 @@ def _row(name: str, levels: Sequence[Mapping[str, Any]]) -> str:
         cells.append(spread(values, ".2f") if values else "-")
     rates = [100 * level["words"]["rate"] for level in levels if level["words"]["rate"] is not None]
     cells.append(spread(rates, ".1f") if rates else "-")
-    service = [_service(level) for level in levels]
+    used = [_used(level) for level in levels]
     for position, form in ((0, ".1f"), (1, ".0f")):
-        cells.append(spread([each[position] for each in service], form))
+        cells.append(spread([each[position] for each in used], form))
     cells.append(spread([sum(level["refused"].values()) for level in levels], ".0f"))
     return f"| {' | '.join(cells)} |"
 
 
-def _service(level: Mapping[str, Any]) -> tuple[float, float]:
+def _used(level: Report) -> tuple[float, float]:
     """Return the processor time for a second of audio, and the memory, of all processes but those that measure."""
-    parts = [work for name, work in level["processes"].items() if name not in ("clients", "this command")]
+    parts = service(level)
     return sum(work["cpu_ms_per_audio_s"] or 0.0 for work in parts), sum(work["memory_mb"] for work in parts)
 
 

@@ -104,7 +104,7 @@ class Measuring:
         if others > REST:
             self._tell(f"other programs used {others:.1f} processors meanwhile: measure again when there are none")
         date = time.strftime("%Y-%m-%d", time.gmtime())
-        return Figures(machine(), processors, _commit(), date, COMMAND, round(others, 2), self._found)
+        return Figures(machine(), processors, commit(), date, COMMAND, round(others, 2), self._found)
 
     def _plain(self) -> None:
         report, command = self._load(self._effort.plain)
@@ -194,6 +194,8 @@ def crossing(levels: Sequence[Report], bounds_s: Mapping[str, float]) -> int:
     """Return with how many sessions 95 of 100 delays come within the bounds: interpolated, or the most measured."""
     below: Report | None = None
     for level in levels:
+        if any(level["delays_s"][kind] is None for kind in bounds_s) and not level["failed"]:
+            continue  # so few sessions that nobody came to the end of the recording
         late = {kind: bound for kind, bound in bounds_s.items() if _p95(level, kind) > bound}
         refused = bool(level["refused"] or level["failed"])
         if refused or late:
@@ -232,7 +234,8 @@ def service(level: Report) -> list[Report]:
     return [work for name, work in level["processes"].items() if name not in ("clients", "this command")]
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Return which version of the code measures."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=FILE.parent
     )

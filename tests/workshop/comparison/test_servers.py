@@ -8,7 +8,22 @@ from typing import Any
 
 import pytest
 
-from workshop.comparison.servers import OURS, THEIRS, Comparison, NotMeasured, knees, load, sherpa, spread, table
+from tests.project import ROOT
+from workshop.comparison.servers import (
+    BEGIN,
+    END,
+    OURS,
+    THEIRS,
+    Comparison,
+    NotMeasured,
+    knees,
+    load,
+    ratio,
+    section,
+    sherpa,
+    spread,
+    table,
+)
 from workshop.graphs.exact_icefall import make_transducer_folder
 
 
@@ -46,6 +61,38 @@ def test_the_knees() -> None:
     [nothing] = knees({OURS: [report(0.2, knee=0.0)]})
     assert "not even the first number" in nothing
     assert list(knees({OURS: [{"levels": [], "knee": None}]})) == []
+
+
+def test_the_ratio() -> None:
+    """The sessions in time are interpolated in each round, and the ratio is that of the same round."""
+
+    def rounds(*lasts: float) -> list[Mapping[str, Any]]:
+        levels = [(level(10, 0.1), level(20, last)) for last in lasts]
+        return [{"levels": each, "knee": None} for each in levels]
+
+    def level(sessions: int, last: float) -> Mapping[str, Any]:
+        return {**report(last)["levels"][0], "sessions": sessions, "refused": {}, "failed": {}}
+
+    assert list(ratio({THEIRS: rounds(0.35, 1.2), OURS: rounds(1.2, 1.2)})) == [
+        "sherpa-onnx: 16 (12-20) sessions with 95 of 100 last words within 0.35 s.",
+        "Streamer: 12 sessions with 95 of 100 last words within 0.35 s.",
+        "Streamer carries 0.80 (0.60-1.00) times as many as sherpa-onnx.",
+    ]
+
+
+def test_the_section_of_a_page() -> None:
+    """Only what stands between the marks is replaced, and a page without marks is refused."""
+    page = f"# Title\n\n{BEGIN}\nold\n\n{END}\nafter\n"
+    assert section(page, "new\n") == f"# Title\n\n{BEGIN}\nnew\n\n{END}\nafter\n"
+    assert "new" in section((ROOT / "docs/explanation/performance.md").read_text(encoding="utf-8"), "new")
+    with pytest.raises(NotMeasured, match="has no marks"):
+        section("# Title\n", "new")
+
+
+def test_how_long_a_round_takes() -> None:
+    """The time of a round counts both servers, with their starts and all levels."""
+    comparison = Comparison(Path(), "10,100", 15.0, 3, [], "")
+    assert 2 * 2 * 15.0 < comparison.round_s < 120.0
 
 
 def test_our_side(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def level(sessions: int, last: float | None, partial: float = 0.1, refused: int 
         ([level(10, 0.1), level(20, 0.2, partial=0.3)], 15),
         ([level(10, 0.1), level(20, 0.2, refused=1)], 10),
         ([level(10, None)], 0),
+        ([level(5, None), level(10, 0.1), level(20, 0.5)], 15),
     ],
 )
 def test_the_sessions_within_the_bounds(levels: list[dict[str, Any]], sessions: int) -> None:
