@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from streamer.base.events import Heard, as_json
 from streamer.base.package import shipped
+from streamer.base.text import counted
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
@@ -61,13 +62,22 @@ class Arrangement:
 
     together: int
     seed: int | None = None
+    threads: int = 1
 
     def __str__(self) -> str:
         way = "a step of each" if self.seed is None else f"random batches ({self.seed})"
-        return f"{self.together} at once, {way}"
+        return f"{self.together} at once, {way}, {counted(self.threads, 'thread')}"
 
 
-ARRANGEMENTS = (Arrangement(32), Arrangement(1), Arrangement(48, seed=1), Arrangement(13, seed=2))
+ARRANGEMENTS = (
+    Arrangement(32),
+    Arrangement(1),
+    Arrangement(32, threads=2),
+    Arrangement(48, seed=1, threads=2),
+    Arrangement(48, seed=2, threads=4),
+    Arrangement(13, seed=3),
+)
+MOST = max(each.together for each in ARRANGEMENTS)
 
 
 def main() -> int:
@@ -84,7 +94,10 @@ def main() -> int:
     arrangements = ARRANGEMENTS[:1] if options.quick else ARRANGEMENTS
     try:
         recordings = _recordings(options.speech, options.recordings)
-        recogniser = load_recogniser(options.bundle, slots=max(each.together for each in arrangements))
+        recognisers = {
+            threads: load_recogniser(options.bundle, slots=MOST, threads=threads)
+            for threads in sorted({each.threads for each in arrangements})
+        }
         wanted = _read(options.compare) if options.compare else None
     except (BundleError, CorpusError, OSError, ValueError) as error:
         print(f"same_events: {error}", file=sys.stderr)
@@ -93,7 +106,7 @@ def main() -> int:
     different = 0
     for number, arrangement in enumerate(arrangements):
         began = time.perf_counter()
-        found = dict(_hashes(recogniser, recordings, arrangement))
+        found = dict(_hashes(recognisers[arrangement.threads], recordings, arrangement))
         if options.save and not number:
             options.save.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         wanted = wanted or found

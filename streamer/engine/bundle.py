@@ -70,18 +70,27 @@ def load_recogniser(
     precision: str | None = None,
     idle_limit_s: float = 20.0,
     reader: SegmentReader | None = None,
+    threads: int = 1,
 ) -> Recogniser:
     """Return a recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
 
     `precision` is the number format of the encoder; by default the best one for this machine. `reader` reads the
-    segments of streams that want it.
+    segments of streams that want it. The streams of a batch are divided over this many `threads`.
     """
     LOADING.mark("engine")
     folder = Path(folder)
     model = load_acoustic_model(folder, device, precision)
     detector = model.detector(slots)
     return assemble_recogniser(
-        folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s, reader=reader
+        folder,
+        model,
+        None,
+        detector,
+        slots=slots,
+        device=device,
+        idle_limit_s=idle_limit_s,
+        reader=reader,
+        threads=threads,
     )
 
 
@@ -153,6 +162,7 @@ def assemble_recogniser(
     device: str,
     idle_limit_s: float,
     reader: SegmentReader | None = None,
+    threads: int = 1,
 ) -> Recogniser:
     """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
     LOADING.mark("networks")
@@ -192,6 +202,7 @@ def assemble_recogniser(
         second_searches=second_searches,
         reader_pass=reader_pass,
         idle_limit_s=idle_limit_s,
+        threads=threads,
     )
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from streamer.base.codes import FailureCode
 from streamer.base.limits import LANGUAGE
 from streamer.base.names import is_english
-from streamer.engine.acoustics.acoustics import Acoustics, Detector, ModelAcoustics
+from streamer.engine.acoustics.acoustics import Acoustics, Detector, model_acoustics
+from streamer.engine.acoustics.activity import ActivityReading
 from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel, TwoPass
 from streamer.engine.endpointing import TurnRule, TurnWatch
 from streamer.engine.reader.reader_pass import ReaderPass
@@ -27,6 +28,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import SentenceMarks
+from streamer.engine.threads import Parallel, Threads
 from streamer.engine.waiting import NotNow, Shares, Wait, WaitingWork, Work
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class Recogniser:
         second_searches: Mapping[str, Search] | None = None,
         reader_pass: ReaderPass | None = None,
         idle_limit_s: float = 20.0,
+        threads: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are the searches from which streams may choose. Each has room for all slots.
@@ -90,14 +93,15 @@ class Recogniser:
 
         Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words do
         not help to find the end of a turn. Without `acoustics`, the model computes the audio, with this `detector` of
-        speech if there is one.
+        speech if there is one. The streams of a batch are divided over this many `threads`.
         """
         self.model = model
+        self._threads = Threads(threads)
         self.steps = 0  # the number of steps of all streams that were computed
         self.searches = searches
         self._second_searches = second_searches or {}
         self.reader_pass = reader_pass
-        self._acoustics = acoustics or ModelAcoustics(model, slots, detector)
+        self._acoustics = acoustics or model_acoustics(model, slots, detector)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
@@ -105,6 +109,11 @@ class Recogniser:
         self.shares = Shares()
         self._waiting = WaitingWork(shares=self.shares)
         self._handling = StepHandling(self._waiting, punctuation, self._start_afresh)
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute a batch."""
+        return self._threads.number
 
     @property
     def live(self) -> int:
@@ -309,7 +318,7 @@ class Recogniser:
         for group in due.values():
             slots = [stream.lease.slot for _, stream, _ in group]
             try:
-                by_slot = self._acoustics.detect(slots, [pieces for _, _, pieces in group])
+                by_slot = self._detect(slots, [pieces for _, _, pieces in group])
                 for (_, stream, _), probabilities in zip(group, by_slot, strict=True):
                     stream.hear(probabilities)
             except Exception as error:
@@ -396,7 +405,7 @@ class Recogniser:
         self.steps += len(steps)
         began = time.perf_counter()
         slots = [stream.lease.slot for stream in streams]
-        emissions, activity = self._acoustics.compute(slots, steps, [stream.speaking for stream in streams])
+        emissions, activity = self._emissions(slots, steps, [stream.speaking for stream in streams])
         for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):
             if stream.reader_pass is not None:
                 stream.keep(phones)
@@ -416,8 +425,42 @@ class Recogniser:
                 continue
             mixed = len(rows) < len(streams)
             own = {head: values[rows] for head, values in emissions.items()} if mixed else emissions
-            hypotheses = search.advance([streams[row].lease.slot for row in rows], own)
+            hypotheses = self._advance(search, [streams[row].lease.slot for row in rows], own)
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
+
+    def _detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
+        """Detect speech in the next pieces of these slots, in parts if that is possible."""
+        if not isinstance(self._acoustics, Parallel):
+            return self._acoustics.detect(slots, pieces)
+        parts = self._threads.divide(len(slots), lambda part: self._acoustics.detect(slots[part], pieces[part]))
+        return [probabilities for part in parts for probabilities in part]
+
+    def _emissions(
+        self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
+    ) -> tuple[Emissions, Mapping[int, ActivityReading]]:
+        """Compute these steps, in parts if that is possible."""
+        acoustics = self._acoustics
+        if not isinstance(acoustics, Parallel):
+            return acoustics.compute(slots, steps, speaking)
+        acoustics.reserve(slots, 0)
+        parts = self._threads.divide(
+            len(slots), lambda part: self._acoustics.compute(slots[part], steps[part], speaking[part])
+        )
+        if len(parts) == 1:
+            return parts[0]
+        emissions = {head: np.concatenate([own[head] for own, _ in parts]) for head in parts[0][0]}
+        return emissions, {slot: reading for _, activity in parts for slot, reading in activity.items()}
+
+    def _advance(self, search: Search, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
+        """Let this search read these emissions, in parts if that is possible."""
+        if not isinstance(search, Parallel):
+            return search.advance(slots, emissions)
+        search.reserve(slots, len(next(iter(emissions.values()))[0]))
+        parts = self._threads.divide(
+            len(slots),
+            lambda part: search.advance(slots[part], {head: values[part] for head, values in emissions.items()}),
+        )
+        return [hypothesis for part in parts for hypothesis in part]
 
     def _search_of(self, stream: Stream) -> SlotSearch:
         name, slot = stream.options.search, stream.lease.slot

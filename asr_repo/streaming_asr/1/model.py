@@ -22,4 +22,5 @@ class TritonPythonModel(EventModel):
             device=device,
             idle_limit_s=instance.idle_limit_s,
             reader=ReaderCalls(),
+            threads=instance.threads,
         )

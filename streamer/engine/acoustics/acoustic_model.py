@@ -111,6 +111,9 @@ class AcousticModel:
         for array in state.values():
             array[list(slots)] = 0
 
+    def reserve(self, slots: Sequence[int], frames: int) -> None:
+        """Do nothing: threads may compute different slots at once, because the state of each has its place."""
+
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""
         if samples.shape[1] % self.frame_samples:

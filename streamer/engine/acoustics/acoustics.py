@@ -17,6 +17,7 @@ from streamer.engine.acoustics.streaming_model import (
     TwoPass,
 )
 from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
+from streamer.engine.threads import Parallel
 
 
 class Detector(Protocol):
@@ -116,6 +117,19 @@ class ModelAcoustics:
         """Begin a new segment in these slots."""
         self._model.reset(self._state, slots)
         self._activity.reset(slots)
+
+
+class ParallelAcoustics(ModelAcoustics):
+    """The same with a model whose slots can be computed in several threads."""
+
+    def reserve(self, slots: Sequence[int], frames: int) -> None:
+        """Do nothing: the state of each slot has its place."""
+
+
+def model_acoustics(model: StreamingModel, slots: int, detector: Detector | None) -> ModelAcoustics:
+    """Return the acoustics of a model, in several threads if the model says that it can be."""
+    kind = ParallelAcoustics if isinstance(model, Parallel) else ModelAcoustics
+    return kind(model, slots, detector)
 
 
 class SlotActivity:

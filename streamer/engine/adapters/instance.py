@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.base.machine import processors
 from streamer.base.torch_import import CPU, reason_not_on_gpu
 
 _LOG: Final = logging.getLogger(__name__)
 
 BUNDLE = "bundle"
 """The parameter in config.pbtxt that names the folder of the bundle, relative to the folder of the model."""
+
+THREADS = "threads"
+"""The parameter in config.pbtxt for the number of threads that compute a batch."""
 
 
 class Instance:
@@ -52,6 +56,21 @@ class Instance:
         """The folder with the weights; by default, the folder of this version."""
         parameter = self.config.get("parameters", {}).get(BUNDLE)
         return self.folder / (parameter["string_value"] if parameter else self.version)
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute a batch: what the configuration says, or the share of the processors.
+
+        ValueError if the configuration has no whole number from 1 on.
+        """
+        parameter = self.config.get("parameters", {}).get(THREADS)
+        if parameter is None:
+            instances = sum(group.get("count", 1) for group in self.config.get("instance_group", ()))
+            return max(1, processors() // max(1, instances))
+        value = str(parameter["string_value"])
+        if not value.isdecimal() or int(value) < 1:
+            raise ValueError(f"the parameter {THREADS!r} must be a whole number from 1 on, not {value!r}")
+        return int(value)
 
     @property
     def gpu(self) -> int | None:

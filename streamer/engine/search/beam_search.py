@@ -144,7 +144,7 @@ class BeamSearch:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
         log_probabilities = _in_main_memory(emissions[self._head])
         numbers = np.array(slots, np.int64)
-        self._reserve(slots, log_probabilities.shape[1])
+        self.reserve(slots, log_probabilities.shape[1])
         step = self._expander.step(self._beams, numbers, log_probabilities, self._rescoring is not None)
         self._expander.follow(self._beams, self._histories, step)
         if self._rescoring:
@@ -261,8 +261,8 @@ class BeamSearch:
                 last_ways[number] = last_ways[number]._replace(worth=last_ways[number].worth * math.exp(gain))
         return whole_ways + last_ways
 
-    def _reserve(self, slots: Sequence[int], frames: int) -> None:
-        """Make room for all that so many frames can bring."""
+    def reserve(self, slots: Sequence[int], frames: int) -> None:
+        """Make room for all that so many frames can bring. After this, threads may advance parts of these slots."""
         more = frames * self.options.endings
         self._histories.reserve(slots, more)
         if self._rescoring:

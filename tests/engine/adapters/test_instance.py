@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 
 import pytest
 import torch
 
+from streamer.engine.adapters import instance
 from streamer.engine.adapters.instance import Instance
 from tests.project import ROOT
 
@@ -27,6 +29,33 @@ def instance_of(kind: str) -> Instance:
 def test_the_device_of_an_instance(kind: str, gpu: int | None) -> None:
     """An instance knows which GPU it may use, or that there is none for it."""
     assert instance_of(kind).gpu == gpu
+
+
+@pytest.mark.parametrize(
+    ("config", "threads"),
+    [
+        ({"parameters": {"threads": {"string_value": "3"}}}, 3),
+        ({"parameters": {"threads": {"string_value": "3"}}, "instance_group": [{"count": 2}]}, 3),
+        ({"instance_group": [{"count": 1}]}, 6),
+        ({"instance_group": [{"count": 1}, {"count": 3}]}, 1),
+        ({"instance_group": [{"count": 9}]}, 1),
+        ({}, 6),
+    ],
+)
+def test_instances_share_the_processors(
+    config: dict[str, object], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An instance has the threads of its configuration, or its share of the processors, at least one."""
+    monkeypatch.setattr(instance, "processors", lambda: 6)
+    assert Instance({**arguments("CPU"), "model_config": json.dumps(config)}).threads == threads
+
+
+@pytest.mark.parametrize("value", ["0", "two", "", "-1", "1.5"])
+def test_a_number_of_threads_that_is_none(value: str) -> None:
+    """The message names the parameter and what it must be."""
+    config = json.dumps({"parameters": {"threads": {"string_value": value}}})
+    with pytest.raises(ValueError, match="'threads' must be a whole number from 1 on"):
+        _ = Instance({**arguments("CPU"), "model_config": config}).threads
 
 
 def test_a_cpu_needs_no_torch() -> None:
