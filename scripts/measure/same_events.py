@@ -37,6 +37,7 @@ from workshop.processes import Workers
 
 DEV = "dev.tsv"
 STEP_SAMPLES = 5120
+IDLE_S = 3600.0  # in random batches on a busy machine, a stream may wait long for its turn
 SIZES = (0, 1, 160, 640, 1280, 5120, 5121, 10_240, 30_000)  # samples of a request in random batches
 HOTWORDS = (Hotword("quilter"), Hotword("the middle classes"), Hotword("zaxby's"))
 OPTIONS = (
@@ -95,7 +96,7 @@ def main() -> int:
     try:
         recordings = _recordings(options.speech, options.recordings)
         recognisers = {
-            threads: load_recogniser(options.bundle, slots=MOST, threads=threads)
+            threads: load_recogniser(options.bundle, slots=MOST, threads=threads, idle_limit_s=IDLE_S)
             for threads in sorted({each.threads for each in arrangements})
         }
         wanted = _read(options.compare) if options.compare else None
