@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.array_memory import array_with_room
 from streamer.engine.language.lexicon import ROOT
 
 HYPOTHESIS = np.dtype(
@@ -179,7 +180,7 @@ class Histories:
 
 def grown_by_row(array: NDArray[Any], places: int, used: NDArray[np.int64]) -> NDArray[Any]:
     """Return an array with this many places in each row. Places that were never used take no memory."""
-    grown = np.empty((len(array), places), array.dtype)
+    grown = array_with_room(array.dtype, (len(array), places))
     for row, number in enumerate(used.tolist()):
         grown[row, :number] = array[row, :number]
     return grown
