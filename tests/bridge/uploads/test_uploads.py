@@ -85,13 +85,13 @@ def test_bare_samples_need_their_encoding(uploading: ExactService) -> None:
     both = np.stack([say("left"), say("more")], axis=1).astype("<i2").tobytes()
     query = "encoding=pcm_s16le&channels=2&multichannel=true&format=text"
     status, _, content = post(uploading.url, f"{PATH}?{query}", both)
-    assert (status, content) == (200, b"[1] left\n[2] more\n")
+    assert (status, content) == (200, b"[1] left\n\n[2] more\n")
 
 
 @pytest.mark.parametrize(
     ("format", "begins"),
     [
-        ("text", "hello world\nthis is an upload\n"),
+        ("text", "hello world this is an upload\n"),
         ("srt", "1\n00:00:00,040 --> 00:00:01,320\nhello world\n\n2\n"),
         ("vtt", "WEBVTT\n\n00:00:00.040 --> 00:00:01.320\nhello world\n\n"),
         ("jsonl", '{"type":"speech","state":"start","at_ms":40}\n{"type":"final","segment":0,"text":"hello world"'),
@@ -157,7 +157,7 @@ def test_a_client_that_goes_away_cancels(uploading: ExactService) -> None:
 def test_silence_has_no_words(uploading: ExactService) -> None:
     """The answer to a silent recording is empty."""
     status, _, content = post(uploading.url, PATH, recording(silence(2000)))
-    assert (status, json.loads(content)) == (200, {"text": "", "duration_ms": 2000, "segments": []})
+    assert (status, json.loads(content)) == (200, {"text": "", "duration_ms": 2000, "complete": True, "segments": []})
 
 
 WAV = recording(TALK)
