@@ -44,6 +44,7 @@ async def page(browser: Browser, service: Service) -> AsyncIterator[Page]:
 
 async def picture(place: Locator) -> Picture:
     """The pixels of an element, and of a line below it: rows, columns, colours."""
+    await place.scroll_into_view_if_needed()
     box = await place.bounding_box()
     assert box
     clip: FloatRect = {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"] + 4}
@@ -72,6 +73,15 @@ async def test_switches(page: Page) -> None:
         await page.locator("#dictation").evaluate("(one, disabled) => { one.disabled = disabled; }", disabled)
         flipped = await changed(page.locator("#dictation"), "one => { one.checked = !one.checked; }")
         assert flipped > 0.2, f"disabled: {disabled}"
+    await page.keyboard.press("Escape")
+
+
+async def test_a_firm_button(page: Page) -> None:
+    """The words on the button that ends a dialog can be read: others in their place look different."""
+    await page.click("#options-open")
+    done = page.locator("#options .firm")
+    assert await changed(done, "one => { one.textContent = 'enoD'; }") > 0.01
+    await done.evaluate("one => { one.textContent = 'Done'; }")
     await page.keyboard.press("Escape")
 
 

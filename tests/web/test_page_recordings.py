@@ -94,6 +94,22 @@ async def test_a_dropped_file_is_written_down(talk_sheet: Page, told: list[Event
     assert await talk_sheet.locator("#finals > p").count() == 2
 
 
+async def test_continued_with_the_same_words(talk_sheet: Page, open_page: OpenPage, shipped_site: str) -> None:
+    """A recording that was stopped in the middle of a sentence, and continued, has the words and times of one go."""
+    page = await open_page(shipped_site)
+    await page.get_by_label("As spoken").check()
+    await drop(page, wave_file("talk.flac", TWO_SEGMENTS_S))
+    await expect(page.locator("#finals > p")).to_have_count(1, timeout=PATIENCE_MS)
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    await page.get_by_label("Fast").check()
+    await page.get_by_role("button", name="Continue").click()
+    await expect(page.locator("#stopped")).to_be_hidden()
+    await doing(page, "nothing")
+    given = [(word["text"], word["start"]) for word in await words(page)]
+    assert given == [(word["text"], word["start"]) for word in await words(talk_sheet)]
+
+
 async def test_unsure_words_are_underlined(open_page: OpenPage, shipped_site: str) -> None:
     """In a recording with much noise, the words of which the recogniser is not sure stand out."""
     page = await open_page(shipped_site)

@@ -65,6 +65,19 @@ async def test_a_call_is_offered_apart(open_page: OpenPage) -> None:
     assert await rows(page) == expected
     await page.click("#history-open")
     await expect(page.locator("#kept li")).to_have_count(1)
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Segment").click()
+    await page.get_by_role("menuitem", name="Name who speaks").click()
+    await page.get_by_label("Channel 2").fill("Ada")
+    await page.keyboard.press("Enter")
+    assert [who for who, _ in await rows(page)] == ["Channel 1", "Ada", "Channel 1"]
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await page.get_by_role("menuitem", name="Text .txt").click()
+    text = (await (await saving.value).path()).read_text()
+    assert text == "[1] How are you today\n\n[Ada] Fine and what about you\n\n[1] Very well indeed\n"
+    await page.keyboard.press("Control+z")
+    await expect(page.locator(".who").nth(1)).to_have_text("Channel 2")
 
 
 async def test_always_apart(open_page: OpenPage) -> None:

@@ -46,6 +46,11 @@ async def test_stopped_and_continued(open_page: OpenPage) -> None:
     await expect(stopped.locator("p")).to_have_text(re.compile(r"^Stopped at 0:0\d of 0:\d\d\.$"))
     assert "third" not in await written(page)
     assert (await record(page))["complete"] is False
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await page.get_by_role("menuitem", name="Text .txt").click()
+    text = (await (await saving.value).path()).read_text()
+    assert re.search(r"\n\n\[stopped at 0:0\d of 0:\d\d\]\n$", text)
     await page.click("#history-open")
     await expect(page.locator("#kept small")).to_contain_text(re.compile(r"stopped at 0:0\d of 0:\d\d"))
     await page.keyboard.press("Escape")
