@@ -4,6 +4,7 @@
 - `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to turn phones into words
 - `letters.safetensors`: the pronunciation of words that are not in the lexicon
 - `rescoring.safetensors` (optional): a neural language model that scores words again
+- `reader.json` (optional): whose words are taken where a reader and the recogniser differ; needed for a reader
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.safetensors` (optional): the network that detects whether somebody is speaking
 - `punctuation.safetensors` (optional): marks and capitals for the written form, and the end of turns
@@ -37,6 +38,7 @@ from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.network_graphs import CompiledReading
 from streamer.engine.reader.alignment import Aligner
+from streamer.engine.reader.combination import READER_FILE, LineLanguage, Mixtures
 from streamer.engine.reader.reader_pass import ReaderPass
 from streamer.engine.reader.segment_reader import SegmentReader
 from streamer.engine.recogniser import Recogniser
@@ -181,8 +183,10 @@ def assemble_recogniser(
             wide = BeamSearch(lexicon, language, units, slots, second, rescorer=rescorer, first=beam)
             second_searches["lexicon"] = wide
         reader_pass = None
-        if reader is not None:
-            reader_pass = ReaderPass(reader, Aligner(lexicon, language.words, units, letters))
+        if reader is not None and (folder / READER_FILE).exists():
+            mixtures = Mixtures.load(folder / READER_FILE)
+            aligner = Aligner(lexicon, language.words, units, letters)
+            reader_pass = ReaderPass(reader, aligner, LineLanguage(language, aligner.numbers, rescorer), mixtures)
         LOADING.mark("search and its loops")
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None

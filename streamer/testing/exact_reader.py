@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.reader.alignment import Aligner
-from streamer.engine.reader.gate import Gate
+from streamer.engine.reader.combination import Mixture, Mixtures
 from streamer.engine.reader.reader_pass import ReaderPass
 from streamer.engine.reader.reading import Reading, Token
 from streamer.engine.reader.segment_reader import SegmentReader
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 # The units of the exact model, as phones: a space is the boundary of words.
 PHONE_UNITS: Final = [BOUNDARY if unit == " " else unit for unit in UNITS]
-BELIEVED: Final = Gate(1.0, 0.0, 0.0, 0.0, 0.0)
+BELIEVED: Final = Mixture(-5.0)  # the words of a reading are taken
 _LIKELY: Final = -0.2  # the log-probability of each word
 
 
 class ExactReader:
     """Reads what was said in a segment, with a capital and a full stop, as readers write."""
 
-    def read(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = ()) -> Reading:
+    def read(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = (), words: Sequence[str] = ()
+    ) -> Reading:
         """Return the words of a segment."""
         line = letters_of(samples)
         text = line.capitalize() + "." if line else ""
@@ -51,7 +53,8 @@ def exact_reader_pass(reader: SegmentReader) -> ReaderPass:
     """Return a pass that believes this reader, for a recogniser with the exact model."""
     a = PHONE_UNITS.index("a")
     lexicon = Lexicon.build([(0, (a,))], np.zeros(1, dtype=np.float32))  # it needs a word; all others are spelled
-    return ReaderPass(reader, Aligner(lexicon, ["a"], PHONE_UNITS, cast("LetterToSound", SpelledLetters())), BELIEVED)
+    aligner = Aligner(lexicon, ["a"], PHONE_UNITS, cast("LetterToSound", SpelledLetters()))
+    return ReaderPass(reader, aligner, None, Mixtures({0: BELIEVED}))
 
 
 def letters_of(samples: NDArray[np.int16]) -> str:

@@ -17,6 +17,7 @@ from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, MODEL_FILE, WE
 from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE
+from streamer.engine.reader.combination import READER_FILE
 from streamer.engine.text.calibration import CALIBRATION_FILE
 from streamer.engine.text.punctuation_model import PUNCTUATION_FILE
 from workshop.data.corpus import CorpusError, replacing
@@ -26,6 +27,7 @@ ACOUSTIC = (MODEL_FILE, WEIGHTS_FILE)
 WORDS = (*ACOUSTIC, LANGUAGE_FILE, LEXICON_FILE, NEURAL_FILE)
 SEARCHED = (*WORDS, LETTERS_FILE, SEARCH_FILE)
 EVERYTHING = (*SEARCHED, CALIBRATION_FILE, ACTIVITY_FILE)
+READ_TOO = (*EVERYTHING, READER_FILE)
 
 DEGRADED = "148"
 """The number of recordings that are degraded: a fifth of dev."""
@@ -88,6 +90,16 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
         ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *cached, "--tune"), SEARCHED, 6),
         ReleaseStep("calibration", "times and confidences", script("train/calibrate", *cached), SEARCHED, 6),
+        *(
+            ReleaseStep(
+                name,
+                f"how words of {name} are combined with ours",
+                script("train/fit_reader", dev, "--reader", name, "--write"),
+                EVERYTHING,
+                minutes,
+            )
+            for name, minutes in (("moonshine-base", 6), ("moonshine-tiny", 4))  # the last one's confidence stays
+        ),
         ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment, *TWICE), EVERYTHING, 4),
         ReleaseStep(
             "errors-once",
@@ -96,7 +108,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             EVERYTHING,
             2,
         ),
-        ReleaseStep("errors-read", "errors with a reader", evaluate("errors-read", dev, *READ), EVERYTHING, 3),
+        ReleaseStep("errors-read", "errors with a reader", evaluate("errors-read", dev, *READ), READ_TOO, 3),
         *(
             ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
             for name, says, settings, minutes in (
@@ -224,6 +236,7 @@ PARTS = (
     NEURAL_FILE,
     SEARCH_FILE,
     CALIBRATION_FILE,
+    READER_FILE,
 )
 
 

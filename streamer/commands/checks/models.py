@@ -34,6 +34,7 @@ NEEDED: Final = (
     "1/model.json",
     "1/search.json",
     "1/calibration.json",
+    "1/reader.json",
     "1/weights.safetensors",
     "1/activity.safetensors",
     "1/lexicon.safetensors",
@@ -43,6 +44,7 @@ NEEDED: Final = (
 )
 OPTIONAL: Final = {
     "1/calibration.json": "times and confidences are not calibrated",
+    "1/reader.json": "no reader is used",
     "1/activity.safetensors": "silence is not detected",
     "1/rescoring.safetensors": "words are not rescored by the neural language model",
 }

@@ -48,9 +48,11 @@ class ReaderCalls:
         """Return whether there is a place for another segment."""
         return len(self._begun_at) < PLACES
 
-    def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
+    def begin(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+    ) -> PendingReading:
         """Send a segment. There must be a place."""
-        future = self._threads.submit(_read, samples, pauses)
+        future = self._threads.submit(_read, samples, pauses, words)
         self._begun_at[future] = begun_at = time.monotonic()
         future.add_done_callback(self._end)
         return _Call(future, begun_at)
@@ -95,10 +97,12 @@ class _Call:
         self._ended_at = time.monotonic()
 
 
-def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> Reading:
+def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]) -> Reading:
     inputs = [pb_utils.Tensor("AUDIO", samples.reshape(1, -1))]
     if pauses:
         inputs.append(pb_utils.Tensor("PAUSES", np.array([pauses], np.int32)))
+    if words:
+        inputs.append(pb_utils.Tensor("WORDS", np.array([[" ".join(words).encode()]], np.object_)))
     try:
         request = pb_utils.InferenceRequest(model_name=READER, requested_output_names=["READING"], inputs=inputs)
         response = request.exec()

@@ -20,8 +20,13 @@ from streamer.models.readers import find_reader
 class ReadsSegments(Protocol):
     """What the model needs of a reader."""
 
-    def read(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = ()) -> Reading:
-        """Read a segment at 16 kHz. `pauses`: the samples in it where it may be cut if it is too long."""
+    def read(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = (), words: Sequence[str] = ()
+    ) -> Reading:
+        """Read a segment at 16 kHz, and compare it with these words.
+
+        `pauses`: the samples in it where it may be cut if it is too long.
+        """
 
 
 class TritonPythonModel:
@@ -59,7 +64,9 @@ class TritonPythonModel:
             samples = array(request, "AUDIO")
             pauses = pb_utils.get_input_tensor_by_name(request, "PAUSES")
             spans = [] if pauses is None else pauses.as_numpy().reshape(-1, 2).tolist()
-            reading = self._reader.read(samples, [(start, end) for start, end in spans])
+            given = pb_utils.get_input_tensor_by_name(request, "WORDS")
+            words = [] if given is None else given.as_numpy().item().decode().split()
+            reading = self._reader.read(samples, [(start, end) for start, end in spans], words)
         except Exception as error:  # an error in our code must not end the other segments of the batch
             return _failure(f"the segment could not be read: {error}")
         text = reading.as_json()

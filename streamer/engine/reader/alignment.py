@@ -64,6 +64,11 @@ class Aligner:
         # When the loop runs first, it is compiled or read from disk. All streams would wait for that.
         self.align(words[:1], np.zeros((1, len(units)), dtype=np.float32))
 
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers of the words of the lexicon."""
+        return self._numbers
+
     def knows(self, word: str) -> bool:
         """Return whether the lexicon has this word."""
         return word in self._numbers

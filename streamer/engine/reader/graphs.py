@@ -22,12 +22,17 @@ _ROTATED: Final = 32  # numbers of a key that its position turns
 _PERIOD: Final = 10_000.0
 _MOST_PLACES: Final = 2_048  # frames and tokens of a segment; more than the longest one has
 _BITS: Final = 8
+_SO_FAR: Final = "tokens_so_far"
 _SIGN: Final = np.uint8(128)  # the bit that tells int8 from uint8
 _BLOCKS: Final = (128, 32)  # inputs that are rounded with one scale; the largest that fits is fastest
 
 FRAMES: Final = "frames"
 SAMPLES: Final = "samples"
 TOKENS: Final = "tokens"
+EXPECTED: Final = "expected"
+PLACES: Final = "places"
+UNSEEN: Final = "unseen"
+STEP_INPUTS: Final = (TOKENS, PLACES, EXPECTED, UNSEEN)
 
 
 def looked_up(layers: int) -> list[str]:
@@ -52,8 +57,11 @@ def encoder_graph(weights: ReaderWeights, *, signed: bool) -> bytes:
 def step_graph(weights: ReaderWeights) -> bytes:
     """Return a step of the decoder as the content of a file.
 
-    Its inputs are the last `tokens` [batch, 1], what is `looked_up`, and the `caches`. Its outputs are the likeliest
-    next tokens, the logarithms of their probabilities, and the caches for the next step.
+    Its inputs are `tokens` [1, tokens], the `places` in the text where they stand, and the tokens that are `expected`
+    after each of them; `unseen` [1, 1, tokens, tokens so far], which is 0 where a token sees another one, and very low
+    elsewhere; what is `looked_up`, and the `caches`. Its outputs are the likeliest next tokens, the logarithms of
+    their probabilities, those of the expected tokens, and the caches for the next step. One step may read the
+    beginnings of several texts: their tokens do not see each other.
     """
     return _StepWriter(weights).written()
 
@@ -82,11 +90,11 @@ class _MoonshineWriter(NetworkWriter):
         weight = self.other(f"{name}.weight")
         return self.node("LayerNormalization", value, self.array(weight), axis=-1, epsilon=1e-5)
 
-    def turned(self, value: str, first: str) -> str:
-        """Turn keys or queries by their positions from this one on."""
+    def turned(self, value: str, places: str) -> str:
+        """Turn keys or queries by their positions: those of all, or one from which on they are."""
         return self.node(
             "RotaryEmbedding",
-            *(value, first, *self._turns),
+            *(value, places, *self._turns),
             domain=CONTRIBUTED,
             interleaved=1,
             num_heads=HEADS,
@@ -198,27 +206,32 @@ class _StepWriter(_MoonshineWriter):
 
     def written(self) -> bytes:
         """Return the graph as the content of a file."""
-        tokens = self.input(TOKENS, [BATCH, 1], ElementType.INT64)
+        tokens, places, expected = (
+            self.input(name, [1, TOKENS], ElementType.INT64) for name in (TOKENS, PLACES, EXPECTED)
+        )
+        self._unseen = self.input(UNSEEN, [1, 1, TOKENS, _SO_FAR])
         layers, new = self._weights.layers("decoder"), list[str]()
-        sound = [self.input(name, [BATCH, HEADS, FRAMES, self._size]) for name in looked_up(layers)]
-        past = [self.input(name, [BATCH, HEADS, "past", self._size]) for name in caches(layers)]
-        place = self.node("Slice", self.node("Shape", past[0]), self.numbers(2), self.numbers(3))
+        sound = [self.input(name, [1, HEADS, FRAMES, self._size]) for name in looked_up(layers)]
+        past = [self.input(name, [1, HEADS, "past", self._size]) for name in caches(layers)]
         table = self._weights.linear["decoder.embed_tokens"]
         packed, count, block = self._table(table)
         rows = self._embedded(tokens, packed, table)
         for layer in range(layers):
             at = slice(2 * layer, 2 * layer + 2)
-            rows, both = self._layer(rows, place, f"layers.{layer}", past[at], sound[at])
+            rows, both = self._layer(rows, places, f"layers.{layer}", past[at], sound[at])
             new += both
         ends = len(table.numbers)
         out = RoundedWeight(table.numbers.T, *(np.repeat(part[:1], ends) for part in (table.scales, table.zeros)))
         logits = self._blocks(self.scaled(rows, "norm"), packed, out, count, block)
         best = self.node("ReduceMax", logits, axes=[-1], keepdims=0)
         total = self.node("ReduceLogSumExp", logits, axes=[-1], keepdims=0)
-        self.output(self.node("ArgMax", logits, axis=-1, keepdims=0), [BATCH, 1], ElementType.INT64)
-        self.output(self.node("Sub", best, total), [BATCH, 1])
+        numbers = self.node("Unsqueeze", expected, self.numbers(-1))
+        given = self.node("Squeeze", self.node("GatherElements", logits, numbers, axis=-1), self.numbers(-1))
+        self.output(self.node("ArgMax", logits, axis=-1, keepdims=0), [1, TOKENS], ElementType.INT64)
+        for logit in (best, given):
+            self.output(self.node("Sub", logit, total), [1, TOKENS])
         for name in new:
-            self.output(name, [BATCH, HEADS, "tokens_so_far", self._size])
+            self.output(name, [1, HEADS, _SO_FAR, self._size])
         return self.content()
 
     def _table(self, table: RoundedWeight) -> tuple[str, int, int]:
@@ -237,16 +250,16 @@ class _StepWriter(_MoonshineWriter):
         return self.node("Mul", rows, self.array(table.scales[:1]))
 
     def _layer(
-        self, rows: str, place: str, name: str, past: Sequence[str], sound: Sequence[str]
+        self, rows: str, places: str, name: str, past: Sequence[str], sound: Sequence[str]
     ) -> tuple[str, Sequence[str]]:
         inner = self.scaled(rows, f"{name}.input_layernorm")
         both = self.blocks(inner, self.linears(*(f"{name}.self_attn.{kind}_proj" for kind in "qkv")))
         query, key, value = self.nodes("Split", both, results=3, axis=-1)
-        query, key = self.turned(query, place), self.turned(key, place)
-        # The three empty inputs are a bias and two masks, which are not used.
+        query, key = self.turned(query, places), self.turned(key, places)
+        # The two empty inputs are a bias and a mask, which are not used.
         merged, *new = self.nodes(
             "MultiHeadAttention",
-            *(query, key, value, "", "", "", *past),
+            *(query, key, value, "", "", self._unseen, *past),
             results=3,
             domain=CONTRIBUTED,
             num_heads=HEADS,

@@ -1,9 +1,10 @@
-"""The pieces of text that a reader writes, from its file `tokenizer.bin`, and how they become text."""
+"""The pieces of text that a reader writes, from its file `tokenizer.bin`: how they become text, and back."""
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,8 @@ class Pieces:
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = [b"" if _is_sign(piece) else piece.replace(_SPACE, b" ") for piece in pieces]
+        # A letter may also stand among the bytes at the beginning, which are for what has no piece.
+        self._tokens = {piece: token for token, piece in enumerate(self._pieces) if piece}
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -33,6 +36,32 @@ class Pieces:
         return [
             decoder.decode(self._pieces[token], final=place == len(tokens)) for place, token in enumerate(tokens, 1)
         ]
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text as the reader was taught them: earlier pieces are joined first.
+
+        Words do not depend on each other. Raise PiecesError if there is no piece for a byte.
+        """
+        return [token for word in text.split() for token in self._of_word(f" {word}")]
+
+    def _of_word(self, word: str) -> list[int]:
+        parts = [character.encode() for character in word]
+        while True:
+            pairs = [(self._tokens.get(one + other), place) for place, (one, other) in enumerate(pairwise(parts))]
+            known = [(token, place) for token, place in pairs if token is not None]
+            if not known:
+                break
+            _, place = min(known)
+            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+        parts = [single for part in parts for single in ([part] if part in self._tokens else _single_bytes(part))]
+        try:
+            return [self._tokens[part] for part in parts]
+        except KeyError as error:
+            raise PiecesError(f"there is no piece for {word!r}") from error
+
+
+def _single_bytes(part: bytes) -> list[bytes]:
+    return [part[place : place + 1] for place in range(len(part))]
 
 
 def load_pieces(path: Path) -> Pieces:

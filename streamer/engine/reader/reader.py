@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.reader.differences import OtherWords, as_written, characters, other_words
 from streamer.engine.reader.graph_files import reader_graphs
-from streamer.engine.reader.network import Network, TokenRun
-from streamer.engine.reader.pieces import PIECES_FILE, Pieces, load_pieces
-from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.network import Change, Network, ReadSound, TokenRun, changed
+from streamer.engine.reader.pieces import PIECES_FILE, Pieces, PiecesError, load_pieces
+from streamer.engine.reader.reading import Difference, Reading, Token
+from streamer.engine.reader.reading_words import written_words
 
 RATE: Final = 16_000
 TOKENS_A_SECOND: Final = 6.5
@@ -31,31 +36,70 @@ class Reader:
     def __init__(self, network: Network, pieces: Pieces) -> None:
         self._network, self._pieces = network, pieces
 
-    def read(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = ()) -> Reading:
-        """Read a segment at 16 kHz. If it is too long, it is cut, in these pauses if there are any."""
+    def read(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = (), words: Sequence[str] = ()
+    ) -> Reading:
+        """Read a segment at 16 kHz. If it is too long, it is cut, in these pauses if there are any.
+
+        The reading is compared with these words, if they are given.
+        """
         sound = samples.astype(np.float32) / 32_768
-        runs = [self._run(sound[start:end]) for start, end in parts(sound, pauses) if end - start >= _SHORTEST]
+        read = [self._read(sound[start:end]) for start, end in parts(sound, pauses) if end - start >= _SHORTEST]
+        runs = [part.run for part in read]
         tokens = [token for run in runs for token in self._tokens(run)]
         chances = [chance for run in runs for chance in run.log_probabilities]
+        complete = all(run.complete for run in runs)
         return Reading(
             text="".join(token.text for token in tokens).strip(),
             tokens=tuple(tokens),
             log_probability=float(np.mean(chances)) if chances else 0.0,
-            complete=all(run.complete for run in runs),
+            complete=complete,
             width=self._network.width,
+            differences=tuple(self._differences(read, tokens, words)) if complete and words else (),
         )
 
-    def _run(self, sound: NDArray[np.float32]) -> TokenRun:
-        run = self._network.read(sound, int(TOKENS_A_SECOND * len(sound) / RATE) + TOKENS_BESIDE)
-        if any(map(_is_foreign, "".join(self._pieces.texts(run.tokens)))):
-            return TokenRun((), run.log_probabilities, complete=False)
-        return run
+    def _read(self, sound: NDArray[np.float32]) -> ReadSound:
+        read = self._network.read(sound, int(TOKENS_A_SECOND * len(sound) / RATE) + TOKENS_BESIDE)
+        if any(map(_is_foreign, "".join(self._pieces.texts(read.run.tokens)))):
+            read.run = TokenRun((), read.run.log_probabilities, complete=False)
+        return read
 
     def _tokens(self, run: TokenRun) -> list[Token]:
         texts = self._pieces.texts(run.tokens)
         if texts and not texts[0].startswith(" "):
             texts[0] = f" {texts[0]}"
         return [Token(*pair) for pair in zip(texts, run.log_probabilities, strict=False)]
+
+    def _differences(
+        self, read: Sequence[ReadSound], tokens: Sequence[Token], words: Sequence[str]
+    ) -> Iterator[Difference]:
+        """Yield the differences from these words, and how likely the words are. Each part is compared in one step."""
+        written = written_words(tokens, set(words).__contains__)
+        starts = [0, *accumulate(len(token.text) for token in tokens)]  # of the characters of each token
+        others = [(one.words, *characters(written, one), self._tokens_of(one)) for one in other_words(written, words)]
+        before = 0  # tokens of the parts before
+        for number, part in enumerate(read, 1):
+            line, after = part.run.tokens, before + len(part.run.tokens)
+            own: list[tuple[Difference, Change, int]] = []
+            for said, start, end, new in others:
+                first = bisect_right(starts, start) - 1 - before
+                last = first if start == end else bisect_left(starts, end) - before
+                if new is None or not 0 <= first <= last <= len(line) or (first == len(line) and number < len(read)):
+                    continue
+                change, read_until = changed(line, first, last, new)
+                likely = min(0.0, sum(part.run.log_probabilities[first:last]))
+                own.append((Difference(start, end, said, likely), change, read_until))
+            chances = part.compare([change for _, change, _ in own])
+            for (difference, change, read_until), likely in zip(own, chances, strict=True):
+                former = sum(part.run.log_probabilities[change.place : read_until])
+                yield replace(difference, gain=float(likely.sum()) - former)
+            before = after
+
+    def _tokens_of(self, other: OtherWords) -> list[int] | None:
+        try:
+            return self._pieces.tokens(as_written(other))
+        except PiecesError:  # the reader cannot write this
+            return None
 
 
 def parts(sound: NDArray[np.float32], pauses: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

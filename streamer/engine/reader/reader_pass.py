@@ -1,38 +1,45 @@
-"""Reads an ended segment with a reader, and gives its words all that words of the recogniser have.
+"""Reads an ended segment with a reader, and combines its words with those of the recogniser.
 
-The reader gives text. Here its spoken words get their frames, and a confidence for which two witnesses speak: the
-phones that the first pass heard, and the reader. A hotword that the first pass found stays, unless the reader is sure
-of other words.
+The reader gives text. Here its spoken words get their frames, and a confidence for which several witnesses speak: the
+phones that the first pass heard, its search, and the reader. Where both differ, the likelier words are taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.reader.gate import Evidence, Gate, evidence_of, gate_of
+from streamer.engine.reader.combination import (
+    Evidence,
+    LineLanguage,
+    Mixtures,
+    bounded,
+    log_odds,
+    logistic,
+)
+from streamer.engine.reader.differences import OtherWords, at_characters
 from streamer.engine.reader.reading import Reading
-from streamer.engine.reader.reading_words import Phrase, ReadWord, phrases_of
+from streamer.engine.reader.reading_words import Phrase, ReadWord, WrittenWord, written_words
 from streamer.engine.reader.segment_reader import ReaderError, SegmentReader
 from streamer.engine.search.search import Hotword, HypothesisWord
-from streamer.engine.text.marks import MarkedWord
+from streamer.engine.text.marks import Case, MarkedWord
 from streamer.engine.waiting import OutsideWork, Work, finish
 
 if TYPE_CHECKING:
-    from streamer.engine.reader.alignment import Aligner, Alignment
+    from streamer.engine.reader.alignment import Aligner, Alignment, WordFrames
 
-# A pause between words of the first pass at which a long segment may be cut.
+# A pause between words at which a long segment may be cut.
 _PAUSE_FRAMES: Final = 5
 # The most ways of saying figures that are compared in a segment.
 _MOST_COMPARED: Final = 24
-# The natural log of the factor for a hotword of weight 1, as in the search.
-_HOTWORD_BONUS: Final = 5.5
-_LEAST, _MOST = 0.001, 0.999  # the bounds of a probability in a comparison
+# The log-odds that a hotword of weight 1 adds to the words that have it.
+_HOTWORD_BONUS: Final = 4.0
 
 
 @dataclass(frozen=True)
@@ -55,19 +62,57 @@ class HeardSegment:
         ]
 
 
-class ReaderPass:
-    """Reads segments again with a reader."""
+@dataclass(frozen=True)
+class Choice:
+    """A difference between a reading and the words of the recogniser, with what speaks for the latter.
 
-    def __init__(self, reader: SegmentReader, aligner: Aligner, gate: Gate | None = None) -> None:
+    `hotwords`: the weights of the hotwords that come with them, less those that go.
+    """
+
+    other: OtherWords
+    evidence: Evidence
+    hotwords: float = 0.0
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A reading: the words of each written word, the frames of all of them, and the differences in order."""
+
+    ways: Sequence[tuple[ReadWord, ...]]
+    alignment: Alignment
+    choices: Sequence[Choice]
+
+    def texts(self, taken: Container[int] = ()) -> list[str]:
+        """Return the words, with those of the recogniser at these differences."""
+        line: list[str] = []
+        at = 0
+        for number, choice in enumerate(self.choices):
+            if number in taken:
+                line += [word.text for way in self.ways[at : choice.other.first] for word in way]
+                line += choice.other.words
+                at = choice.other.last
+        return line + [word.text for way in self.ways[at:] for word in way]
+
+
+class ReaderPass:
+    """Reads segments again with a reader, and combines its words with those of the recogniser."""
+
+    def __init__(
+        self,
+        reader: SegmentReader,
+        aligner: Aligner,
+        language: LineLanguage | None,
+        mixtures: Mixtures,
+    ) -> None:
         self.reader = reader
         self.aligner = aligner
-        self._gate = gate
+        self.language, self.mixtures = language, mixtures
 
     def read(self, segment: HeardSegment) -> OutsideWork[tuple[HypothesisWord, ...]]:
-        """Return the words that the reader reads in this segment; none if it reads none, or none that fit."""
+        """Return the words of the reader and of the recogniser together; none if it adds nothing."""
         while not self.reader.ready():
             yield self.reader
-        pending = self.reader.begin(segment.samples, segment.pauses)
+        pending = self.reader.begin(segment.samples, segment.pauses, [word.text for word in segment.words])
         while not pending.ready():
             yield pending
         try:
@@ -78,39 +123,83 @@ class ReaderPass:
         return (yield from self.words_in_parts(reading, segment))
 
     def words_of(self, reading: Reading, segment: HeardSegment) -> tuple[HypothesisWord, ...]:
-        """Return the words of a reading with their frames; none if it cannot be used or is not believed."""
+        """Return the words of a reading with their frames; none if it cannot be used or adds nothing."""
         return finish(self.words_in_parts(reading, segment))
 
     def words_in_parts(self, reading: Reading, segment: HeardSegment) -> Work[tuple[HypothesisWord, ...]]:
         """Do the work of `words_of`, one alignment at a time: that of a long segment takes some milliseconds."""
-        if not reading.complete:
+        compared = yield from self.compare_in_parts(reading, segment)
+        if compared is None:
             return ()
-        phrases = phrases_of(reading.tokens, self.aligner.knows)
-        line, alignment = yield from self._likeliest_line(phrases, segment.phones)
+        mixture = self.mixtures.of(reading)
+        scores = [mixture.score(choice.evidence) for choice in compared.choices]
+        odds = [
+            score + choice.hotwords * _HOTWORD_BONUS for score, choice in zip(scores, compared.choices, strict=True)
+        ]
+        if scores and min(*scores, *odds) > 0:
+            return ()  # nothing of the reading remains, and the second pass has better words than the first one
+        line, surer = _combined(compared, odds, {word.text: word.share for word in segment.words})
+        alignment: Alignment | None = compared.alignment
+        if any(each > 0 for each in odds):
+            yield
+            alignment = self.aligner.align([word.text for word in line], segment.phones)
         if alignment is None:
             return ()
-        words = tuple(
-            HypothesisWord(word.text, frames.start, frames.end, frames.posterior, word.probability, word.marked)
-            for word, frames in zip(line, alignment.words, strict=True)
+        return tuple(
+            HypothesisWord(word.text, at.start, at.end, at.posterior, _share(word, at, odd, segment), word.marked)
+            for word, at, odd in zip(line, alignment.words, surer, strict=True)
         )
-        gate = self._gate or gate_of(reading)
-        if gate.score(self.evidence(reading, words, alignment, segment)) <= 0:
-            return ()
-        yield
-        return (yield from self._with_hotwords(words, alignment, segment))
 
-    def evidence(
-        self, reading: Reading, words: Sequence[HypothesisWord], alignment: Alignment, segment: HeardSegment
-    ) -> Evidence:
-        """Return what speaks for a reading."""
-        own = self.aligner.align([word.text for word in segment.words], segment.phones)
-        gain = 0.0 if own is None else (alignment.score - own.score) * len(segment.phones)
-        return evidence_of(reading, words, segment.words, gain)
+    def compare_in_parts(self, reading: Reading, segment: HeardSegment) -> Work[Compared | None]:
+        """Return a reading beside the words of the recogniser; None if it cannot be used."""
+        if not reading.complete:
+            return None
+        written = written_words(reading.tokens, self.aligner.knows)
+        ways, alignment = yield from self._likeliest_ways([one.phrase for one in written], segment.phones)
+        if alignment is None:
+            return None
+        choices = yield from self._choices(reading, written, ways, alignment, segment)
+        return Compared(ways, alignment, choices)
 
-    def _likeliest_line(
+    def _choices(
+        self,
+        reading: Reading,
+        written: Sequence[WrittenWord],
+        ways: Sequence[Sequence[ReadWord]],
+        alignment: Alignment,
+        segment: HeardSegment,
+    ) -> Work[list[Choice]]:
+        """Return the differences with their evidence."""
+        choices: list[Choice] = []
+        line = [word.text for way in ways for word in way]
+        starts = [0, *accumulate(len(way) for way in ways)]
+        frames = len(segment.phones)
+        for difference in reading.differences:
+            other = at_characters(written, difference.start, difference.end, difference.words)
+            if other is None:
+                continue
+            first, last = starts[other.first], starts[other.last]
+            if line[first:last] == list(other.words):
+                continue  # figures, said like this
+            changed = [*line[:first], *other.words, *line[last:]]
+            yield
+            aligned = self.aligner.align(changed, segment.phones)
+            language = 0.0 if self.language is None else self.language.gain(line, first, last, other.words)
+            evidence = Evidence(
+                gain=bounded(difference.gain),
+                own=bounded(difference.own),
+                fit=bounded(-math.inf if aligned is None else (aligned.score - alignment.score) * frames),
+                language=bounded(language),
+                longer=len(other.words) - (last - first),
+            )
+            hotwords = _weight(changed, segment.hotwords) - _weight(line, segment.hotwords)
+            choices.append(Choice(other, evidence, hotwords))
+        return choices
+
+    def _likeliest_ways(
         self, phrases: Sequence[Phrase], phones: NDArray[np.float32]
-    ) -> Work[tuple[list[ReadWord], Alignment | None]]:
-        """Return the words of these phrases, with figures said in the way that was heard, and their frames."""
+    ) -> Work[tuple[list[tuple[ReadWord, ...]], Alignment | None]]:
+        """Return the words of each phrase, with figures said in the way that was heard, and the frames of all words."""
         ways = [phrase[0] for phrase in phrases]
         best = self._align(ways, phones)
         compared = 0
@@ -124,42 +213,74 @@ class ReaderPass:
                 if alignment is not None and (best is None or alignment.score > best.score):
                     best, ways[place] = alignment, other
         yield
-        return [word for way in ways for word in way], best
+        return ways, best
 
     def _align(self, ways: Sequence[tuple[ReadWord, ...]], phones: NDArray[np.float32]) -> Alignment | None:
         return self.aligner.align([word.text for way in ways for word in way], phones)
 
-    def _with_hotwords(
-        self, words: tuple[HypothesisWord, ...], alignment: Alignment, segment: HeardSegment
-    ) -> Work[tuple[HypothesisWord, ...]]:
-        """Return the words with those hotwords of the first pass that are likelier than what was read there."""
-        for first, last, weight in found_hotwords(segment.words, segment.hotwords):
-            own = segment.words[first:last]
-            begin, end = own[0].start, own[-1].end
-            places = [place for place, word in enumerate(words) if begin <= (word.start + word.end - 1) / 2 < end]
-            if not places:
-                continue
-            replaced = words[places[0] : places[-1] + 1]
-            if [word.text for word in replaced] == [word.text for word in own]:
-                continue
-            marked = replaced[-1].marked or MarkedWord.plain()
-            new = tuple(replace(word, marked=MarkedWord.plain()) for word in own[:-1])
-            new += (replace(own[-1], marked=replace(marked, case=MarkedWord.plain().case)),)
-            line = (*words[: places[0]], *new, *words[places[-1] + 1 :])
-            other = self.aligner.align([word.text for word in line], segment.phones)
-            yield
-            if other is None:
-                continue
-            heard = (other.score - alignment.score) * len(segment.phones)
-            read = math.prod(max(_LEAST, word.share) for word in replaced)
-            if heard + weight * _HOTWORD_BONUS + _log_odds(1 - read) > 0:
-                words, alignment = line, other
-        return words
+
+def _combined(
+    compared: Compared, odds: Sequence[float], shares: Mapping[str, float]
+) -> tuple[list[ReadWord], list[float | None]]:
+    """Return the better words of each difference, and the log-odds of each word that it is better than the others.
+
+    The odds of words that both have are None.
+    """
+    ways = compared.ways
+    line: list[ReadWord] = []
+    surer: list[float | None] = []
+    at = 0
+    for choice, odd in zip(compared.choices, odds, strict=True):
+        other = choice.other
+        replaced = [word for way in ways[other.first : other.last] for word in way]
+        same = [word for way in ways[at : other.first] for word in way]
+        new = _marked(other.words, replaced, shares, choice.hotwords > 0) if odd > 0 else replaced
+        line += [*same, *new]
+        surer += [None] * len(same) + [abs(odd)] * len(new)
+        at = other.last
+    rest = [word for way in ways[at:] for word in way]
+    return [*line, *rest], surer + [None] * len(rest)
 
 
-def found_hotwords(words: Sequence[HypothesisWord], hotwords: Sequence[Hotword]) -> list[tuple[int, int, float]]:
+def _marked(
+    words: Sequence[str], replaced: Sequence[ReadWord], shares: Mapping[str, float], is_hotword: bool
+) -> list[ReadWord]:
+    """Return words of the recogniser with the mark after what they replace, and its capitals if they are as many."""
+    plain = MarkedWord.plain()
+    cases = [word.marked.case for word in replaced] if len(replaced) == len(words) else []
+    if is_hotword or not cases:
+        cases = [Case.FIRST if _is_i(word) else plain.case for word in words]
+    marks = [plain.mark] * len(words)
+    if words and replaced:
+        marks[-1] = replaced[-1].marked.mark
+    return [
+        ReadWord(word, MarkedWord(mark, case), shares.get(word, 1.0))
+        for word, mark, case in zip(words, marks, cases, strict=True)
+    ]
+
+
+def _is_i(word: str) -> bool:
+    return word == "i" or word.startswith("i'")
+
+
+def _share(word: ReadWord, frames: WordFrames, odds: float | None, segment: HeardSegment) -> float:
+    """Return how likely a word is: a word that both have is likelier than each of them says."""
+    if odds is not None:
+        return word.probability * logistic(odds)
+    heard = [
+        one.share
+        for one in segment.words
+        if one.text == word.text and one.start < frames.end and frames.start < one.end
+    ]
+    return logistic(log_odds(word.probability) + log_odds(max(0.5, *heard))) if heard else word.probability
+
+
+def _weight(line: Sequence[str], hotwords: Sequence[Hotword]) -> float:
+    return sum(weight for _, _, weight in found_hotwords(line, hotwords))
+
+
+def found_hotwords(texts: Sequence[str], hotwords: Sequence[Hotword]) -> list[tuple[int, int, float]]:
     """Return where hotwords stand in these words, and their weights. Longer ones come first, and none overlap."""
-    texts = [word.text for word in words]
     found: list[tuple[int, int, float]] = []
     for hotword in sorted(hotwords, key=lambda one: -len(one.text.split())):
         phrase = hotword.text.lower().split()
@@ -169,8 +290,3 @@ def found_hotwords(words: Sequence[HypothesisWord], hotwords: Sequence[Hotword])
             if texts[place:end] == phrase and hotword.weight > 0 and not taken:
                 found.append((place, end, hotword.weight))
     return sorted(found)
-
-
-def _log_odds(probability: float) -> float:
-    bounded = min(_MOST, max(_LEAST, probability))
-    return math.log(bounded / (1 - bounded))

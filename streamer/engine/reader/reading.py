@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,12 +18,28 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Where a reading differs from other words: they would stand at the characters `start` to `end` of its tokens.
+
+    `own`: the natural log of the probability of what was read there. `gain`: how much greater that of the other words
+    is, the next tokens included. A reader that did not compare them says nothing, which is 0.
+    """
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+    own: float = 0.0
+    gain: float = 0.0
+
+
+@dataclass(frozen=True)
 class Reading:
     """The text of a segment, and its tokens.
 
     `log_probability`: the mean of all tokens, the ends of parts among them; what nothing was read from has 0.
     `complete`: whether the reader ended by itself, and not for too many tokens or because it ran in circles. `width`:
-    the numbers of a frame of the reader, which tell readers apart.
+    the numbers of a frame of the reader, which tell readers apart. `differences` are those from the other words that
+    the reader was asked about, in order.
     """
 
     text: str = ""
@@ -29,6 +47,7 @@ class Reading:
     log_probability: float = 0.0
     complete: bool = True
     width: int = 0
+    differences: tuple[Difference, ...] = ()
 
     def as_json(self) -> str:
         """Return the answer of the model `reader`."""
@@ -41,9 +60,18 @@ class Reading:
             content = json.loads(answer)
             tokens = tuple(Token(str(each["text"]), _logarithm(each["log_probability"])) for each in content["tokens"])
             mean, complete = _logarithm(content["log_probability"]), content["complete"] is True
-            return cls(str(content["text"]), tokens, mean, complete, int(content.get("width", 0)))
+            differences = tuple(_difference(each) for each in content.get("differences", ()))
+            return cls(str(content["text"]), tokens, mean, complete, int(content.get("width", 0)), differences)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the answer of the reader has no reading: {error!r}") from error
+
+
+def _difference(content: Mapping[str, Any]) -> Difference:
+    words = tuple(str(word) for word in content["words"])
+    gain = float(content["gain"])
+    if not math.isfinite(gain):
+        raise ValueError(f"{gain} is no difference of logarithms")
+    return Difference(int(content["start"]), int(content["end"]), words, _logarithm(content["own"]), gain)
 
 
 def _logarithm(value: float) -> float:

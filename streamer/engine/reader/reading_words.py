@@ -65,33 +65,51 @@ Phrase = tuple[tuple[ReadWord, ...], ...]
 """The ways to say one written word: each a row of spoken words, likeliest first."""
 
 
+@dataclass(frozen=True)
+class WrittenWord:
+    """A written word: the characters of the tokens that it covers, as they are, and the ways to say it."""
+
+    start: int
+    end: int
+    text: str
+    phrase: Phrase
+
+
 def phrases_of(tokens: Sequence[Token], knows: Callable[[str], bool]) -> list[Phrase]:
     """Return the spoken words of these tokens, written word by written word. `knows`: whether a lexicon has a word."""
+    return [written.phrase for written in written_words(tokens, knows)]
+
+
+def written_words(tokens: Sequence[Token], knows: Callable[[str], bool]) -> list[WrittenWord]:
+    """Return the written words of these tokens. `knows`: whether a lexicon has a word."""
     text = "".join(token.text for token in tokens).translate(_PLAIN)
     scores: list[float] = []  # of the token of each character
     for token in tokens:
         scores += [token.log_probability] * len(token.text)
-    phrases: list[Phrase] = []
+    written: list[WrittenWord] = []
     chunks = list(_CHUNK.finditer(text))
     for chunk, after in zip(chunks, [*(chunk[0] for chunk in chunks[1:]), ""], strict=False):
         ways = _spoken(chunk[0], after, knows)
         if not ways:
             # A mark that stands alone belongs to the word before it.
-            if phrases and phrases[-1][0][-1].marked.mark is Mark.NONE:
-                phrases[-1] = tuple(_with_mark(way, _mark_of(chunk[0])) for way in phrases[-1])
+            if written:
+                last = written[-1]
+                phrase = last.phrase
+                if phrase[0][-1].marked.mark is Mark.NONE:
+                    phrase = tuple(_with_mark(way, _mark_of(chunk[0])) for way in phrase)
+                written[-1] = WrittenWord(last.start, chunk.end(), text[last.start : chunk.end()], phrase)
             continue
         own = scores[chunk.start() : chunk.end()]
         probability = math.exp(sum(own) / len(own))
         mark = _mark_of(chunk[0])
         if mark is Mark.FULL_STOP and _goes_on(chunk[0], after):
             mark = Mark.NONE
-        phrases.append(
-            tuple(
-                _with_mark(tuple(ReadWord(word, MarkedWord(Mark.NONE, case), probability) for word, case in way), mark)
-                for way in ways
-            )
+        phrase = tuple(
+            _with_mark(tuple(ReadWord(word, MarkedWord(Mark.NONE, case), probability) for word, case in way), mark)
+            for way in ways
         )
-    return phrases
+        written.append(WrittenWord(chunk.start(), chunk.end(), chunk[0], phrase))
+    return written
 
 
 def _with_mark(words: tuple[ReadWord, ...], mark: Mark) -> tuple[ReadWord, ...]:

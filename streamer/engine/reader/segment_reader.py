@@ -38,8 +38,13 @@ class SegmentReader(Protocol):
     def ready(self) -> bool:
         """Return whether there is a place for another segment."""
 
-    def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
-        """Begin to read a segment at 16 kHz. `pauses`: the samples in it where it may be cut if it is too long."""
+    def begin(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+    ) -> PendingReading:
+        """Begin to read a segment at 16 kHz, and to compare it with these words.
+
+        `pauses`: the samples in it where it may be cut if it is too long.
+        """
 
 
 class LocalReader:
@@ -54,9 +59,11 @@ class LocalReader:
         """Return True, because no segment is under way."""
         return True
 
-    def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
+    def begin(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+    ) -> PendingReading:
         """Read a segment."""
-        return _Done(self._reader.read(samples, pauses))
+        return _Done(self._reader.read(samples, pauses, words))
 
 
 class _Done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,17 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from streamer.engine.reader.graphs import caches, encoder_graph, joined, looked_up, step_graph
+from streamer.engine.reader.graphs import (
+    EXPECTED,
+    PLACES,
+    TOKENS,
+    UNSEEN,
+    caches,
+    encoder_graph,
+    joined,
+    looked_up,
+    step_graph,
+)
 from tests.engine.reader.random_reader import (
     HEADS,
     LAYERS,
@@ -39,22 +50,55 @@ def test_the_encoder_computes_what_the_decoder_looks_up() -> None:
         assert np.abs(mine[0] - right).mean() < 0.03 * np.abs(right).mean()
 
 
+def _step_inputs(tokens: Sequence[int], places: Sequence[int], unseen: NDArray[np.float32]) -> dict[str, Any]:
+    """The inputs of a step in which every token is expected after itself."""
+    return {
+        TOKENS: np.array([tokens]),
+        PLACES: np.array([places]),
+        EXPECTED: np.array([tokens]),
+        UNSEEN: unseen[None, None].astype(np.float32),
+    }
+
+
+def _sound_inputs(sound: Sequence[NDArray[np.float32]]) -> dict[str, Any]:
+    """The inputs of a first step for this sound."""
+    inputs = dict(zip(looked_up(LAYERS), (part[None] for part in sound), strict=True))
+    return inputs | {name: np.zeros((1, HEADS, 0, WIDTH // HEADS), np.float32) for name in caches(LAYERS)}
+
+
 def test_a_step_continues_from_the_caches() -> None:
     """The log-probabilities of tokens, one step after another, are those of all tokens at once."""
     weights = random_weights()
     sound = sound_of(weights, _speech())
     step = _session(step_graph(weights))
-    inputs = dict(zip(looked_up(LAYERS), (part[None] for part in sound), strict=True))
-    inputs |= {name: np.zeros((1, HEADS, 0, WIDTH // HEADS), np.float32) for name in caches(LAYERS)}
+    inputs = _sound_inputs(sound)
     tokens, found = [1], []
-    for _ in range(6):
-        token, chance, *new = step.run(None, {"tokens": np.array([tokens[-1:]]), **inputs})
+    for place in range(6):
+        token, chance, _, *new = step.run(None, inputs | _step_inputs(tokens[-1:], [place], np.zeros((1, place + 1))))
         inputs |= zip(caches(LAYERS), new, strict=True)
         tokens.append(int(token[0, 0]))
         found.append(float(chance[0, 0]))
     expected = log_probabilities_of(weights, sound, tokens[:-1])
     assert found == pytest.approx([row[token] for row, token in zip(expected, tokens[1:], strict=True)], abs=0.05)
     assert all(row[token] > row.max() - 0.1 for row, token in zip(expected, tokens[1:], strict=True))
+
+
+def test_texts_in_one_step_do_not_see_each_other() -> None:
+    """Each of two texts that begin after the same token has the log-probabilities that it has alone."""
+    weights = random_weights()
+    sound = sound_of(weights, _speech())
+    texts = [[1, 7, 9], [1, 20, 3, 8]]
+    unseen = np.full((7, 7), -1e9)
+    unseen[:3, :3], unseen[3:, 3:] = (np.where(np.tril(np.ones((size, size))) > 0, 0, -1e9) for size in (3, 4))
+    places = [0, 1, 2, 0, 1, 2, 3]
+    _, _, [found], *_ = _session(step_graph(weights)).run(
+        None, _sound_inputs(sound) | _step_inputs([*texts[0], *texts[1]], places, unseen)
+    )
+    for text, own in zip(texts, (found[:3], found[3:]), strict=True):
+        rows = log_probabilities_of(weights, sound, text)
+        assert own.tolist() == pytest.approx(
+            [row[token] for row, token in zip(rows, text, strict=True)], rel=0.02, abs=0.3
+        )
 
 
 def test_signs_change_nothing_but_rounding() -> None:

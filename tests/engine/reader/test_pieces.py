@@ -42,6 +42,18 @@ def test_a_long_piece_has_two_bytes_of_length(tmp_path: Path) -> None:
     assert pieces.texts([3]) == ["x" * 300]
 
 
+def test_text_becomes_pieces_again(tmp_path: Path) -> None:
+    """Earlier pieces are joined first, each word by itself; what has no piece becomes bytes."""
+    low = "\u2581".encode()
+    words = [low + b"a", b"bc", low + b"ab", low, b"a", b"b", b"c"]
+    pieces = load_pieces(_file(tmp_path, b"<unk>", b"<s>", b"</s>", b"a", *_BYTES, *words))
+    assert pieces.tokens("abc a ab") == [6, 7, 6, 8]
+    assert "".join(pieces.texts(pieces.tokens("abc \u00e9 cab"))) == " abc \u00e9 cab"
+    assert pieces.tokens("") == []
+    with pytest.raises(PiecesError, match="no piece for ' x'"):
+        pieces.tokens("a x")
+
+
 @pytest.mark.parametrize("content", [b"", b"\x05ab", b"\x01a\x80"])
 def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
     """A file that is empty or cut off says so."""

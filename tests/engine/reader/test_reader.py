@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from streamer.audio.audio_file import read_audio
 from streamer.engine.reader.pieces import PiecesError
 from streamer.engine.reader.reader import LONGEST, RATE, Reader, load_reader, parts
+from streamer.engine.reader.reading_words import phrases_of
 from tests.engine.reader.random_reader import PIECES, random_weights, write_reader
 
 _PACKAGE = importlib.util.find_spec("moonshine_voice")
@@ -69,6 +71,16 @@ def test_a_long_segment_is_read_in_parts(reader: Reader) -> None:
     assert both.tokens == alone[0].tokens + alone[1].tokens
 
 
+def test_any_words_can_be_compared(reader: Reader) -> None:
+    """Whatever others say, a reading stays what it is, and no word that cannot be written raises."""
+    samples = _noise(2 * RATE)
+    alone = reader.read(samples)
+    for words in (["a"], ["\u8c22\u8c22", "x"] * 40, [""], ["it's"] * 300):
+        compared = reader.read(samples, (), words)
+        assert replace(compared, differences=()) == alone
+        assert all(np.isfinite(one.gain) and one.own <= 0 for one in compared.differences)
+
+
 def test_a_segment_is_cut_in_its_longest_pause() -> None:
     """Pauses that would leave a short part are not used."""
     sound = np.ones(LONGEST + RATE, np.float32)
@@ -123,6 +135,37 @@ if _TINY.is_dir():  # the package is only for some processors
         assert reading.text.lower().startswith("mr. quilter is the apostle of the middle classes")
         assert reading.complete
         assert -0.3 < reading.log_probability < 0
+
+    def test_a_reading_is_compared_with_other_words(tiny: Reader) -> None:
+        """Where others have another word, the reader says how likely it is; absurd words are very unlikely."""
+        samples = read_audio(Path("audio_samples/quilter.ogg"))
+        read = tiny.read(samples)
+        words = [word.text for phrase in phrases_of(read.tokens, lambda word: True) for word in phrase[0]]
+        place = words.index("apostle")
+        others = ["well", *words[:place], "epistle", *words[place + 1 :], "zebra"]
+        compared = tiny.read(samples, (), others)
+        assert replace(compared, differences=()) == read
+        assert [one.words for one in compared.differences] == [("well",), ("epistle",), ("zebra",)]
+        text = "".join(token.text for token in read.tokens)
+        first, wrong, last = compared.differences
+        assert (first.start, text[wrong.start : wrong.end], last.start) == (1, "apostle", len(text) - 1)
+        assert (first.own, last.own) == (0.0, 0.0)
+        assert -1 < wrong.own < 0
+        assert all(one.gain < -3 for one in compared.differences)
+        assert tiny.read(samples, (), words).differences == ()
+
+    def test_the_parts_of_a_long_segment_are_compared(tiny: Reader) -> None:
+        """Each difference is compared in its part, as likely as there alone."""
+        samples = read_audio(Path("audio_samples/quilter.ogg"))
+        gap = np.zeros(RATE, np.int16)
+        long = np.concatenate([samples, gap] * (LONGEST // len(samples) + 1))
+        middle = (len(samples) + len(gap)) * (LONGEST // 2 // len(samples) + 1) - len(gap)
+        read = tiny.read(long, [(middle, middle + len(gap))])
+        words = [word.text for phrase in phrases_of(read.tokens, lambda word: True) for word in phrase[0]]
+        others = ["epistle" if word == "apostle" else word for word in words]
+        found = tiny.read(long, [(middle, middle + len(gap))], others).differences
+        assert len(found) == words.count("apostle") > 2
+        assert all(one.words == ("epistle",) and one.gain < -1 for one in found)
 
     def test_moonshine_tiny_reads_silence_and_noise(tiny: Reader) -> None:
         """What is no speech gives no words, or words that are not sure."""

@@ -17,10 +17,12 @@ from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.reader.alignment import Aligner
-from streamer.engine.reader.gate import Gate
+from streamer.engine.reader.combination import Mixture, Mixtures
+from streamer.engine.reader.differences import characters, other_words
 from streamer.engine.reader.reader import load_reader
 from streamer.engine.reader.reader_pass import ReaderPass
-from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.reading import Difference, Reading, Token
+from streamer.engine.reader.reading_words import written_words
 from streamer.engine.reader.segment_reader import LocalReader, PendingReading, ReaderError, SegmentReader
 from streamer.engine.recogniser import PHONES, Chunk, Recogniser
 from streamer.engine.search.search import Hotword
@@ -39,6 +41,7 @@ from tests.samples import pcm
 if TYPE_CHECKING:
     from streamer.engine.language.lexicon import Lexicon
 
+DOUBTED = Mixture(5.0)
 READ = StreamOptions(second_pass=True, reader=True)
 WORDS = "bag bah bad head gead cage cahe cade gab hab dab"
 SPOKEN = [say("bag"), silence(1500), say("head cage"), silence(200)]
@@ -66,6 +69,7 @@ class Script:
 
     def __init__(self, *, present: bool = True, fails: bool = False, looks: int = 0, rooms: int = 2) -> None:
         self.present, self.fails, self.looks, self.rooms = present, fails, looks, rooms
+        self.gain = 0.0  # how much likelier it finds other words
         self.under_way = 0
         self.read: list[str] = []
         self.dice = random.Random(1)
@@ -73,18 +77,20 @@ class Script:
     def ready(self) -> bool:
         return self.under_way < self.rooms
 
-    def begin(self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]]) -> PendingReading:
+    def begin(
+        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+    ) -> PendingReading:
         assert self.ready()
         self.under_way += 1
         self.read.append(letters_of(samples))
-        return _Pending(self, self.read[-1].capitalize() + ".")
+        return _Pending(self, self.read[-1].capitalize() + ".", words)
 
 
 class _Pending:
     """What the script reads in a segment."""
 
-    def __init__(self, script: Script, line: str) -> None:
-        self._script, self._line = script, line
+    def __init__(self, script: Script, line: str, words: Sequence[str]) -> None:
+        self._script, self._line, self._words = script, line, words
         self._left = script.dice.randint(0, script.looks) if script.looks < 1000 else script.looks
 
     def ready(self) -> bool:
@@ -95,7 +101,11 @@ class _Pending:
         self._script.under_way -= 1
         if self._script.fails:
             raise ReaderError("the process has died")
-        return Reading(self._line, tuple(Token(f" {word}", -0.2) for word in self._line.split()), -0.2)
+        tokens = tuple(Token(f" {word}", -0.2) for word in self._line.split())
+        written = written_words(tokens, lambda word: True)
+        others = [(*characters(written, one), one.words) for one in other_words(written, self._words)]
+        differences = tuple(Difference(*other, -0.2, self._script.gain) for other in others)
+        return Reading(self._line, tokens, -0.2, differences=differences)
 
 
 def spelled() -> tuple[Lexicon, list[str]]:
@@ -107,7 +117,7 @@ def spelled() -> tuple[Lexicon, list[str]]:
     return Lexicon.build(ways, np.zeros(len(words))), words
 
 
-def make(reader: SegmentReader, gate: Gate = BELIEVED, **options: object) -> Recogniser:
+def make(reader: SegmentReader, mixture: Mixture = BELIEVED, **options: object) -> Recogniser:
     lexicon, words = spelled()
     letters: Any = SpelledLetters()
     slots = 32
@@ -115,7 +125,7 @@ def make(reader: SegmentReader, gate: Gate = BELIEVED, **options: object) -> Rec
         HastyModel(),
         {"lexicon": lexicon_search(WORDS, slots)},
         slots=slots,
-        reader_pass=ReaderPass(reader, Aligner(lexicon, words, PHONE_UNITS, letters), gate),
+        reader_pass=ReaderPass(reader, Aligner(lexicon, words, PHONE_UNITS, letters), None, Mixtures({0: mixture})),
         **options,  # type: ignore[arg-type]
     )
 
@@ -211,19 +221,19 @@ def test_times_are_corrected_as_measured_for_the_reader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reader", "gate", "options"),
+    ("reader", "mixture", "options"),
     [
         (Script(present=False), BELIEVED, READ),
         (Script(fails=True, looks=3), BELIEVED, READ),
-        (Script(), Gate(-1.0, 0.0, 0.0, 0.0, 0.0), READ),
+        (Script(), DOUBTED, READ),
         (Script(), BELIEVED, replace(READ, dictation=True)),
         (Script(), BELIEVED, StreamOptions(second_pass=True)),
     ],
     ids=["absent", "fails", "doubted", "dictation", "not asked for"],
 )
-def test_otherwise_the_second_pass_reads(reader: Script, gate: Gate, options: StreamOptions) -> None:
-    """A reader that is away, fails, is not believed or is not wanted leaves the segment to the second pass."""
-    events = one_served(reader, options, gate=gate)
+def test_otherwise_the_second_pass_reads(reader: Script, mixture: Mixture, options: StreamOptions) -> None:
+    """A reader that is away, fails, has nothing better or is not wanted leaves the segment to the second pass."""
+    events = one_served(reader, options, mixture=mixture)
     assert read_by(events) == [ReadBy.SECOND_PASS] * 2
     assert finals(events) == finals(one_served(Script(), replace(options, reader=False)))
     assert reader.under_way == 0
@@ -359,7 +369,7 @@ def test_real_words_have_times_and_confidences(shipped: Recogniser) -> None:
         for word in final.words or ():
             assert last <= word.start_ms <= word.end_ms <= 7300
             assert word.confidence is not None
-            assert 0 < word.confidence < 1
+            assert 0 < word.confidence <= 1
             last = word.end_ms
         assert sum(other.confidence for other in final.alternatives or ()) <= 1.001
     first = finals(events)[0]

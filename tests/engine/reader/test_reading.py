@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.reading import Difference, Reading, Token
 
 READING = Reading(" Caf\u00e9.", (Token(" Caf\u00e9", -0.25), Token(".", 0.0)), -0.5, complete=False, width=288)
+COMPARED = Reading("A.", (Token(" A.", -1.0),), -1.0, differences=(Difference(1, 2, ("b", "c"), -1.0, 2.5),))
 
 
-@pytest.mark.parametrize("reading", [READING, Reading()])
+@pytest.mark.parametrize("reading", [READING, COMPARED, Reading()])
 def test_a_reading_stays_what_it_is(reading: Reading) -> None:
     """The answer of the model has all of a reading."""
     assert Reading.from_json(reading.as_json()) == reading
@@ -35,9 +36,11 @@ def test_a_later_reader_may_say_more() -> None:
         '{"text":"a","tokens":[],"log_probability":NaN,"complete":true}',
         '{"text":"a","tokens":[{"text":"a","log_probability":0.1}],"log_probability":0,"complete":true}',
         '{"text":"a","tokens":[{"text":"a","log_probability":-Infinity}],"log_probability":0,"complete":true}',
+        '{"text":"a","tokens":[],"log_probability":0,"complete":true,"differences":[{"start":0}]}',
+        COMPARED.as_json().replace("2.5", "NaN"),
     ],
 )
 def test_what_is_no_reading(answer: str) -> None:
     """Another answer is one kind of error, so it leaves the segment to the second pass and ends no stream."""
-    with pytest.raises(ValueError, match=r"answer of the reader|Expecting value|not the logarithm"):
+    with pytest.raises(ValueError, match=r"answer of the reader|Expecting value|not the logarithm|no difference of"):
         Reading.from_json(answer)

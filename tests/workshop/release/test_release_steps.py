@@ -19,7 +19,8 @@ def test_what_is_fitted_comes_before_what_is_measured_with_it() -> None:
     """Documents are written after all measurements, and the tests that expect words come last."""
     names = [step.name for step in STEPS]
     assert len(names) == len(set(names))
-    assert names[:4] == ["search", "hotwords", "calibration", "errors"]
+    assert names[:4] == ["search", "hotwords", "calibration", "moonshine-base"]
+    assert names.index("errors-read") > names.index("moonshine-tiny")
     assert names[-2:] == ["documents", "words"]
     assert {*COMPARED, *CONDITIONS} <= set(names)
 
