@@ -38,7 +38,8 @@ from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.network_graphs import CompiledReading
 from streamer.engine.reader.alignment import Aligner
-from streamer.engine.reader.combination import READER_FILE, LineLanguage, Mixtures
+from streamer.engine.reader.combination import READER_FILE, Mixtures
+from streamer.engine.reader.line_language import LineLanguage
 from streamer.engine.reader.reader_pass import ReaderPass
 from streamer.engine.reader.segment_reader import SegmentReader
 from streamer.engine.recogniser import Recogniser

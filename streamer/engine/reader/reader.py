@@ -90,9 +90,9 @@ class Reader:
                 likely = min(0.0, sum(part.run.log_probabilities[first:last]))
                 own.append((Difference(start, end, said, likely), change, read_until))
             chances = part.compare([change for _, change, _ in own])
-            for (difference, change, read_until), likely in zip(own, chances, strict=True):
+            for (difference, change, read_until), chance in zip(own, chances, strict=True):
                 former = sum(part.run.log_probabilities[change.place : read_until])
-                yield replace(difference, gain=float(likely.sum()) - former)
+                yield replace(difference, gain=float(chance.sum()) - former)
             before = after
 
     def _tokens_of(self, other: OtherWords) -> list[int] | None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from streamer.engine.reader.combination import (
     Evidence,
-    LineLanguage,
     Mixtures,
     bounded,
     log_odds,
@@ -33,6 +32,7 @@ from streamer.engine.waiting import OutsideWork, Work, finish
 
 if TYPE_CHECKING:
     from streamer.engine.reader.alignment import Aligner, Alignment, WordFrames
+    from streamer.engine.reader.line_language import LineLanguage
 
 # A pause between words at which a long segment may be cut.
 _PAUSE_FRAMES: Final = 5
@@ -184,7 +184,10 @@ class ReaderPass:
             changed = [*line[:first], *other.words, *line[last:]]
             yield
             aligned = self.aligner.align(changed, segment.phones)
+            hotwords = _weight(changed, segment.hotwords) - _weight(line, segment.hotwords)
             language = 0.0 if self.language is None else self.language.gain(line, first, last, other.words)
+            if hotwords:  # the language model does not expect hotwords, which is why they were named
+                language = max(0.0, language) if hotwords > 0 else min(0.0, language)
             evidence = Evidence(
                 gain=bounded(difference.gain),
                 own=bounded(difference.own),
@@ -192,7 +195,6 @@ class ReaderPass:
                 language=bounded(language),
                 longer=len(other.words) - (last - first),
             )
-            hotwords = _weight(changed, segment.hotwords) - _weight(line, segment.hotwords)
             choices.append(Choice(other, evidence, hotwords))
         return choices
 

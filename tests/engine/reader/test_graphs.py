@@ -50,7 +50,7 @@ def test_the_encoder_computes_what_the_decoder_looks_up() -> None:
         assert np.abs(mine[0] - right).mean() < 0.03 * np.abs(right).mean()
 
 
-def _step_inputs(tokens: Sequence[int], places: Sequence[int], unseen: NDArray[np.float32]) -> dict[str, Any]:
+def _step_inputs(tokens: Sequence[int], places: Sequence[int], unseen: NDArray[Any]) -> dict[str, Any]:
     """The inputs of a step in which every token is expected after itself."""
     return {
         TOKENS: np.array([tokens]),

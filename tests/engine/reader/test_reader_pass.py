@@ -253,6 +253,27 @@ def test_a_hotword_rather_stays(constant: float, weight: float, kept: bool) -> N
     assert marked.case is (Case.LOWER if kept else Case.FIRST)
 
 
+class Opinion:
+    """A language model that finds all other words as likely."""
+
+    def __init__(self, gain: float) -> None:
+        self._gain = gain
+
+    def gain(self, line: Sequence[str], first: int, last: int, others: Sequence[str]) -> float:
+        return self._gain
+
+
+@pytest.mark.parametrize("gain", [-9.0, 1.0])
+def test_the_language_model_says_nothing_against_a_hotword(gain: float) -> None:
+    """It may speak for a hotword, but it never expects one, so what it says against it does not count."""
+    one: Any = Opinion(gain)
+    read = compared(reading("Hello, it is a cat."), "hello it was a cab")
+    mixtures = Mixtures({0: Mixture(-3.0, language=1.0)})
+    heard = segment("hello it was a cab", (), Hotword("cab", 1.0))
+    found = text(ReaderPass(SlowReader(read), aligner(), one, mixtures).words_of(read, heard))
+    assert found == "hello it is a cab"
+
+
 def test_a_hotword_that_only_the_reader_has_stays() -> None:
     """The weight speaks for the side that has the hotword, whichever that is."""
     heard = segment("it was a cat", (), Hotword("a cab", 2.0))
