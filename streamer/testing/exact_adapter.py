@@ -51,11 +51,12 @@ def adapter(
         def load(self, instance: Instance) -> Recogniser:
             if fault == "does not load":
                 raise RuntimeError("no weights")
+            reading = _reader_pass() if reader else None
             if fault is None:
                 marks = _shipped_punctuation() if punctuation else None
-                reading = _reader_pass() if reader else None
                 return exact_recogniser(instance.slots, instance.idle_limit_s, marks, reading)
-            return FaultyRecogniser(fault, Path(source).resolve().parent, instance.slots, instance.idle_limit_s)
+            folder = Path(source).resolve().parent
+            return FaultyRecogniser(fault, folder, instance.slots, instance.idle_limit_s, reading)
 
         def text(self, event: StreamEvent) -> str:
             return "nonsense" if fault == "talks nonsense" else super().text(event)

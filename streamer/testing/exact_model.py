@@ -105,9 +105,16 @@ class SlowModel(ExactModel):
 class FaultyRecogniser(Recogniser):
     """An exact recogniser with a fault."""
 
-    def __init__(self, fault: Fault, folder: Path, slots: int, idle_limit_s: float) -> None:
+    def __init__(
+        self,
+        fault: Fault,
+        folder: Path,
+        slots: int,
+        idle_limit_s: float,
+        reader_pass: ReaderPass | None = None,
+    ) -> None:
         model = SlowModel() if fault == "reads again slowly" else ExactModel()
-        super().__init__(model, searches(slots), slots=slots, idle_limit_s=idle_limit_s)
+        super().__init__(model, searches(slots), slots=slots, reader_pass=reader_pass, idle_limit_s=idle_limit_s)
         self._fault = fault
         self._folder = folder
 

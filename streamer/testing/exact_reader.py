@@ -5,6 +5,7 @@ Its words are those that an exact model hears. So a word that was lost, or read 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
@@ -26,16 +27,23 @@ if TYPE_CHECKING:
 # The units of the exact model, as phones: a space is the boundary of words.
 PHONE_UNITS: Final = [BOUNDARY if unit == " " else unit for unit in UNITS]
 BELIEVED: Final = Mixture(-5.0)  # the words of a reading are taken
+SAMPLE_RATE: Final = 16_000
 _LIKELY: Final = -0.2  # the log-probability of each word
 
 
 class ExactReader:
     """Reads what was said in a segment, with a capital and a full stop, as readers write."""
 
+    def __init__(self, slowness: float = 0.0) -> None:
+        """`slowness`: the seconds for a second of audio."""
+        self._slowness = slowness
+
     def read(
         self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = (), words: Sequence[str] = ()
     ) -> Reading:
         """Return the words of a segment."""
+        if self._slowness:
+            time.sleep(self._slowness * len(samples) / SAMPLE_RATE)
         line = letters_of(samples)
         text = line.capitalize() + "." if line else ""
         return Reading(text, tuple(Token(f" {word}", _LIKELY) for word in text.split()), _LIKELY if line else 0.0)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.reader_model import ReadsSegments
 from streamer.engine.adapters.reader_model import TritonPythonModel as ReaderModel
 from streamer.testing.exact_reader import ExactReader
+
+SLOWNESS: Final = 0.05
 
 
 class TritonPythonModel(ReaderModel):
@@ -14,3 +18,11 @@ class TritonPythonModel(ReaderModel):
     def load(self, instance: Instance) -> ReadsSegments:
         """Return what reads segments."""
         return ExactReader()
+
+
+class SlowReaderModel(TritonPythonModel):
+    """The same, as slow as a real reader on a busy machine."""
+
+    def load(self, instance: Instance) -> ReadsSegments:
+        """Return what reads segments."""
+        return ExactReader(SLOWNESS)

@@ -151,7 +151,7 @@ TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation}, read
 _STEP = """from streamer.testing.exact_adapter import {adapter} as TritonPythonModel
 """
 
-_READER: Final = """from streamer.testing.exact_reader_model import TritonPythonModel as TritonPythonModel
+_READER: Final = """from streamer.testing.exact_reader_model import {adapter} as TritonPythonModel
 """
 
 _STEPS: Final = {
@@ -168,10 +168,6 @@ def exact_repository(folder: Path, *, punctuation: bool = False, reader: bool = 
     also has a reader that reads the same audio exactly.
     """
     add_exact_model(folder, punctuation=punctuation, reader=reader)
-    if reader:
-        (folder / READER / "1").mkdir(parents=True)
-        (folder / READER / CONFIG).symlink_to(asr_repository() / READER / CONFIG)
-        (folder / READER / "1" / "model.py").write_text(_READER, encoding="utf-8")
     return folder
 
 
@@ -197,12 +193,22 @@ def add_exact_model(
     punctuation: bool = False,
     reader: bool = False,
 ) -> Path:
-    """Put an exact model of this name into a repository, and return its folder. `slots` is for each instance."""
+    """Put an exact model of this name into a repository, and return its folder. `slots` is for each instance.
+
+    With `reader`, the repository also gets a reader. It is slow if the fault is that the model reads again slowly.
+    """
     config = reconfigure(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
-    (folder / "1" / "model.py").write_text(
-        _ADAPTER.format(fault=fault, punctuation=punctuation, reader=reader), encoding="utf-8"
-    )
+    text = _ADAPTER.format(fault=fault, punctuation=punctuation, reader=reader)
+    (folder / "1" / "model.py").write_text(text, encoding="utf-8")
+    if reader:
+        _add_reader(repository / READER, "SlowReaderModel" if fault == "reads again slowly" else "TritonPythonModel")
     return folder
+
+
+def _add_reader(folder: Path, adapter: str) -> None:
+    (folder / "1").mkdir(parents=True)
+    (folder / CONFIG).symlink_to(asr_repository() / READER / CONFIG)
+    (folder / "1" / "model.py").write_text(_READER.format(adapter=adapter), encoding="utf-8")

@@ -123,6 +123,7 @@ class Target:
     # The tokens of other clients' sessions, which a real attacker should not know.
     tokens: deque[str] = field(default_factory=lambda: deque(maxlen=64))
     model_processes: Callable[[], list[int]] = list
+    reader_processes: Callable[[], list[int]] = list
     triton: Callable[[], int | None] = lambda: None
     bridge: Callable[[], int | None] = lambda: None
     disturbed: list[tuple[float, float]] = field(default_factory=list)  # the times in which a fault may delay words

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from streamer.base.limits import READER
 from streamer.bridge.access.keys import make_key
 from streamer.commands.traffic.processes import memory_mb
 from workshop.attack import tls_port
@@ -42,7 +43,9 @@ class AttackedService:
         self.key, self.target.hostile_key, self.target.other_key = good.secret, hostile.secret, good.secret
         settings = ("--keys", folder / "keys", "--open-metrics", "--per-key", PER_KEY, "--handshake-limit", OPEN_S)
         rng = random.Random(f"{seed} service")
-        self.service = ServiceUnderTest(repository, folder, tritons=0, slots=SLOTS, rng=rng, settings=settings)
+        self.service = ServiceUnderTest(
+            repository, folder, tritons=0, slots=SLOTS, rng=rng, settings=settings, reader=repository / READER
+        )
         self._tls: subprocess.Popen[str] | None = None
         self._sampling: asyncio.Task[None] | None = None
 
@@ -58,6 +61,7 @@ class AttackedService:
         target = self.target
         target.port = int(urlsplit(self.service.url).port or 0)
         target.model_processes, target.triton = lambda: triton.stubs, lambda: triton.pid
+        target.reader_processes = lambda: triton.readers
         target.bridge = lambda: self.service.bridge if self.service.alive else None
         self._sampling = asyncio.create_task(self._sample())
         return self

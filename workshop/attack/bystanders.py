@@ -14,6 +14,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
+from streamer.base.limits import READER
 from workshop.attack.attack import Target
 from workshop.soak.session_plan import Speech, draw_speech, origin
 
@@ -64,7 +65,8 @@ class Bystanders:
     async def _session(self, number: int) -> None:
         rng = random.Random(f"{self._seed} bystander {number}")
         speech = draw_speech(number, rng.randrange(5, 16), rng)
-        second_pass = number % TWICE_OF == 0
+        # Half of those whose words are read again want a reader for it.
+        second_pass = (READER if number % (2 * TWICE_OF) == 0 else True) if number % TWICE_OF == 0 else False
         entered = await self._enter(number, second_pass=second_pass)
         if entered is None:
             return
@@ -85,7 +87,7 @@ class Bystanders:
                 events.append({"type": "lost", "why": repr(error)})
         self._check(number, speech, events, websocket.close_code, began)
 
-    async def _enter(self, number: int, *, second_pass: bool) -> tuple[ClientConnection, str] | None:
+    async def _enter(self, number: int, *, second_pass: bool | str) -> tuple[ClientConnection, str] | None:
         """Open a session, and return its connection and token."""
         began = time.monotonic()
         while True:

@@ -63,7 +63,7 @@ class Campaign:
         report = AttackReport(self.seed)
         with tempfile.TemporaryDirectory(prefix="attack-") as models:
             repository = Path(models) / "models"
-            add_exact_model(repository, fault="reads again slowly")
+            add_exact_model(repository, fault="reads again slowly", reader=True)
             async with AttackedService(repository, self.folder, self.seed) as attacked:
                 await _Run(self, attacked, report, tell).run()
             report.broken += attacked.service.left + attacked.complaints(report.seconds / 60)

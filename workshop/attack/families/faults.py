@@ -22,6 +22,11 @@ async def model_killed(target: Target, rng: random.Random) -> Strike:
     return _killed(target, rng, target.model_processes())
 
 
+async def reader_killed(target: Target, rng: random.Random) -> Strike:
+    """Kill the process of the reader, which no session may notice but by what has read its words."""
+    return _killed(target, rng, target.reader_processes(), mended_s=0.0)
+
+
 async def triton_killed(target: Target, rng: random.Random) -> Strike:
     """Kill Triton with all its models."""
     triton = target.triton()
@@ -42,10 +47,10 @@ async def service_paused(target: Target, rng: random.Random) -> Strike:
     return strike
 
 
-def _killed(target: Target, rng: random.Random, pids: Sequence[int]) -> Strike:
+def _killed(target: Target, rng: random.Random, pids: Sequence[int], mended_s: float = MENDED_S) -> Strike:
     strike = Strike()
     if pids:
-        target.disturb(MENDED_S)
+        target.disturb(mended_s)
         with suppress(ProcessLookupError):
             os.kill(rng.choice(pids), signal.SIGKILL)
         strike.add("killed")
@@ -54,6 +59,7 @@ def _killed(target: Target, rng: random.Random, pids: Sequence[int]) -> Strike:
 
 ATTACKS: Sequence[Attack] = (
     Attack("the model's process is killed", FAMILY, model_killed, every_s=150.0),
+    Attack("the reader's process is killed", FAMILY, reader_killed, every_s=60.0),
     Attack("Triton is killed", FAMILY, triton_killed, every_s=240.0),
     Attack("the service is paused", FAMILY, service_paused, every_s=90.0),
 )

@@ -1,4 +1,4 @@
-"""Attacks by second passes: far more speech to read again than the recogniser has time for."""
+"""Attacks by second passes: far more speech to read again than the recogniser and its reader have time for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
+from streamer.base.limits import READER
 from streamer.testing.exact_speech import say
 from workshop.attack.attack import Attack, PromiseBroken, Strike, Target, at_once, judged, start, text
 from workshop.attack.raw_connection import BINARY, Ended, frame
 
 FAMILY: Final = "second passes"
-OPTIONS: Final[dict[str, Any]] = {"second_pass": True, "endpoint": {"silence": False, "longest_ms": 60_000}}
+ENDPOINT: Final = {"silence": False, "longest_ms": 60_000}
 FLUSH, STOP = text({"type": "flush"}), text({"type": "stop"})
 PHRASE: Final = "this is read again "
 FRAME: Final = 32_000
@@ -40,7 +41,7 @@ async def leaving(target: Target, rng: random.Random) -> Strike:
     async def one(_: int) -> str:
         connection = await target.websocket()
         try:
-            await connection.send(start(**OPTIONS) + _frames(PHRASE * 20) + FLUSH)
+            await connection.send(start(**_options(rng)) + _frames(PHRASE * 20) + FLUSH)
             await connection.event()
         finally:
             connection.abort()
@@ -56,11 +57,16 @@ async def _read_again(target: Target, rng: random.Random, words: str, *, live: b
 
     async def one(_: int) -> str:
         connection = await target.websocket()
-        ended = await connection.until_closed(start(live=live, **OPTIONS) + content + STOP)
+        ended = await connection.until_closed(start(live=live, **_options(rng)) + content + STOP)
         _check(ended, spoken)
         return judged(ended, b"second passes")
 
     return await at_once(rng.randrange(1, SESSIONS + 1), one)
+
+
+def _options(rng: random.Random) -> dict[str, Any]:
+    """Return the options of a session that wants its words to be read again, by the recogniser or a reader."""
+    return {"second_pass": rng.choice((True, READER)), "endpoint": ENDPOINT}
 
 
 def _frames(words: str) -> bytes:
@@ -71,7 +77,7 @@ def _frames(words: str) -> bytes:
 def _check(ended: Ended, spoken: str) -> None:
     """Raise PromiseBroken unless every word came, and every final says what has read it."""
     finals = [event for event in ended.events if event["type"] == "final"]
-    if any(event.get("read_by") not in ("first_pass", "second_pass") for event in finals):
+    if any(event.get("read_by") not in ("first_pass", "second_pass", "reader") for event in finals):
         raise PromiseBroken("a final does not say which pass has read it")
     if ended.code == 1000 and ended.text != spoken:
         raise PromiseBroken(f"{spoken[:200]!r} was recognised as {ended.text[:200]!r} with a second pass")
