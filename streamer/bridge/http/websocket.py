@@ -326,7 +326,7 @@ class WebSocket(Channel):
         now = time.monotonic()
         for number, message in enumerate(messages):
             if isinstance(message, str) or len(message) > _LONGEST_HELD:
-                return self._return_held() + messages[number:]
+                return self._pass_on() + messages[number:]
             self._held.append((message, now))
             self._held_bytes += len(message)
         if self._held_bytes < self._wanted_bytes and len(self._held) < _MOST_HELD:
