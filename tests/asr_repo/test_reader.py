@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_client
+from tritonclient.utils import InferenceServerException
 
 from streamer.base.events import ReadBy
 from streamer.base.limits import READER
@@ -129,3 +130,26 @@ def test_a_program_may_ask_it_directly(server: TritonServer) -> None:
     assert reading["complete"] is True
     assert "".join(token["text"] for token in reading["tokens"]).strip() == reading["text"]
     assert all(token["log_probability"] <= 0 for token in reading["tokens"])
+
+
+def test_a_reading_is_compared_with_other_words(server: TritonServer) -> None:
+    """A program that sends words gets the differences, and how likely the reader finds these words there."""
+    samples = np.frombuffer(SPEECH, np.int16).reshape(1, -1)
+    audio = triton_client.InferInput("AUDIO", samples.shape, "INT16")
+    audio.set_data_from_numpy(samples)
+    words = triton_client.InferInput("WORDS", (1, 1), "BYTES")
+    client = triton_client.InferenceServerClient(server.grpc_address)
+
+    def compared(others: bytes) -> list[dict[str, Any]]:
+        words.set_data_from_numpy(np.array([[others]], np.object_))
+        reading = json.loads(client.infer(READER, [audio, words]).as_numpy("READING").item())
+        differences: list[dict[str, Any]] = reading["differences"]
+        return differences
+
+    found = compared(b"mister quilter is the epistle of the middle classes")
+    assert ["epistle"] in [one["words"] for one in found]
+    assert all(one["own"] <= 0 for one in found)
+    assert compared(b"zebra")[0]["gain"] < -10
+    assert compared(b"") == []
+    with pytest.raises(InferenceServerException, match="could not be read"):
+        compared(b"\xff")
