@@ -180,3 +180,15 @@ def test_half_a_frame_is_told_and_left_out() -> None:
     assert [chunk.tolist() for chunk in decoder.decode(b"\1\0")] == [[0], [1]]
     assert not decoder.in_frame
     assert [chunk.tolist() for chunk in decoder.finish()] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "rate", "channels"), [("pcm_s16le", 16_000, 1), ("mulaw", 8000, 1), ("pcm_s16le", 16_000, 2)]
+)
+def test_samples_as_bytes(encoding: str, rate: int, channels: int) -> None:
+    """As bytes, the samples of any chunks are those that decode() returns, and incomplete frames wait as well."""
+    data = np.random.default_rng(1).integers(0, 256, 4800, np.uint8).tobytes()
+    arrays, plain = (AudioDecoder(encoding, rate, channels, separate=True) for _ in range(2))
+    for size in (640, 1, 3, 320, 7, 1000):
+        assert plain.pcm(data[:size]) == [samples.tobytes() for samples in arrays.decode(data[:size])]
+        assert (plain.received_bytes, plain.in_frame) == (arrays.received_bytes, arrays.in_frame)

@@ -368,3 +368,17 @@ def test_left() -> None:
     assert (client.gone, client.parked) == (True, False)
     with pytest.raises(StateError, match="client: expected connected or dismissed, met left"):
         client.come_back()
+
+
+def test_what_is_missing_for_the_next_request() -> None:
+    """So much of the client's audio is missing for a step; nothing before a flush, or while there is no sequence."""
+    driven = Driven('{"type":"start","encoding":"mulaw","sample_rate":8000}')
+    assert driven.session.missing == 2560
+    driven.audio(bytes(1000))
+    assert driven.request() is None
+    assert 1560 <= driven.session.missing <= 1560 + 240  # the resampler holds back some samples
+    driven.text(FLUSH)
+    assert driven.session.missing == 0
+    driven.exchange()
+    assert driven.session.missing > 0
+    assert Driven(None).session.missing == 0
