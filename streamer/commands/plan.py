@@ -22,7 +22,6 @@ from streamer.bridge.triton.repository import (
     version_folder,
 )
 from streamer.commands.arguments import USAGE, argument, count
-from streamer.commands.capacity.default_size import most_instances
 from streamer.commands.capacity.plan import (
     FEWEST_SLOTS,
     KEPT_FREE,
@@ -159,6 +158,7 @@ def _model(choices: Sequence[ServedModel] | None, repository: Path | None) -> _M
 
 
 def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
+    from streamer.commands.capacity.default_size import most_instances
     from streamer.commands.capacity.memory import (
         MeasuringError,
         model_memory,

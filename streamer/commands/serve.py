@@ -124,7 +124,7 @@ def _serve(
     from streamer.commands.capacity.session_limit import Finding, circumstances
     from streamer.commands.interrupt import run_until_signal
 
-    triton = tracing = on_demand = None
+    triton = tracing = on_demand = size = None
     bounds, instances = _instances(settings)
     hurrying: list[asyncio.Future[None]] = []
     if not settings.triton:
@@ -139,7 +139,6 @@ def _serve(
             size = _default_size(settings, [folders.get(name, folder / name) for name in names], folder, reader)
             if size is not None:
                 instances, slots = size.instances, size.slots
-                logs.say(size.sentence())
         if bounds is not None:
             _check_memory(
                 [folders.get(name, folder / name) for name in names], folder, bounds, slots, settings.sessions
@@ -207,6 +206,8 @@ def _serve(
                 if exposed:  # only after the port was opened: before, another error may make the warning useless
                     remedy = "give --tls-cert, or put a proxy with TLS in front"
                     logs.say(f"without TLS, others on the network can listen in: {remedy}.")
+                if size is not None:
+                    logs.say(size.sentence())
                 if reader is not None:
                     logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
