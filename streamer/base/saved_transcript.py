@@ -55,7 +55,7 @@ def _of_events(events: list[JsonObject], name: str) -> Transcript:
     transcript = Transcript(name)
     for event in events:
         if event["type"] == "final":
-            transcript.add({**event, **_segment(event, "a final")})
+            transcript.add(_final(event, "a final"))
         elif event["type"] == "done":
             transcript.add({"type": "done", "audio_ms": _time(event, "audio_ms", "the event done")})
     return transcript
@@ -69,7 +69,7 @@ def _of_object(value: Any, name: str) -> Transcript:
     for number, segment in enumerate(value["segments"], 1):
         if not isinstance(segment, dict):
             raise TranscriptError(f"has a segment {number} that is no object")
-        transcript.add({"type": "final", **segment, **_segment(segment, f"segment {number}")})
+        transcript.add(_final(segment, f"segment {number}"))
     # Transcripts of earlier versions do not say whether they are complete.
     transcript.complete = value.get("complete") is not False
     if "duration_ms" in value:
@@ -78,6 +78,15 @@ def _of_object(value: Any, name: str) -> Transcript:
     if isinstance(duration_s, (int, float)) and 0 <= duration_s * 1000 <= _MOST_MS:
         transcript.recording_ms = round(duration_s * 1000)
     return transcript
+
+
+def _final(value: JsonObject, what: str) -> JsonObject:
+    """Return a segment as a final, checked."""
+    final = {**value, "type": "final", **_segment(value, what)}
+    turn = value.get("turn")
+    if not isinstance(turn, (int, float)) or isinstance(turn, bool):
+        final.pop("turn", None)
+    return final
 
 
 def _segment(value: JsonObject, what: str) -> TranscriptSegment:

@@ -25,7 +25,7 @@ TAIL_MS: Final = 200
 STOP_CUE_MS: Final = 2_000  # SRT has no remarks, so a cue says where it stops
 
 _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
-_OPTIONAL_KEYS: Final = ("channel", "spoken", "alternatives")
+_OPTIONAL_KEYS: Final = ("channel", "turn", "spoken", "alternatives")
 
 
 class _SpokenWord(TypedDict, total=False):
@@ -43,6 +43,7 @@ class TranscriptWord(_SpokenWord):
 
 class _SegmentOptions(TypedDict, total=False):
     channel: int  # with channels that are recognised separately
+    turn: float  # if the end of a turn ended the segment: the probability that it was over
     spoken: str  # with the written form: the text as it was spoken
     alternatives: list[dict[str, object]]  # if the session asked for some
 

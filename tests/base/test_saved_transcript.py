@@ -49,6 +49,13 @@ def test_events_are_a_transcript() -> None:
     assert part.render("text") == "hello\n\n[stopped at 0:00]\n"
 
 
+@pytest.mark.parametrize(("turn", "kept"), [(0.9, True), (1, True), (None, False), (True, False), ("yes", False)])
+def test_a_turn_is_a_probability(turn: object, kept: bool) -> None:
+    """The end of a turn is kept, for paragraphs; what is no number is not one."""
+    [transcript] = read_transcripts(json.dumps(saved(turn=turn)), "edited.json")
+    assert ("turn" in transcript.segments[0]) is kept
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -252,3 +252,16 @@ def test_a_word_cannot_begin_a_cue() -> None:
     result.add(final(word("a\n\n2\n00:00:01,000 --> 00:00:02,000\nb", 0, 400)))
     assert [line for line in result.render("srt").splitlines() if not line] == []
     assert result.render("vtt").count(" --> ") == 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_text_is_the_same_live_and_later(case: dict[str, Any]) -> None:
+    """Finals as they come from a service give the text that their JSON gives later."""
+    live, transcript = TextWriter(), Transcript("talk.wav")
+    text = ""
+    for segment in case["json"]["segments"]:
+        event = {"type": "final", "n": 7, "segment": 0, "audio_ms": segment["end_ms"], **segment}
+        text += live.add(event)
+        transcript.add(event)
+    [later] = read_transcripts(transcript.render("json"), "talk.json")
+    assert "".join(map(TextWriter().add, later.segments)) == text

@@ -83,7 +83,7 @@ function transcript(file, segments, complete, durationMs) {
 
 /** @param {any} value @param {string} what @returns {any} the fields of a segment, checked */
 function segmentOf(value, what) {
-    const {text, words, channel, spoken, alternatives} = value;
+    const {text, words, channel, turn, spoken, alternatives} = value;
     if (typeof text !== "string") throw new SavedError(`has no “text” in ${what}`);
     const [start_ms, end_ms] = ["start_ms", "end_ms"].map((name) => timeOf(value, name, what));
     if (end_ms < start_ms) throw new SavedError(`has a time in ${what} that runs backwards: ${start_ms} to ${end_ms}`);
@@ -100,6 +100,7 @@ function segmentOf(value, what) {
         // If the words are not those of the text any more, the text counts.
         words: fits(words, text) ? words.map(wordOf) : null,
         ...(known ? {channel} : {}),
+        ...(typeof turn === "number" ? {turn} : {}),
         ...(typeof spoken === "string" ? {spoken} : {}),
         ...(Array.isArray(alternatives) ? {alternatives} : {}),
     };
