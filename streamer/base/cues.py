@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
-from streamer.base.text import columns, joined, separator, words_of
+from streamer.base.text import columns, joined, printable, separator, words_of
 
 SessionEvent = Mapping[str, Any]
 _Group = tuple[Sequence[SessionEvent], Sequence[str]]  # the words of a cue, and its lines
@@ -67,15 +67,15 @@ class Cue:
     channel: int | None = None
 
 
-def make_cues(segments: Sequence[SessionEvent]) -> list[Cue]:
+def make_cues(segments: Sequence[SessionEvent], names: Sequence[str] = ()) -> list[Cue]:
     """Return the cues for these segments. Words keep their times, and cues of one channel never overlap.
 
-    Cues of two channels overlap only while words of both were spoken at the same time.
+    Cues of two channels overlap only while words of both were spoken at the same time. `names`: those of the channels.
     """
     channels: dict[int | None, list[SessionEvent]] = {}
     for segment in segments:
         channels.setdefault(segment.get("channel"), []).append(segment)
-    cues = [cue for channel, own in channels.items() for cue in _channel_cues(own, channel)]
+    cues = [cue for channel, own in channels.items() for cue in _channel_cues(own, channel, names)]
     cues.sort(key=lambda each: (each[0].start_ms, each[0].channel or 0))
     return [
         replace(cue, end_ms=max(spoken_ms, min(cue.end_ms, after[0].start_ms))) if after else cue
@@ -83,14 +83,19 @@ def make_cues(segments: Sequence[SessionEvent]) -> list[Cue]:
     ]
 
 
-def channel_label(form: str, channel: int | None) -> str:
-    """Return the label in front of the words of a channel, counted from 1. Empty if there is only one channel."""
-    return "" if channel is None else form.format(channel + 1)
+def channel_label(channel: int | None, names: Sequence[str] = ()) -> str:
+    """Return what stands before the words of a channel, such as `[1] `. Empty if there is only one channel."""
+    return "" if channel is None else f"[{channel_name(channel, names)}] "
 
 
-def _channel_cues(segments: Sequence[SessionEvent], channel: int | None) -> list[tuple[Cue, int]]:
+def channel_name(channel: int, names: Sequence[str]) -> str:
+    """Return the name of a channel; its number, counted from 1, if it has none."""
+    return printable((names[channel] if channel < len(names) else "") or str(channel + 1))
+
+
+def _channel_cues(segments: Sequence[SessionEvent], channel: int | None, names: Sequence[str]) -> list[tuple[Cue, int]]:
     """Return the cues of one channel, each with the time up to which its words need it."""
-    label_length = len(channel_label("[{}] ", channel))
+    label_length = columns(channel_label(channel, names))
     segments_words = [words for segment in segments if (words := timed_words(segment))]
     groups: list[_Group] = []
     for words, following in zip_longest(segments_words, segments_words[1:]):

@@ -15,6 +15,8 @@ from streamer.base.transcript import Transcript, TranscriptSegment
 
 ENDINGS: Final = (".json", ".jsonl")
 _MOST_MS: Final = 10**10  # about four months
+_MOST_CHANNELS: Final = 100
+_LONGEST_NAME: Final = 200
 
 
 class TranscriptError(Exception):
@@ -77,6 +79,9 @@ def _of_object(value: Any, name: str) -> Transcript:
     duration_s = value.get("duration_s")
     if isinstance(duration_s, (int, float)) and 0 <= duration_s * 1000 <= _MOST_MS:
         transcript.recording_ms = round(duration_s * 1000)
+    if isinstance(names := value.get("channel_names"), list):
+        names = [name if isinstance(name, str) else "" for name in names[:_MOST_CHANNELS]]
+        transcript.channel_names = [name[:_LONGEST_NAME] for name in names]
     return transcript
 
 
@@ -97,7 +102,7 @@ def _segment(value: JsonObject, what: str) -> TranscriptSegment:
     start_ms, end_ms = (_time(value, name, what) for name in ("start_ms", "end_ms"))
     if end_ms < start_ms:
         raise TranscriptError(f"has a time in {what} that runs backwards: {start_ms} to {end_ms}")
-    if channel is not None and (type(channel) is not int or not 0 <= channel < 100):
+    if channel is not None and (type(channel) is not int or not 0 <= channel < _MOST_CHANNELS):
         raise TranscriptError(f"has no channel that can be in {what}")
     segment: JsonObject = {"start_ms": start_ms, "end_ms": end_ms, "text": text, "confidence": value.get("confidence")}
     segment["words"] = words if _fits(words, text) else None

@@ -8,10 +8,10 @@ Words come from a model, perhaps of a stranger. No format has characters that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypedDict, cast
 
-from streamer.base.cues import Cue, SessionEvent, channel_label, make_cues, timed_words
+from streamer.base.cues import Cue, SessionEvent, channel_label, channel_name, make_cues, timed_words
 from streamer.base.paragraphs import ParagraphRule
 from streamer.base.text import joined, json_text, printable, printable_lines, separator
 
@@ -65,6 +65,7 @@ class Transcript:
         self.file = file
         self.duration_ms = 0  # how much audio was recognised
         self.recording_ms: int | None = None  # how long the recording is, if that is known
+        self.channel_names: Sequence[str] = ()  # who speaks in each channel; empty for one without a name
         self._segments: list[TranscriptSegment] = []
         self._tails: dict[int | None, tuple[TranscriptSegment, int]] = {}  # see `break_off`
         self.complete = False
@@ -123,7 +124,7 @@ class Transcript:
 
 def channel_prefix(event: SessionEvent) -> str:
     """Return the label of an event's channel, such as `[1] `. Empty if there is only one channel."""
-    return f"[{event['channel'] + 1}] " if "channel" in event else ""
+    return channel_label(event.get("channel"))
 
 
 def is_abrupt(final: SessionEvent) -> bool:
@@ -149,8 +150,9 @@ def stop_event(transcript: Transcript) -> dict[str, object]:
 class TextWriter:
     """Writes text in paragraphs, final by final. Each method returns the text to append."""
 
-    def __init__(self, *, times: bool = False) -> None:
-        """`times`: each paragraph begins with its time."""
+    def __init__(self, *, times: bool = False, names: Sequence[str] = ()) -> None:
+        """`times`: each paragraph begins with its time. `names`: those of the channels."""
+        self._names = names
         self._rule = ParagraphRule()
         self._times = times
         self._last = ""  # the last sentence
@@ -161,7 +163,7 @@ class TextWriter:
         for sentence in self._rule.sentences(final):
             if self._rule.begins(sentence):
                 time = f"[{short_timestamp(sentence.start_ms)}] " if self._times else ""
-                text += ("\n\n" if self._last else "") + time + channel_prefix(final)
+                text += ("\n\n" if self._last else "") + time + channel_label(final.get("channel"), self._names)
             else:
                 text += separator(self._last, sentence.text)
             text += printable_lines(sentence.text)
@@ -183,20 +185,21 @@ def event_line(event: SessionEvent) -> str:
     return json_text(event, separators=(",", ":")) + "\n"
 
 
-def srt_cue(number: int, cue: Cue) -> str:
+def srt_cue(number: int, cue: Cue, names: Sequence[str] = ()) -> str:
     """Return a cue of SRT. Cues are numbered from 1, and an empty line separates them."""
     times = f"{timestamp(cue.start_ms, ',')} --> {timestamp(cue.end_ms, ',')}"
-    return f"{number}\n{times}\n{channel_label('[{}] ', cue.channel)}" + "\n".join(map(printable, cue.lines)) + "\n"
+    return f"{number}\n{times}\n{channel_label(cue.channel, names)}" + "\n".join(map(printable, cue.lines)) + "\n"
 
 
-def vtt_cue(cue: Cue) -> str:
+def vtt_cue(cue: Cue, names: Sequence[str] = ()) -> str:
     """Return a cue of WebVTT. The caller writes an empty line before it."""
     # Imported only when it is needed, because every client imports this module.
     import html
 
     lines = "\n".join(html.escape(printable(line), quote=False) for line in cue.lines)
+    voice = "" if cue.channel is None else f"<v {html.escape(channel_name(cue.channel, names), quote=False)}>"
     times = f"{timestamp(cue.start_ms, '.')} --> {timestamp(cue.end_ms, '.')}"
-    return f"{times}\n{channel_label('<v {}>', cue.channel)}{lines}\n"
+    return f"{times}\n{voice}{lines}\n"
 
 
 def timestamp(milliseconds: int, mark: str) -> str:
@@ -247,17 +250,19 @@ def _completeness(transcript: Transcript) -> dict[str, object]:
 
 
 def _text(transcript: Transcript) -> str:
-    writer = TextWriter()
+    writer = TextWriter(names=transcript.channel_names)
     return "".join(map(writer.add, transcript.segments)) + writer.end(stop_text(transcript))
 
 
 def json_content(transcript: Transcript) -> dict[str, object]:
     """Return the JSON object of a transcript."""
+    names = {"channel_names": transcript.channel_names} if any(transcript.channel_names) else {}
     return {
         "file": transcript.file,
         "text": transcript.text,
         "duration_ms": transcript.duration_ms,
         **_completeness(transcript),
+        **names,
         "segments": transcript.segments,
     }
 
@@ -267,17 +272,19 @@ def _json(transcript: Transcript) -> str:
 
 
 def _srt(transcript: Transcript) -> str:
-    cues = make_cues(transcript.segments)
+    names = transcript.channel_names
+    cues = make_cues(transcript.segments, names)
     if stopped := stop_text(transcript):
         begin = max([transcript.stopped_ms or 0, *(cue.end_ms for cue in cues)])
         cues.append(Cue(begin, begin + STOP_CUE_MS, (f"[{stopped}]",)))
-    return "\n".join(srt_cue(number, cue) for number, cue in enumerate(cues, 1))
+    return "\n".join(srt_cue(number, cue, names) for number, cue in enumerate(cues, 1))
 
 
 def _vtt(transcript: Transcript) -> str:
     stopped = stop_text(transcript)
     notes = [f"NOTE {stopped}\n"] if stopped else []
-    return "\n".join([VTT_HEADER, *map(vtt_cue, make_cues(transcript.segments)), *notes])
+    names = transcript.channel_names
+    return "\n".join([VTT_HEADER, *(vtt_cue(cue, names) for cue in make_cues(transcript.segments, names)), *notes])
 
 
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {

@@ -49,6 +49,15 @@ def test_events_are_a_transcript() -> None:
     assert part.render("text") == "hello\n\n[stopped at 0:00]\n"
 
 
+@pytest.mark.parametrize("names", ["Ada", {"1": "Ada"}, [3, None], [], None])
+def test_names_that_are_none(names: object) -> None:
+    """What is no name leaves a channel its number."""
+    content = saved(channel=0) | {"channel_names": names}
+    [transcript] = read_transcripts(json.dumps(content), "edited.json")
+    assert transcript.render("text") == "[1] hello there\n"
+    assert "channel_names" not in json.loads(transcript.render("json"))
+
+
 @pytest.mark.parametrize(("turn", "kept"), [(0.9, True), (1, True), (None, False), (True, False), ("yes", False)])
 def test_a_turn_is_a_probability(turn: object, kept: bool) -> None:
     """The end of a turn is kept, for paragraphs; what is no number is not one."""

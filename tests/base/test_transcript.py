@@ -39,7 +39,7 @@ def test_every_format_of_the_cases(case: dict[str, Any]) -> None:
     written = {format: transcript.render(format) for format in ("text", "srt", "vtt")}
     assert written == {format: case[format] for format in written}
     assert json.loads(transcript.render("json")) == case["json"]
-    writer = TextWriter(times=True)
+    writer = TextWriter(times=True, names=transcript.channel_names)
     timed = "".join(map(writer.add, transcript.segments)) + writer.end(stop_text(transcript))
     assert timed == case["times"]
 
@@ -257,11 +257,12 @@ def test_a_word_cannot_begin_a_cue() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_text_is_the_same_live_and_later(case: dict[str, Any]) -> None:
     """Finals as they come from a service give the text that their JSON gives later."""
-    live, transcript = TextWriter(), Transcript("talk.wav")
+    names = case["json"].get("channel_names", ())
+    live, transcript = TextWriter(names=names), Transcript("talk.wav")
     text = ""
     for segment in case["json"]["segments"]:
         event = {"type": "final", "n": 7, "segment": 0, "audio_ms": segment["end_ms"], **segment}
         text += live.add(event)
         transcript.add(event)
     [later] = read_transcripts(transcript.render("json"), "talk.json")
-    assert "".join(map(TextWriter().add, later.segments)) == text
+    assert "".join(map(TextWriter(names=names).add, later.segments)) == text

@@ -38,6 +38,17 @@ def test_a_transcript_becomes_any_format(tmp_path: Path, saved: dict[str, str]) 
     assert (tmp_path / "talk.srt").read_text() == saved["srt"]
 
 
+def test_names_of_channels(tmp_path: Path) -> None:
+    """Who speaks, as the page has saved it, is in every format of the command too."""
+    case = next(each for each in CASES if each["name"] == "names of channels")
+    (tmp_path / "call.json").write_text(json.dumps(case["json"]))
+    streamer_here("call.json", "--format", "srt,vtt,text,json", "-o", "out/", "--server", AWAY, folder=tmp_path)
+    written = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert [written[f"call.{ending}"] for ending in ("srt", "vtt", "txt")] == [case["srt"], case["vtt"], case["text"]]
+    assert json.loads(written["call.json"]) == case["json"]
+    assert streamer_here("call.json", "--times", "--server", AWAY, folder=tmp_path).stdout == case["times"]
+
+
 def test_transcripts_of_several_recordings(tmp_path: Path, saved: dict[str, str]) -> None:
     """A file with a transcript in each line gives a heading for each, or a file with the name of its recording."""
     values = [{**json.loads((tmp_path / "edited.json").read_text()), "file": f"calls/{name}.wav"} for name in "ab"]

@@ -255,6 +255,7 @@ class RecordingOutput:
     def write(self, transcript: Transcript) -> None:
         """Write a transcript that is there already, in other formats."""
         self._transcript = transcript
+        self._text = TextWriter(times=self._output.times, names=transcript.channel_names)
         for segment in transcript.segments:
             for format in self._output.formats:
                 if format == "text":

@@ -62,7 +62,9 @@ function ofObject(value, file) {
     const lengthMs = Math.round(1000 * value.duration_s);
     if (lengthMs >= 0 && lengthMs <= MOST_MS) made.recordingMs = lengthMs;
     if (Array.isArray(value.channel_names)) {
-        made.channelNames = value.channel_names.slice(0, MOST_CHANNELS).map((name) => String(name).slice(0, LONGEST_NAME));
+        made.channelNames = value.channel_names.slice(0, MOST_CHANNELS).map((/** @type {unknown} */ name) => {
+            return typeof name === "string" ? [...name].slice(0, LONGEST_NAME).join("") : "";
+        });
     }
     const began = Date.parse(value.began_at);
     if (Number.isFinite(began)) made.beganAt = began;
