@@ -97,7 +97,7 @@ class AudioFile:
     @property
     def has_two_voices(self) -> bool:
         """Whether there was a speaker on each of two channels so far."""
-        return self._voices is not None and self._voices.found
+        return self._voices is not None and self._voices.apart
 
     def chunks(self, seconds: float = _CHUNK_SECONDS) -> Iterator[Int16Samples]:
         """Yield the audio in chunks of about this many seconds."""

@@ -1,8 +1,8 @@
-"""Finds out whether a stereo recording has a speaker on each side, like a call. Pure.
+"""Finds out whether a recording is a call: two channels with a voice each, which speak in turn. Pure.
 
 Such a recording should be recognised channel by channel: mixed, two people who speak at once are one noise. Each side
 of a call is much quieter than the other most of the time, once this one and once that one. The two sides of a room or
-of music have about the same level.
+of music have about the same level. The page has the same rule, in `streamer/web/decoding/voices.js`.
 """
 
 from __future__ import annotations
@@ -10,38 +10,50 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.audio.decoder import FloatSamples
 
-_FRAME_S: Final = 0.05
-_LOUD: Final = 10 ** (-45 / 20)  # of full scale; a quieter frame has no speech
-_APART: Final = 10 ** (-12 / 20)  # the other side is at most this loud while one side speaks
-_ENOUGH_S: Final = 3.0  # of speech on each side alone
-_SHARE: Final = 0.6  # of the loud frames are loud on one side alone
+_FRAMES_A_SECOND: Final = 10
+# What is quieter than this part of the full power, or of the loudest of its channel, is not a voice.
+_QUIETEST: Final = 1e-6
+_QUIET: Final = 1e-3
+_ALONE: Final = 10  # a channel speaks alone while it has this many times the power of the other one
+# How much of the speech is that of one voice alone, at least: of each, and of both.
+_EACH: Final = 0.1
+_BOTH: Final = 0.6
+_FEWEST: Final = _FRAMES_A_SECOND  # each voice must be alone for a second
+_MOST_FRAMES: Final = 120 * _FRAMES_A_SECOND  # this much of the beginning of a recording is enough to find out
 
 
 class TwoVoices:
     """Listens to the two channels of a recording."""
 
     def __init__(self, sample_rate: int) -> None:
-        self._frame = max(1, round(_FRAME_S * sample_rate))
+        self._size = max(1, int(sample_rate / _FRAMES_A_SECOND + 0.5))  # rounds like the page, which is JavaScript
         self._rest: FloatSamples = np.zeros((0, 2), np.float32)
-        self._alone = np.zeros(2, np.int64)  # the frames in which one side is loud alone
-        self._loud = 0
+        self._powers: list[npt.NDArray[np.float64]] = []  # of both channels in each frame
+        self._count = 0
 
     def add(self, samples: FloatSamples) -> None:
         """Add samples [frames, 2]."""
+        room = _MOST_FRAMES - self._count
+        if room <= 0:
+            return
         samples = np.concatenate([self._rest, samples])
-        count = len(samples) // self._frame
-        self._rest = samples[count * self._frame :]
-        frames = samples[: count * self._frame].reshape(count, self._frame, 2)
-        levels = np.sqrt(np.mean(np.square(frames), axis=1))
-        loud = levels > _LOUD
-        self._loud += int(np.count_nonzero(loud.any(axis=1)))
-        self._alone += np.count_nonzero(loud & (levels[:, ::-1] < levels * _APART), axis=0)
+        count = min(room, len(samples) // self._size)
+        self._rest = samples[count * self._size :]
+        frames = samples[: count * self._size].reshape(count, self._size, 2)
+        self._powers.append(np.mean(np.square(frames, dtype=np.float64), axis=1))
+        self._count += count
 
     @property
-    def found(self) -> bool:
-        """Whether somebody speaks on each side, and mostly one after the other."""
-        enough = bool(np.all(self._alone * _FRAME_S >= _ENOUGH_S))
-        return enough and int(self._alone.sum()) >= _SHARE * self._loud
+    def apart(self) -> bool:
+        """Whether each channel has a voice of its own, and they mostly speak one after the other."""
+        if not self._count:
+            return False
+        powers = np.concatenate(self._powers)
+        loudest = np.sort(powers, axis=0)[int(0.95 * len(powers))]
+        speech = powers[np.any(powers >= np.maximum(_QUIETEST, _QUIET * loudest), axis=1)]
+        left, right = np.count_nonzero(speech > _ALONE * speech[:, ::-1], axis=0)
+        return bool(min(left, right) >= max(_FEWEST, _EACH * len(speech)) and left + right >= _BOTH * len(speech))

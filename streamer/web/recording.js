@@ -48,8 +48,7 @@ export class Recording {
         const recording = new Recording(interleaved(apart ? sounds : [mixed(sounds)]), apart ? sounds.length : 1);
         if (sounds.length === 2) {
             const voices = new Voices(SAMPLE_RATE);
-            const end = (LOOKED_MS / 1000) * SAMPLE_RATE;
-            voices.push(sounds[0].subarray(0, end), sounds[1].subarray(0, end));
+            voices.push(sounds[0], sounds[1]);
             recording.call = voices.apart;
         }
         return recording;
