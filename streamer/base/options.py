@@ -274,7 +274,8 @@ class RecogniserOptions:
                 Service.DEEPGRAM,
                 "language",
                 "what is spoken, such as `de` or `de-DE`, for a model of several languages. `multi`, or nothing: "
-                "it finds out. Any other model takes only English (`en`, `en-US` …). What the model lacks is refused",
+                "it finds out. Any other model takes only English (`en`, `en-US` …) or `multi`. What the model lacks "
+                "is refused",
             ),
             Foreign(Service.OPENAI, "language", "The language, such as en; without it, the model decides."),
         ),
@@ -384,7 +385,7 @@ class RecogniserOptions:
         public="`text` is what the model writes, and `spoken` is the same. A final has no `context`",
         foreign=(
             Foreign(Service.DEEPGRAM, "punctuate", "the written form: marks, capitals, digits. It has one form only"),
-            Foreign(Service.DEEPGRAM, "smart_format", "the same as `punctuate`"),
+            Foreign(Service.DEEPGRAM, "smart_format", "the same as `punctuate` and `paragraphs`"),
             Foreign(Service.DEEPGRAM, "numerals", "the written form in `transcript`, also with marks and capitals"),
         ),
     )

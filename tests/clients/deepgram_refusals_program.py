@@ -42,8 +42,8 @@ def main(host: str, recording: Path, key: str) -> None:
     good, wrong = (DeepgramClient(api_key=each, environment=here) for each in (key, "wrong"))
     audio = recording.read_bytes()
     told = {
-        "off": live(good, diarize="false", redact="", detect_entities="false"),
-        "diarize": live(good, diarize="true"),
+        "off": live(good, diarize="true", redact="", detect_entities="false", language="multi"),
+        "redact": live(good, redact="pci"),
         "language": recorded(good, audio, language="de"),
         "no audio": recorded(good, b"nothing that can be heard"),
         "wrong key": live(wrong),

@@ -87,7 +87,7 @@ def test_refusals(guarded: ExactService, authority: Authority, talk: Path) -> No
     """Each is an error of the SDK with the status of the original, and what is only switched off is no reason."""
     trusted = {"SSL_CERT_FILE": str(authority.root)}
     told = run("deepgram_refusals_program.py", guarded, talk, KEY.secret, environment=trusted)
-    assert [told[name] for name in ("off", "diarize", "wrong key", "full")] == [101, 400, 401, 429]
+    assert [told[name] for name in ("off", "redact", "wrong key", "full")] == [101, 400, 401, 429]
     assert told["language"][:2] == ["BadRequestError", 400]
     assert "only English" in told["language"][2]["err_msg"]
     assert told["no audio"][:2] == ["BadRequestError", 400]

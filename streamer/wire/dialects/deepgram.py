@@ -20,11 +20,13 @@ from streamer.base.events import (
     Speech,
     SpeechState,
     Word,
+    content,
 )
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS, READER
-from streamer.base.text import joined, json_text
+from streamer.base.paragraphs import ParagraphRule, Sentence
+from streamer.base.text import joined, json_text, words_of
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.dialect import (
     FLUSH,
@@ -267,6 +269,7 @@ class DeepgramLive(Dialect):
 
 # The confidence of words that may still change: the recogniser has none.
 NO_CONFIDENCE: Final = 0.0
+ONLY_SPEAKER: Final = 0  # the recogniser does not tell speakers apart
 # The times of words have an error of at most this.
 _INEXACT_MS: Final = 120
 
@@ -287,27 +290,25 @@ def seconds(milliseconds: int) -> float:
     return milliseconds / 1000
 
 
-def word(word: Word, *, punctuated: bool) -> JsonObject:
-    """Return a word as Deepgram writes it. `punctuated`: with its spoken and its written form."""
+def word(word: Word, options: DeepgramOptions) -> JsonObject:
+    """Return a word as Deepgram writes it, in its spoken and its written form if the client wants marks."""
+    punctuated = options.punctuated
     fields = {
         "word": (word.spoken or word.word) if punctuated else word.word,
         "start": seconds(word.start_ms),
         "end": seconds(word.end_ms),
         "confidence": NO_CONFIDENCE if word.confidence is None else word.confidence,
     }
+    fields |= {"speaker": ONLY_SPEAKER} if options.diarize else {}
     return {**fields, "punctuated_word": word.word} if punctuated else fields
 
 
-def alternative(text: str, confidence: float, words: Sequence[Word], *, punctuated: bool) -> JsonObject:
+def alternative(text: str, confidence: float, words: Sequence[Word], options: DeepgramOptions) -> JsonObject:
     """Return a text and its words as Deepgram writes them."""
-    return {
-        "transcript": text,
-        "confidence": confidence,
-        "words": [word(each, punctuated=punctuated) for each in words],
-    }
+    return {"transcript": text, "confidence": confidence, "words": [word(each, options) for each in words]}
 
 
-NOTHING: Final = alternative("", 0.0, (), punctuated=False)
+NOTHING: Final[JsonObject] = {"transcript": "", "confidence": 0.0, "words": []}
 
 
 @dataclass(frozen=True)
@@ -337,7 +338,7 @@ class ChannelResults:
         """Yield text that may still change."""
         yield from self.release()
         self._speaking = bool(partial.text)
-        transcript = alternative(partial.text, NO_CONFIDENCE, partial.words or (), punctuated=self._options.punctuated)
+        transcript = alternative(partial.text, NO_CONFIDENCE, partial.words or (), self._options)
         yield self._results(max(partial.audio_ms, self._begin_ms), transcript)
 
     def final(self, final: FinalMessage, *, hold: bool) -> Iterator[str]:
@@ -345,7 +346,7 @@ class ChannelResults:
         yield from self.release()
         words = final.words or ()
         end_ms = max(self._begin_ms, final.end_ms, final.audio_ms if final.cut_ms is None else final.cut_ms)
-        transcript = alternative(final.text, final.confidence, words, punctuated=self._options.punctuated)
+        transcript = alternative(final.text, final.confidence, words, self._options)
         self._waiting_final = _WaitingFinal(end_ms, self._ends_speech(final), transcript)
         self._speaking = False
         self._last_word_ms = final.end_ms
@@ -506,8 +507,10 @@ class DeepgramRecorded(UploadFormat):
     def document(self) -> tuple[str, str]:
         """Return the type and the text of the whole answer."""
         uuid, info = model_info(self._options.model)
+        language = self._options.detected_language
+        detected = {} if language is None else {"detected_language": language}
         results: JsonObject = {
-            "channels": [{"alternatives": [self._alternative(number)]} for number in range(self._channels)]
+            "channels": [{"alternatives": [self._alternative(number)], **detected} for number in range(self._channels)]
         }
         if self._options.utterances:
             finals = sorted(self._finals, key=lambda final: (final.start_ms, final.channel or 0))
@@ -532,11 +535,14 @@ class DeepgramRecorded(UploadFormat):
         finals = [final for final in self._finals if (final.channel or 0) == channel]
         words = [word for final in finals for word in final.words or ()]
         text = joined(final.text for final in finals)
-        return alternative(text, _confidence(words), words, punctuated=self._options.punctuated)
+        channel_text = alternative(text, _confidence(words), words, self._options)
+        if self._options.paragraphs:
+            channel_text["paragraphs"] = _paragraphs(finals, speaker=self._options.diarize)
+        return channel_text
 
     def _utterance(self, number: int, final: FinalMessage) -> JsonObject:
         words = final.words or ()
-        transcript = alternative(final.text, final.confidence, words, punctuated=self._options.punctuated)
+        transcript = alternative(final.text, final.confidence, words, self._options)
         return {
             "start": seconds(final.start_ms),
             "end": seconds(final.end_ms),
@@ -544,8 +550,38 @@ class DeepgramRecorded(UploadFormat):
             "channel": final.channel or 0,
             "transcript": final.text,
             "words": transcript["words"],
+            **({"speaker": ONLY_SPEAKER} if self._options.diarize else {}),
             "id": uuid_of(f"{self._request_id} {number}"),
         }
+
+
+def _paragraphs(finals: Sequence[FinalMessage], *, speaker: bool) -> JsonObject:
+    """Return the finals of a channel in paragraphs of sentences. `speaker`: each paragraph names its speaker."""
+    rule = ParagraphRule()
+    paragraphs: list[list[Sentence]] = []
+    for final in finals:
+        for sentence in rule.sentences(content(final)):
+            if rule.begins(sentence):
+                paragraphs.append([])
+            paragraphs[-1].append(sentence)
+    label = f"Speaker {ONLY_SPEAKER}: " if speaker and paragraphs else ""
+    text = "\n\n".join(joined(sentence.text for sentence in each) for each in paragraphs)
+    return {
+        "transcript": f"\n{label}{text}" if paragraphs else "",  # Deepgram's begins with a line break too
+        "paragraphs": [_paragraph(each, {"speaker": ONLY_SPEAKER} if speaker else {}) for each in paragraphs],
+    }
+
+
+def _paragraph(sentences: Sequence[Sentence], speaker: JsonObject) -> JsonObject:
+    return {
+        "sentences": [
+            {"text": each.text, "start": seconds(each.start_ms), "end": seconds(each.end_ms)} for each in sentences
+        ],
+        **speaker,
+        "num_words": sum(len(words_of(each.text)) for each in sentences),
+        "start": seconds(sentences[0].start_ms),
+        "end": seconds(sentences[-1].end_ms),
+    }
 
 
 def _confidence(words: Sequence[Word]) -> float:

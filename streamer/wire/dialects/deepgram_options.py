@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
-from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
+from streamer.base.limits import (
+    AFTER_TEXT_BOUNDS_MS,
+    DEFAULT_MODEL,
+    HEAVIEST_HOTWORD,
+    HOTWORD_WEIGHT,
+    LANGUAGE,
+    MOST_HOTWORDS,
+)
 from streamer.base.option_kinds import Service
 from streamer.base.options import foreign_options
 from streamer.wire.dialects.dialect import Languages, session_language
@@ -22,6 +29,7 @@ from streamer.wire.options import hotword
 SHORTEST_UTTERANCE_END_MS: Final = 1000
 ENDPOINTING_MS: Final = 10
 UTTERANCE_SPLIT_S: Final = 0.8
+ENGLISH: Final = "en"  # a model without a choice of languages counts as English
 _OFF: Final = ("", "false", "0", "none", "null", "undefined")
 _ON: Final = ("true", "1")
 
@@ -71,7 +79,9 @@ OPTIONS: Final = (
     _used("vad_events", "live: `SpeechStarted`"),
     _used("utterances", "recorded: `utterances` in the answer"),
     _used("utt_split", "recorded: the silence between utterances in seconds, at least 0.4"),
-    _refused("diarize", "the service does not tell speakers apart"),
+    _used("paragraphs", "recorded: `paragraphs` in the answer, also with `smart_format`; in the written form"),
+    _used("diarize", "each word has `speaker`, which is always 0: the service does not tell speakers apart"),
+    _used("detect_language", "recorded: `detected_language`, unless a model of several languages found it out itself"),
     _refused("redact", "nothing is redacted, and a client that asks for it relies on it"),
     _refused("callback", "the service calls no other one"),
     _ignored("callback_method", "there is no callback"),
@@ -79,10 +89,8 @@ OPTIONS: Final = (
     _ignored("diarize_version", "see `diarize`"),
     _ignored("filler_words", "the recogniser decides which of them it writes"),
     _ignored("detect_entities", "nothing is added to the words"),
-    _ignored("detect_language", "a model of several languages finds out, unless there is a `language`"),
     _ignored("search", "nothing is searched"),
     _ignored("replace", "nothing is replaced"),
-    _ignored("paragraphs", "the answer has no paragraphs"),
     _ignored("alternatives", "there is one alternative"),
     _ignored("measurements", "the written form decides"),
     _ignored("sentiment", "only words are recognised"),
@@ -123,14 +131,19 @@ class DeepgramOptions:
         self._refuse()
         model = self._text("model")
         self.model = model if model in models else DEFAULT_MODEL
-        self.language = session_language("language", self._switched_on("language"), models.get(self.model, ()))
+        languages = models.get(self.model, ())
+        self.language = session_language("language", self._switched_on("language"), languages)
+        self.detected_language = self._detected(languages) if self._switched_on("detect_language") else None
         self.multichannel = self._flag("multichannel")
         self.samples = self._samples()
         self.interim_results = self._flag("interim_results")
         self.vad_events = self._flag("vad_events")
-        self.punctuated = any([self._flag("punctuate"), self._flag("smart_format"), self._flag("dictation")])
+        smart = self._flag("smart_format")
+        self.paragraphs = self._flag("paragraphs") or smart
+        self.punctuated = any([self._flag("punctuate"), self._flag("dictation"), self.paragraphs])
         self.written = self.punctuated or self._flag("numerals")
         self.utterances = self._flag("utterances")
+        self.diarize = bool(self._switched_on("diarize"))  # also with the name of a version instead of true
         # Options whose flag has a single meaning here. One with its default is left out: the session has it anyway.
         flags = [
             (option, foreign.values[self._flag(foreign.name)])
@@ -163,6 +176,16 @@ class DeepgramOptions:
         for option in OPTIONS:
             if option.treatment is Treatment.REFUSED and self._switched_on(option.name):
                 raise bad(ErrorCode.BAD_OPTION, f"'{option.name}' is not supported: {option.meaning}. Leave it out.")
+
+    def _detected(self, languages: Languages) -> str | None:
+        """Return the language of the recording; None if only the model knows it, which does not say it."""
+        if self.language != LANGUAGE:
+            return self.language
+        if languages is None:
+            return None
+        if not languages:
+            return ENGLISH
+        return languages[0] if len(languages) == 1 else None
 
     def _samples(self) -> Samples | None:
         encoding = self._text("encoding").lower()

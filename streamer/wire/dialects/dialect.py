@@ -150,7 +150,7 @@ def session_language(option: str, requested: Iterable[str], languages: Languages
     if not names:
         return LANGUAGE
     if languages is not None and not languages:
-        if any(is_english(language) or language.lower() == LANGUAGE for language in names):
+        if any(is_english(language) or language.lower() in _ANY for language in names):
             return LANGUAGE
         why = f"the recogniser knows only English, not {quote(_one_or_list(names))}"
         raise bad(ErrorCode.BAD_OPTION, f"'{option}' must be en: {why}.")

@@ -211,7 +211,7 @@ async def test_refusals_come_before_the_upgrade(exact: ExactService) -> None:
     for query, status, code in (
         (LINEAR, 429, "TOO_MANY_REQUESTS"),
         ("encoding=linear16", 400, "Bad Request"),
-        (f"{LINEAR}&diarize=true", 400, "Bad Request"),
+        (f"{LINEAR}&redact=pci", 400, "Bad Request"),
     ):
         with pytest.raises(InvalidStatus) as refused:
             await connect(address(exact.url, query))

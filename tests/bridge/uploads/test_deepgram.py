@@ -19,13 +19,16 @@ TALK = sentences(say("hello world"), say("goodbye"))
 def test_a_recording_is_transcribed(uploading: ExactService, kind: str) -> None:
     """A recording is transcribed whatever content type the request claims."""
     flac = recording(TALK, "FLAC")
-    query = "model=nova-3&smart_format=true&utterances=true&diarize=false"
+    query = "model=nova-3&smart_format=true&utterances=true&diarize=true&detect_language=true"
     status, headers, content = post(uploading.url, f"{PATH}?{query}", flac, Content_Type=kind)
     told = json.loads(content)
     assert (status, headers["content-type"]) == (200, "application/json")
     assert told["metadata"]["sha256"] == hashlib.sha256(flac).hexdigest()
     assert told["metadata"]["duration"] == 5.4
-    assert told["results"]["channels"][0]["alternatives"][0]["transcript"] == "Hello world Goodbye"
+    [channel] = told["results"]["channels"]
+    [alternative] = channel["alternatives"]
+    assert (channel["detected_language"], alternative["transcript"]) == ("en", "Hello world Goodbye")
+    assert alternative["paragraphs"]["transcript"].replace("\n", " ") == " Speaker 0: Hello world Goodbye"
     assert [each["transcript"] for each in told["results"]["utterances"]] == ["Hello world", "Goodbye"]
 
 
@@ -45,7 +48,7 @@ def test_swear_words_are_masked(uploading: ExactService, query: str, transcript:
     ("query", "body", "words"),
     [
         ("", b'{"url":"http://elsewhere.example/talk.wav"}', "fetches no address"),
-        ("diarize=true", b"RIFF", "does not tell speakers apart"),
+        ("redact=pci", b"RIFF", "nothing is redacted"),
         ("language=de", b"RIFF", "knows only English"),
         ("", b"a text", "cannot be read as audio"),
         ("", b"", "holds no recording"),

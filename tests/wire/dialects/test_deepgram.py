@@ -130,6 +130,13 @@ def test_words_without_marks() -> None:
     assert word == {"word": "hello", "start": 0.24, "end": 0.6, "confidence": 0.9}
 
 
+def test_the_only_speaker() -> None:
+    """A client that asks for speakers gets the same one for each word, also of interim results."""
+    speaking = dialect(("interim_results", "true"), ("diarize", "true"), ("punctuate", "true"))
+    found = told(speaking, Partial(0, "Hello", 0, 240, 800, (Word("Hello", 240, 600),)), FINAL)
+    assert [[word["speaker"] for word in each["channel"]["alternatives"][0]["words"]] for each in found] == [[0], [0]]
+
+
 def test_interim_results() -> None:
     """Interim results begin where the last final ended; in silence they are empty."""
     speaking = dialect(("interim_results", "true"))
@@ -349,6 +356,58 @@ def test_utterances_if_they_are_asked_for() -> None:
     ]
     texts = [channel["alternatives"][0]["transcript"] for channel in told["results"]["channels"]]
     assert (texts, told["metadata"]["channels"]) == (["later", "sooner"], 2)
+
+
+@pytest.mark.parametrize("wish", ["paragraphs", "smart_format"])
+def test_paragraphs(wish: str) -> None:
+    """Paragraphs have their sentences, with times, and begin after a long pause."""
+    much_later = Final(0, "Bye.", 9000, 9300, 9900, 0.8, (Word("Bye.", 9000, 9300, 0.8, "bye"),), cut_ms=9800)
+    finals = (RECORDED_HELLO, YOU, much_later)
+    [channel] = json.loads(answered((wish, "true"), finals=finals))["results"]["channels"]
+    assert channel["alternatives"][0]["paragraphs"] == {
+        "transcript": "\nHello. You?\n\nBye.",
+        "paragraphs": [
+            {
+                "sentences": [
+                    {"text": "Hello.", "start": 0.24, "end": 0.6},
+                    {"text": "You?", "start": 1.0, "end": 1.2},
+                ],
+                "num_words": 2,
+                "start": 0.24,
+                "end": 1.2,
+            },
+            {
+                "sentences": [{"text": "Bye.", "start": 9.0, "end": 9.3}],
+                "num_words": 1,
+                "start": 9.0,
+                "end": 9.3,
+            },
+        ],
+    }
+
+
+def test_paragraphs_of_nothing() -> None:
+    """A recording without words has no paragraphs, but the field is there."""
+    [channel] = json.loads(answered(("paragraphs", "true"), ("diarize", "true"), finals=()))["results"]["channels"]
+    assert channel["alternatives"][0]["paragraphs"] == {"transcript": "", "paragraphs": []}
+
+
+def test_the_speaker_of_a_recording() -> None:
+    """Words, paragraphs and utterances have the one speaker that is known, on each channel."""
+    query = (("diarize", "true"), ("paragraphs", "true"), ("utterances", "true"))
+    results = json.loads(answered(*query))["results"]
+    [alternative] = results["channels"][0]["alternatives"]
+    assert [word["speaker"] for word in alternative["words"]] == [0, 0]
+    assert alternative["paragraphs"]["transcript"] == "\nSpeaker 0: Hello. You?"
+    assert [each["speaker"] for each in alternative["paragraphs"]["paragraphs"]] == [0]
+    assert [each["speaker"] for each in results["utterances"]] == [0, 0]
+
+
+def test_the_detected_language() -> None:
+    """Each channel says which language it was, if the client asks for it."""
+    results = json.loads(answered(("detect_language", "true"), ("multichannel", "true"), channels=2))["results"]
+    assert [channel["detected_language"] for channel in results["channels"]] == ["en", "en"]
+    assert "detected_language" not in json.loads(answered())["results"]["channels"][0]
 
 
 def test_the_session_gets_the_options() -> None:

@@ -47,6 +47,11 @@ def test_what_is_switched_off_is_never_refused(off: str) -> None:
         ("endpointing", "99999", "after_text_ms", 10_000),
         ("punctuate", "True", "punctuated", True),
         ("smart_format", "true", "written", True),
+        ("smart_format", "true", "paragraphs", True),
+        ("paragraphs", "true", "written", True),
+        ("punctuate", "true", "paragraphs", False),
+        ("diarize", "true", "diarize", True),
+        ("diarize", "2024-02-01", "diarize", True),
         ("numerals", "true", "written", True),
         ("numerals", "true", "punctuated", False),
         ("dictation", "true", "written", True),
@@ -73,11 +78,23 @@ def test_the_language() -> None:
         assert options(several, ("language", given)).session()["language"] == told
     for given, told in {"de": "de", "en-US": "auto", "multi": "auto", "": "auto"}.items():
         assert options(later, ("language", given)).session()["language"] == told
-    assert options(("language", "en-US")).session()["language"] == "auto"
+    for given in ("en-US", "multi"):
+        assert options(("language", given)).session()["language"] == "auto"
     with pytest.raises(WireError, match="'language' must be one of auto, de-DE, en-GB, not \"nl\""):
         options(several, ("language", "nl"))
     with pytest.raises(WireError, match="the name of a language"):
         options(later, ("language", "no language"))
+
+
+def test_the_language_that_is_reported() -> None:
+    """It is reported if it can be only one; what a model of several languages found out is not known here."""
+    wanted, several, later = ("detect_language", "true"), ("model", "several"), ("model", "later")
+    assert options().detected_language is None
+    assert options(wanted).detected_language == "en"
+    assert options(("detect_language", "de")).detected_language == "en"
+    assert options(wanted, several).detected_language is None
+    assert options(wanted, several, ("language", "de")).detected_language == "de-DE"
+    assert options(wanted, later).detected_language is None
 
 
 def test_the_end_of_an_utterance_needs_interim_results() -> None:
@@ -109,7 +126,6 @@ def test_samples_need_a_rate() -> None:
         ),
         *(("encoding", name, "'encoding' must be one of linear16, linear32") for name in REFUSED_ENCODINGS),
         ("language", "de", "the recogniser knows only English"),
-        ("language", "multi", "the recogniser knows only English"),
         ("interim_results", "perhaps", "must be true or false"),
         ("endpointing", "soon", "must be a whole number"),
         ("endpointing", "-5", "must be a whole number"),
