@@ -87,7 +87,7 @@ class SessionDriver:
         self._key = key
         self._barred = barred
         self._holdings = Holdings(admission, admittance)
-        self._session_metrics = SessionMetrics(session, metrics, protocol)
+        self._session_metrics = SessionMetrics(session, metrics, protocol, key)
         self._failures = metrics.failures(SESSION)
         self._last_sent = 0  # the number of the last message that was sent
         self._pace = FlushPace()
@@ -430,7 +430,7 @@ class SessionDriver:
         former = self._states.become(DriverState.ENDED)
         if former is not DriverState.PASSED_ON:
             self._session_metrics.count_ending(ready=former is DriverState.READY)
-            log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)
+            log.info("ended", key=self._key, reason=session.ended_by, audio_ms=session.heard_ms)
 
 
 class Connection(Protocol):

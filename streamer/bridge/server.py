@@ -174,7 +174,8 @@ class BridgeServer:
     async def _turn_away(self, websocket: WebSocket, denied: Denied) -> None:
         """Tell the client why it is refused, and close. A browser cannot read the status of a refused handshake."""
         self._metrics.refusals.labels(denied.code).inc()
-        log.info("refused", reason=denied.code)
+        self._metrics.usage_of(denied.key).refusals += 1
+        log.info("refused", key=denied.key, reason=denied.code)
         self._turned_away += 1
         try:
             if self._turned_away <= MOST_TURNED_AWAY:

@@ -7,16 +7,20 @@ async with Service(TritonServer(asr_repository(), models=[MODEL])) as service:
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 
 from streamer.base.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
+from streamer.bridge.access.quotas import Quotas
 from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
 from streamer.bridge.telemetry.traces import Tracing
+from streamer.bridge.telemetry.usage import UsageFile
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import PLAIN, Dialer, unknown_parts
 from streamer.bridge.triton.server import TritonServer
@@ -25,6 +29,8 @@ from streamer.bridge.upstreams.instance_count import InstanceCount
 from streamer.bridge.upstreams.model_loader import MemoryBound, ModelLoader
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.supervision import Tritons
+
+log = Log("streamer.bridge")
 
 
 class Service:
@@ -59,6 +65,7 @@ class Service:
         sessions ask for them, within this bound; the TritonServer must start with `default` only.
         """
         self.metrics = Metrics(tracing)
+        self._policy = policy or PortPolicy()
         sources = [triton] if isinstance(triton, (TritonServer, str)) else triton
         self._on_demand = on_demand
         tritons = Tritons(sources, dial or PLAIN, resolve_s)
@@ -66,7 +73,7 @@ class Service:
         self._sessions = sessions
         self._grace = grace
         self._instances = instances
-        self._server = BridgeServer(host, port, self.models, self.metrics, limits, policy)
+        self._server = BridgeServer(host, port, self.models, self.metrics, limits, self._policy)
         self._exit = AsyncExitStack()
 
     @property
@@ -104,7 +111,10 @@ class Service:
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(self._report)
             self._exit.callback(loop.set_exception_handler, None)
-        # On exit this happens in reverse order: sessions, links, Tritons, port.
+        # On exit this happens in reverse order: sessions, links, Tritons, port, usage.
+        if self._policy.usage_file is not None:
+            keeper = UsageKeeper(self._policy.usage_file, self.metrics, self._policy.access.quotas)
+            self._exit.push_async_callback(keeper.close)
         self._exit.push_async_callback(self._server.stop)
         self._exit.push_async_callback(self.models.close)
         # The port comes first, so that a user learns at once, and not after Triton's start, that the port is in use.
@@ -141,6 +151,44 @@ class Service:
         message, cause = str(context.get("message", "something failed")), context.get("exception")
         error = cause if isinstance(cause, BaseException) else RuntimeError(message)
         self.metrics.failures(EVENT_LOOP).report("the event loop was told of a failure", error, detail=message)
+
+
+# What is lost of the usage if the service is killed.
+KEEP_EVERY_S = 10.0
+
+
+class UsageKeeper:
+    """Keeps what keys use in the file of the service, from now on until it is closed."""
+
+    def __init__(self, file: UsageFile, metrics: Metrics, quotas: Quotas) -> None:
+        self._file, self._metrics, self._quotas = file, metrics, quotas
+        self._failure = ""  # of the last writing
+        self._ending = asyncio.Event()
+        quotas.restore_audio(file.record.hour)
+        self._task = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        """Write the rest, and let another service use the file."""
+        self._ending.set()
+        await self._task
+        self._file.close()
+
+    async def _keep(self) -> None:
+        while not self._ending.is_set():
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), KEEP_EVERY_S)
+            self._file.settle(self._metrics.usage, self._quotas.audio_of_hour(), time.time())
+            try:
+                await asyncio.to_thread(self._file.write, self._file.record.text())
+            except OSError as error:
+                reason = error.strerror or str(error)
+                if reason != self._failure:
+                    log.error("usage not written, it is kept in memory", reason=reason)
+                self._failure = reason
+            else:
+                if self._failure:
+                    log.info("usage written again")
+                self._failure = ""
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -23,6 +23,7 @@ from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits, UploadLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.telemetry import logs
+from streamer.bridge.telemetry.usage import UsageError, UsageFile
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import asr_repository, is_public, parts_of
 from streamer.commands.arguments import USAGE
@@ -434,6 +435,8 @@ def port_policy(configuration: Configuration) -> PortPolicy:
         for name in ("per_key", "audio_per_key"):
             if getattr(settings, name) is not None:
                 raise PortPolicyError(f"{label(name)} is a limit for each key: give --keys too.")
+        if settings.usage_file is not None:
+            raise PortPolicyError(f"{label('usage_file')} has what each key uses: give --keys too.")
         if not settings.open and not is_local(settings.host):
             raise PortPolicyError(
                 f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
@@ -465,11 +468,14 @@ def port_policy(configuration: Configuration) -> PortPolicy:
             open_metrics=settings.open_metrics,
         )
         certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
-    except (KeyFileError, CertificateError) as error:
+        usage_file = UsageFile(settings.usage_file) if settings.usage_file else None
+    except (KeyFileError, CertificateError, UsageError) as error:
         raise PortPolicyError(str(error)) from error
     uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads)
     announcing = proxies if settings.proxy_protocol else Proxies()
-    return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit, uploads, announcing)
+    return PortPolicy(
+        access, certificate, settings.max_message, settings.handshake_limit, uploads, announcing, usage_file
+    )
 
 
 def is_local(host: str) -> bool:

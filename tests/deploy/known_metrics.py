@@ -26,6 +26,7 @@ def families() -> list[Metric]:
     metrics.held = lambda: {"default": {"streaming_asr": 0}}
     metrics.instances = lambda: {"default": (1, 1)}
     metrics.model_states = lambda: {state.value: 0 for state in LoadState}
+    metrics.usage_of("alice")
     metrics.connections = lambda: ConnectionCounts().numbers
     told = text_string_to_metric_families(metrics.exposition().decode())
     return [family for family in told if not family.name.endswith("_created")]

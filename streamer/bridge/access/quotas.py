@@ -16,6 +16,7 @@ from typing import Final
 from streamer.base.codes import ErrorCode
 from streamer.base.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY, LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
 from streamer.base.text import counted
+from streamer.bridge.telemetry.usage import HourOfAudio
 from streamer.wire.errors import CloseCode
 
 # How long a caller is told to wait before it tries again.
@@ -26,13 +27,14 @@ _MINUTE_S = 60.0
 
 
 class Denied(Exception):
-    """A refusal: a code word, a sentence, and after how many seconds to try again, if waiting helps."""
+    """A refusal: a code word, a sentence, after how many seconds to try again, if waiting helps, and the key's name."""
 
-    def __init__(self, code: ErrorCode, message: str, retry_s: int = 0) -> None:
+    def __init__(self, code: ErrorCode, message: str, retry_s: int = 0, key: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.retry_s = retry_s
+        self.key = key
 
     @property
     def close_code(self) -> CloseCode:
@@ -86,6 +88,7 @@ class Quotas:
             PreparationBudget(None if per_address is None else per_address * shares) for _, shares in _NETWORKS
         ]
         self._salt = secrets.token_bytes(16)
+        self._to_unix_s = time.time() - time.monotonic()  # once: a clock that is set would move all audio
 
     def check(self, caller: Caller) -> None:
         """Raise Denied if this caller may not open a session now."""
@@ -95,12 +98,12 @@ class Quotas:
             if self._of_networks[network] >= most:
                 who = "This address" if shares == 1 else f"The network {network}"
                 message = f"{who} already has {counted(most, 'session')}, the maximum; end one first."
-                raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S)
+                raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S, caller.key)
         if not caller.key:
             return
         if limits.per_key is not None and self._of_keys[caller.key] >= limits.per_key:
             message = f"This key already has {counted(limits.per_key, 'session')}, the maximum; end one first."
-            raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S)
+            raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S, caller.key)
         if (denied := self._overdrawn(caller)) is not None:
             raise denied
 
@@ -126,6 +129,23 @@ class Quotas:
             return None
         self._audio.setdefault(caller.key, _Audio()).add(seconds, time.monotonic())
         return self._overdrawn(caller)
+
+    def audio_of_hour(self) -> HourOfAudio:
+        """Return the audio of the last hour by key, which another process can restore."""
+        now, to_unix_s = time.monotonic(), self._to_unix_s
+        hours = {
+            key: [(round(start + to_unix_s, 3), round(seconds, 3)) for start, seconds in audio.minutes(now)]
+            for key, audio in self._audio.items()
+        }
+        return {key: minutes for key, minutes in hours.items() if minutes}
+
+    def restore_audio(self, hour: HourOfAudio) -> None:
+        """Count audio that an earlier process received."""
+        now, passed_s = time.monotonic(), time.time() - time.monotonic()
+        for key, minutes in hour.items():
+            audio = self._audio.setdefault(key, _Audio())
+            for start, seconds in sorted(minutes):
+                audio.restore(start - passed_s, seconds, now)
 
     def prepare(self, caller: Caller, preparation: Preparation) -> Denied | None:
         """Count a preparation for this caller. If it is too much for now, count nothing and return the refusal."""
@@ -160,7 +180,7 @@ class Quotas:
             return None
         wait = audio.seconds_until_less(time.monotonic())
         message = f"This key has sent {most:g} s of audio, the maximum for an hour; continue in {wait} s."
-        return Denied(ErrorCode.AUDIO_USED_UP, message, wait)
+        return Denied(ErrorCode.AUDIO_USED_UP, message, wait, caller.key)
 
 
 class Admittance:
@@ -211,6 +231,14 @@ class _Audio:
             seconds += self._minutes.pop()[1]
         self._minutes.append((minute, seconds))
         self.total(now)
+
+    def restore(self, start: float, seconds: float, now: float) -> None:
+        # The clock may have been set back since: then the audio counts as new, and not for longer than an hour.
+        self._minutes.append((min(start, now - now % _MINUTE_S), seconds))
+
+    def minutes(self, now: float) -> list[tuple[float, float]]:
+        self.total(now)
+        return list(self._minutes)
 
     def total(self, now: float) -> float:
         while self._minutes and now - self._minutes[0][0] >= HOUR_S:

@@ -15,6 +15,7 @@ from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.proxies import Proxies, plain_address
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas, UploadLimits
 from streamer.bridge.http.request import Headers, Request
+from streamer.bridge.telemetry.usage import UsageFile
 
 if TYPE_CHECKING:
     from streamer.bridge.access.certificate import Certificate
@@ -46,7 +47,7 @@ class AccessRules:
         self._keys = keys
         self._origins = frozenset(origins)
         self._proxies = proxies or Proxies()
-        self._quotas = Quotas(quotas or QuotaLimits())
+        self.quotas = Quotas(quotas or QuotaLimits())
         self._open_metrics = open_metrics
 
     def refresh(self) -> None:
@@ -56,11 +57,11 @@ class AccessRules:
 
     def enter(self, request: Request) -> Admittance:
         """Admit the session of a websocket with this request, or raise Denied. Call leave() when the session ends."""
-        return self._quotas.enter(self._admit(request))
+        return self.quotas.enter(self._admit(request))
 
     def check(self, request: Request) -> None:
         """Raise Denied if a websocket with this request would be refused."""
-        self._quotas.check(self._admit(request))
+        self.quotas.check(self._admit(request))
 
     def admits_page(self, request: Request) -> bool:
         """Return whether the page that sent this request may use the service; True if no page sent it."""
@@ -198,7 +199,8 @@ def _is_own_name(host: str) -> bool:
     return _is_literal(host) or host.endswith(".localhost") or host in (own, own.partition(".")[0])
 
 
-# How the port is protected: which callers are admitted, which certificate it has, and how much they may send.
+# How the port is protected: which callers are admitted, which certificate it has, how much they may send, and where
+# what they used is kept.
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,7 @@ class PortPolicy:
     uploads: UploadLimits = field(default_factory=UploadLimits)
     # Connections of these proxies begin with a header of the PROXY protocol.
     header_proxies: Proxies = field(default_factory=Proxies)
+    usage_file: UsageFile | None = None
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

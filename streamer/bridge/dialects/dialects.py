@@ -93,7 +93,7 @@ class Dialects:
         try:
             admittance = policy.access.enter(request)
         except Denied as denied:
-            self._count(denied.code, kind.protocol)
+            self._count(denied.code, kind.protocol, denied.key)
             raise denial(denied) from None
         try:
             dialect = kind(self.opening(request))
@@ -104,7 +104,7 @@ class Dialects:
                 raise Refused(self._places.full.code, self._places.full.message)
         except (WireError, Refused) as refused:
             admittance.leave()
-            self._count(refused.code, kind.protocol)
+            self._count(refused.code, kind.protocol, admittance.caller.key)
             raise _error(Problem(refused.code, refused.message)) from None
         except BaseException:
             admittance.leave()
@@ -135,10 +135,11 @@ class Dialects:
         finally:
             self._places.give_back(admittance)
 
-    def _count(self, code: ErrorCode, protocol: str) -> None:
+    def _count(self, code: ErrorCode, protocol: str, key: str) -> None:
         self._metrics.refusals.labels(code).inc()
         self._metrics.protocol_refusals.labels(protocol).inc()
-        log.info("refused", reason=code)
+        self._metrics.usage_of(key).refusals += 1
+        log.info("refused", key=key, reason=code)
 
 
 def new_id() -> str:

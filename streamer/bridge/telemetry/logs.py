@@ -49,8 +49,10 @@ class Log(_Adapter):
         super().__init__(logging.getLogger(name), {})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, object]) -> tuple[Any, MutableMapping[str, object]]:
-        """Turn the keyword arguments into fields, except those of logging itself."""
+        """Turn the keyword arguments into fields, except those of logging itself, and `key` if there are no keys."""
         fields = {name: kwargs.pop(name) for name in list(kwargs) if name not in _LOGGING_ARGUMENTS}
+        if fields.get("key") == "":
+            del fields["key"]
         kwargs["extra"] = {"fields": fields}
         return msg, kwargs
 

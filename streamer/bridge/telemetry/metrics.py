@@ -22,6 +22,7 @@ from streamer.base.events import ServerMessage
 from streamer.bridge.session.session import ClientState, State
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures
+from streamer.bridge.telemetry.usage import ByKey, Usage
 from streamer.wire.events import Unknown
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final = ("native", "http", "openai", "openai_realtime", "deepgram")
 OTHER: Final = "other"
+# Keys that have labels of their own: the first ones that were used. The rest counts as OTHER.
+MOST_KEYS: Final = 50
 PARKED: Final = ClientState.PARKED.value
 STATES: Final = (*(state.value for state in State), PARKED)
 # Whether a client sends audio as it is spoken, or faster. If faster, it waits for its own audio, and its latencies say
@@ -167,6 +170,8 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         self.live: set[LiveSession] = set()
         registry.register(_Sessions(self.live))
+        self.usage: ByKey = {}  # since the start, by the name of the key
+        registry.register(_Keys(self.usage))
         # How many sequences sessions hold, by public name and Triton model. The operator chooses these names.
         self.held: Callable[[], Mapping[str, Mapping[str, int]]] = dict
         # How many models are in each state of loading.
@@ -268,6 +273,10 @@ class Metrics:
         self.moves = counter("moves", "Streams that moved to another Triton or model at a cut, without a loss.")
         self.resumes = counter("resumes", "Sessions that went on over another connection.")
 
+    def usage_of(self, key: str) -> Usage:
+        """Return what the key of this name has used, for counting on. Without a key, it is shown nowhere."""
+        return self.usage.setdefault(key, Usage())
+
     def failures(self, part: str) -> Failures:
         """Return the object that counts and logs the failures of this part, one of PARTS."""
         return self._failures[part]
@@ -275,6 +284,28 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return the text that Prometheus reads."""
         return generate_latest(self._registry)
+
+
+class _Keys(Collector):
+    """What each key has used. Names come only from the operator's file, but keys may come and go for years."""
+
+    def __init__(self, usage: ByKey) -> None:
+        self._usage = usage
+
+    def collect(self) -> Iterable[Metric]:
+        """Get the present numbers."""
+        shown: ByKey = {}
+        for key, usage in self._usage.items():
+            if key:
+                shown.setdefault(key if len(shown) < MOST_KEYS else OTHER, Usage()).add(usage)
+        sessions = CounterMetricFamily("streamer_key_sessions", "Sessions that became ready, by key.", labels=["key"])
+        seconds = CounterMetricFamily("streamer_key_received_seconds", "Audio received, by key.", labels=["key"])
+        refusals = CounterMetricFamily("streamer_key_refusals", "Refusals of a session, by key.", labels=["key"])
+        for key, usage in shown.items():
+            sessions.add_metric([key], usage.sessions)
+            seconds.add_metric([key], usage.audio_s)
+            refusals.add_metric([key], usage.refusals)
+        yield from (sessions, seconds, refusals)
 
 
 class _Models(Collector):

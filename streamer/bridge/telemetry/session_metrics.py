@@ -27,7 +27,8 @@ LEAD_MS: Final = 2_000
 class SessionMetrics:
     """Measures one session from its connection to its end."""
 
-    def __init__(self, session: Session, metrics: Metrics, protocol: str = "native") -> None:
+    def __init__(self, session: Session, metrics: Metrics, protocol: str = "native", key: str = "") -> None:
+        """`key`: the name of the caller's key."""
         self.session = session
         self.protocol = protocol
         self.outgoing = 0  # messages that are being sent
@@ -45,6 +46,7 @@ class SessionMetrics:
         self._trace = metrics.tracing.begin(session, protocol) if metrics.tracing is not None else None
         self._protocol_seconds = metrics.protocol_seconds.labels(protocol)
         self._protocol_messages = metrics.protocol_messages.labels(protocol)
+        self._usage = metrics.usage_of(key)
         metrics.live.add(self)
 
     @property
@@ -87,6 +89,7 @@ class SessionMetrics:
         seconds = size / self.session.start.bytes_per_s
         self._metrics.received_seconds.inc(seconds)
         self._protocol_seconds.inc(seconds)
+        self._usage.audio_s += seconds * max(1, len(self.session.streams))  # as quotas count it
         if self.session.state is not State.STREAMING:
             return  # the session ignores it
         self._received_ms += seconds * 1000
@@ -139,6 +142,7 @@ class SessionMetrics:
         """Note that the session is ready, just before the client learns it."""
         self._metrics.sessions_opened.inc()
         self._metrics.protocol_sessions.labels(self.protocol).inc()
+        self._usage.sessions += 1
 
     def note_move(self) -> None:
         """Note that a stream goes on in another sequence, without a loss."""
@@ -174,6 +178,7 @@ class SessionMetrics:
         elif reason is not QuietEnding.VANISHED:
             self._metrics.refusals.labels(reason or OTHER).inc()
             self._metrics.protocol_refusals.labels(self.protocol).inc()
+            self._usage.refusals += 1
 
     def end(self, now: float) -> None:
         """Stop measuring."""

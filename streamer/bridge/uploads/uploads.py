@@ -74,6 +74,7 @@ class Uploads:
             admittance = self._access.enter(request)
         except Denied as denied:
             self._count(denied.code)
+            self._metrics.usage_of(denied.key).refusals += 1
             raise denial(denied) from None
         format = make()
         upload = Upload(request, format, admittance, self._around)
@@ -81,7 +82,7 @@ class Uploads:
         self._metrics.uploads.set(len(self._running))
         release = self._release_once(upload)
         try:
-            self._check_room(upload)
+            self._check_room(upload, admittance.caller.key)
             _read_query(format, request.query)
             response = await upload.respond()
         except Stopped as stopped:
@@ -114,16 +115,21 @@ class Uploads:
 
         return release
 
-    def _check_room(self, upload: Upload) -> None:
+    def _check_room(self, upload: Upload, key: str) -> None:
         """Raise Stopped if there is no room now. The session takes its slot later, when the recording has begun."""
+        problem = None
         if self._draining:
-            raise Stopped(SHUTTING_DOWN)
-        if not self.places.take(upload, upload.caller, upload):
-            raise Stopped(self.places.full)
-        try:
-            self._admission.check()
-        except Refused as refused:
-            raise Stopped(Problem(refused.code, refused.message)) from None
+            problem = SHUTTING_DOWN
+        elif not self.places.take(upload, upload.caller, upload):
+            problem = self.places.full
+        else:
+            try:
+                self._admission.check()
+            except Refused as refused:
+                problem = Problem(refused.code, refused.message)
+        if problem is not None:
+            self._metrics.usage_of(key).refusals += 1
+            raise Stopped(problem)
 
     def _count(self, reason: Reason) -> None:
         self._metrics.uploads_ended.labels(reason).inc()

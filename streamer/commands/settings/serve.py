@@ -241,6 +241,14 @@ class ServeSettings:
         "The most characters of hotwords of one address within a minute.",
         HOTWORDS_PER_ADDRESS,
     )
+    usage_file: Path | None = setting(
+        FilePath(),
+        _SHARES,
+        "Keep what each key uses by day and month in this file, for `streamer usage`, and for the limits of its audio "
+        "after a restart.",
+        unset="none: after a restart, usage and limits begin at zero",
+        example='"/var/lib/streamer/usage.json"',
+    )
     max_message: int = setting(
         Whole(*MESSAGE_BOUNDS, metavar="BYTES", unit="bytes"),
         _SHARES,

@@ -246,3 +246,28 @@ def test_no_limit_and_many_callers() -> None:
     for number in range(MOST_BUCKETS + 10):
         budget.charge(str(number), preparation(100), 0)
     assert len(budget._buckets) == MOST_BUCKETS
+
+
+def test_audio_of_an_earlier_process(clock: Clock) -> None:
+    """Audio of the last hour counts on in another process, for the rest of its hour; other keys have theirs."""
+    limits = QuotaLimits(audio_per_key_s=60)
+    earlier, later = Quotas(limits), Quotas(limits)
+    assert earlier.charge(ALICE, 60) is not None
+    later.restore_audio(earlier.audio_of_hour())
+    with pytest.raises(Denied, match=r"60 s of audio, the maximum for an hour; continue in 3[56]\d\d s") as caught:
+        later.check(ALICE)
+    assert (caught.value.code, caught.value.key) == ("audio_used_up", "alice")
+    later.check(BOB)
+    clock.now += 3600
+    later.check(ALICE)
+    assert later.audio_of_hour() == {}
+
+
+def test_audio_from_the_future(clock: Clock) -> None:
+    """After the clock was set back, restored audio is not held against its key for more than an hour."""
+    quotas = Quotas(QuotaLimits(audio_per_key_s=60))
+    quotas.restore_audio({"alice": [(time.time() + 1e6, 60.0)]})
+    with pytest.raises(Denied):
+        quotas.check(ALICE)
+    clock.now += 3600
+    quotas.check(ALICE)
