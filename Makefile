@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system system-run install run test test-times rooms coverage clients check check-js docs lock nox wheel weights-changed clean
+.PHONY: help system system-run install run test test-times rooms coverage clients check check-js docs lock nox wheel release weights-changed clean
 
 STAMP := .venv/.installed
 # Less is needed for running: neither browsers nor sound servers, and no tools.
@@ -31,6 +31,7 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ## make nox      all tests under each supported Python that is at hand
 ## make weights-changed  all that new weights need (FROM=RUN/averaged WORK=… SPEECH=… TO=…; docs/how-to/training.md)
 ## make wheel    the installable package, into dist/
+## make release  the wheel, the source archive and their checksums, into dist/; checks the recipes of the images
 ## make lock     requirements.lock for what pyproject.toml asks for (ARGS=--upgrade takes the newest)
 ## make install  .venv with everything in it (6 GB, once; PYTHON=python3.12 chooses the interpreter)
 ## make system   packages of Debian or Ubuntu that are still missing, also those of the tests
@@ -131,6 +132,17 @@ nox: $(STAMP)
 
 wheel: $(STAMP)
 	$(PY) -m build --wheel --no-isolation
+
+# The wheel is built from the source archive, which so proves to be whole.
+DIST := dist
+release: $(STAMP)
+	rm -f $(DIST)/streamer_asr-* $(DIST)/SHA256SUMS
+	$(PY) -m build --no-isolation --outdir $(DIST)
+	cd $(DIST) && sha256sum streamer_asr-* > SHA256SUMS && sha256sum --check SHA256SUMS
+	$(PY) -m pytest -q -p no:xdist tests/deploy/test_images.py \
+		-k "recipes or image_of_the_models or context or scripts_are_programs"
+	@echo "$(DIST) has the release. The recipes of the images are checked, but no image is built: that needs their base"
+	@echo "images from a registry. docs/how-to/release.md says how to build and publish them."
 
 weights-changed: $(STAMP)
 	$(PY) scripts/train/weights_changed.py $(if $(FROM),--from "$(FROM)") --work "$(WORK)" --speech "$(SPEECH)" --to "$(TO)" \

@@ -185,6 +185,7 @@ TESTS_ACROSS_MODULES = {
     "tests/test_drain.py",
     "tests/test_light_client.py",
     "tests/test_long_session.py",
+    "tests/test_release.py",
     "tests/test_repository.py",
     "tests/asr_repo/test_waiting.py",
     "tests/asr_repo/test_stream_options.py",
