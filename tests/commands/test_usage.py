@@ -23,7 +23,7 @@ from streamer.bridge.telemetry.metrics import MOST_KEYS, Metrics
 from streamer.bridge.telemetry.usage import Usage, UsageFile
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.cli import run
-from tests.bridge.service_client import SPOKEN, START, receive, recognise, rest, text
+from tests.bridge.service_client import SPOKEN, START, eventually, receive, recognise, rest, text
 from tests.bridge.telemetry.exposed_figures import figures
 from tests.serve_process import Serving, serving
 
@@ -88,6 +88,7 @@ async def test_usage_survives_a_restart(place: Place, triton: TritonServer, caps
                 assert (await receive(websocket))["type"] == "ready"
                 assert (await refused(place.url(served, "bob")))["code"] == "too_many_sessions"
             assert (await refused(f"{served.url}?key=unknown"))["code"] == "unauthorized"
+            await eventually(lambda: 'streamer_key_refusals_total{key="bob"} 1.0' in served.exposition)
             exposed = served.exposition
             assert served.end() == 0
         for name, sessions, seconds, refusals in (("alice", 1, SECONDS, 0), ("bob", 1, 0, 1)):
