@@ -68,6 +68,7 @@ PARTS = (
     "streamer.commands.terminal.live_transcript",
     "streamer.commands.dictation",
     "streamer.audio.microphone",
+    "streamer.audio.sound_server",
     "streamer.audio.ffmpeg",
     "streamer.audio.incoming",
 )

@@ -29,9 +29,9 @@ class Room:
         self._sink = ""
         self.plug_in()
 
-    def play(self, recording: str | Path) -> subprocess.Popen[bytes]:
+    def play(self, recording: str | Path, output: str = SINK) -> subprocess.Popen[bytes]:
         """Begin to play a recording (WAV, FLAC, OGG) as fast as it was spoken."""
-        return subprocess.Popen(["paplay", f"--device={SINK}", str(recording)], env=self.environment)
+        return subprocess.Popen(["paplay", f"--device={output}", str(recording)], env=self.environment)
 
     def plug_in(self) -> None:
         """Connect the microphone."""
@@ -40,6 +40,15 @@ class Room:
     def unplug(self) -> None:
         """Disconnect the microphone."""
         self._control("unload-module", self._sink)
+
+    def add_output(self, name: str, description: str) -> None:
+        """Add another output."""
+        properties = f'sink_properties=device.description="{description}"'
+        self._control("load-module", "module-null-sink", f"sink_name={name}", "rate=48000", "channels=2", properties)
+
+    def speak_into(self, name: str) -> None:
+        """Make what this output plays the default microphone."""
+        self._control("set-default-source", f"{name}.monitor")
 
     def _control(self, *arguments: str) -> str:
         done = subprocess.run(["pactl", *arguments], env=self.environment, capture_output=True, text=True, check=True)

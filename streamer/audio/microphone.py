@@ -1,4 +1,4 @@
-"""Audio from a microphone as int16 at 16 kHz, through PortAudio (the package `sounddevice`).
+"""Audio from a microphone as int16 at 16 kHz, through PortAudio (the package `sounddevice`) or a sound server.
 
 The device delivers audio in a thread of its own. A bounded queue passes it to the event loop. Audio that does not fit
 is dropped and counted, as is audio that the device itself dropped.
@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamer.audio.decoder import FloatSamples, Int16Samples, SampleConverter
+from streamer.audio.sound_server import NoSoundServerError, SoundServerError, SourceStream, sources
 from streamer.base.package import install_command
 
 CHUNK_S: Final = 0.05
@@ -41,6 +42,10 @@ NO_DEVICE: Final = (
     "this machine has no microphone that PortAudio can see: plug one in, or let the container or SSH session use it; "
     "if audio goes through PulseAudio or PipeWire, apt install libasound2-plugins."
 )
+NO_DEFAULT: Final = (
+    "PortAudio, which knows the default microphone, has no device: choose a source of the sound server by --device "
+    "(--devices lists them)."
+)
 
 
 class MicrophoneError(Exception):
@@ -51,15 +56,90 @@ class MicrophoneError(Exception):
 class InputDevice:
     """A microphone, or another device that gives audio."""
 
-    number: int
+    number: int | None  # PortAudio's; a source of a sound server has none
     name: str
     channels: int
     sample_rate: int
     default: bool = False
+    description: str = ""  # of a source
+    monitor: bool = False  # it has what an output of this machine plays
+
+    @property
+    def label(self) -> str:
+        """What a message calls it: the values that `--device` takes."""
+        return f"{self.number} is {self.name}" if self.number is not None else f"{self.name} is {self.description}"
 
 
-def input_devices() -> list[InputDevice]:
-    """Return all input devices. MicrophoneError if they cannot be listed."""
+@dataclass(frozen=True)
+class Inputs:
+    """All that can be listened to on this machine."""
+
+    devices: Sequence[InputDevice]
+    no_server: str = ""  # why there are no sources of a sound server
+    incomplete: bool = False  # there seems to be a server
+
+    def choose(self, choice: str | None) -> InputDevice:
+        """Return the device with this number or name, or part of a name. Without one, the system's default."""
+        if not self.devices:
+            raise MicrophoneError(NO_DEVICE)
+        if choice is None:
+            own = [device for device in self.devices if device.number is not None]
+            if not own:
+                raise MicrophoneError(NO_DEFAULT)
+            return next((device for device in own if device.default), own[0])
+        suitable = self._suitable(choice.lower())
+        if len(suitable) == 1:
+            return suitable[0]
+        names = "; ".join(device.label for device in suitable or self.devices)
+        if suitable:
+            raise MicrophoneError(f"'{choice}' fits several microphones: {names}.")
+        missing = f"; none of PulseAudio or PipeWire, because {self.no_server}" if self.no_server else ""
+        raise MicrophoneError(f"there is no microphone '{choice}': {names}{missing}.")
+
+    def _suitable(self, choice: str) -> list[InputDevice]:
+        exact = [device for device in self.devices if choice in (device.name.lower(), device.description.lower())]
+        if exact:
+            return exact
+        if choice.isdecimal():
+            return [device for device in self.devices if device.number == int(choice)]
+        partial = [device for device in self.devices if choice in f"{device.name}\n{device.description}".lower()]
+        # A headset is found as a source, as its monitor and by PortAudio. The microphone is meant, and through the
+        # server, because then other programs can use it too.
+        for number, monitor in ((False, False), (True, False), (False, True)):
+            if best := [each for each in partial if (each.number is not None, each.monitor) == (number, monitor)]:
+                return best
+        return []
+
+
+def input_devices() -> Inputs:
+    """Return all input devices. MicrophoneError if there are none because PortAudio cannot be used."""
+    no_server, incomplete = "", False
+    failure: MicrophoneError | None = None
+    devices: list[InputDevice] = []
+    try:
+        devices = _portaudio_devices()
+    except MicrophoneError as error:
+        failure = error
+    try:
+        devices += [
+            InputDevice(
+                None,
+                source.name,
+                source.channels,
+                source.sample_rate,
+                description=source.description,
+                monitor=source.monitor,
+            )
+            for source in sources()
+        ]
+    except SoundServerError as error:
+        no_server, incomplete = str(error), not isinstance(error, NoSoundServerError)
+    if failure and not devices:
+        raise failure
+    return Inputs(devices, no_server, incomplete)
+
+
+def _portaudio_devices() -> list[InputDevice]:
     with quiet_libraries():
         portaudio = _portaudio()
         apis = [api["default_input_device"] for api in portaudio.query_hostapis()]
@@ -75,25 +155,6 @@ def input_devices() -> list[InputDevice]:
             for number, device in enumerate(portaudio.query_devices())
             if device["max_input_channels"] > 0
         ]
-
-
-def choose_device(devices: Sequence[InputDevice], choice: str | None) -> InputDevice:
-    """Return the device with this number or this part of a name. Without one, the default device of the system."""
-    if not devices:
-        raise MicrophoneError(NO_DEVICE)
-    if choice is None:
-        return next((device for device in devices if device.default), devices[0])
-    if choice.isdecimal():
-        fitting = [device for device in devices if device.number == int(choice)]
-    else:
-        fitting = [device for device in devices if choice.lower() in device.name.lower()]
-        fitting = [device for device in fitting if choice.lower() == device.name.lower()] or fitting
-    if len(fitting) == 1:
-        return fitting[0]
-    names = "; ".join(f"{device.number} is {device.name}" for device in fitting or devices)
-    if fitting:
-        raise MicrophoneError(f"'{choice}' fits several microphones: {names}.")
-    raise MicrophoneError(f"there is no microphone '{choice}': {names}.")
 
 
 class Microphone:
@@ -182,6 +243,13 @@ class Microphone:
             raise MicrophoneError(f"{self.device.name} {self._failure}: it was unplugged, or the sound system ended.")
 
     def _open(self) -> Any:
+        if self.device.number is None:
+            try:
+                return SourceStream(
+                    self.device.name, self._channels, self.device.sample_rate, self._take_in, self._on_stop
+                )
+            except SoundServerError as error:
+                raise MicrophoneError(f"{self.device.name} cannot be opened: {error}.") from error
         portaudio = _portaudio()
         try:
             stream = portaudio.InputStream(
@@ -202,21 +270,26 @@ class Microphone:
 
     def _on_audio(self, samples: FloatSamples, frames: int, times: Any, status: Any) -> None:
         """Take samples. PortAudio calls this in its own thread."""
+        if status.input_overflow and not self._ended:
+            self.overflows += 1
+        self._take_in(samples.copy())  # PortAudio uses its memory again
+
+    def _take_in(self, samples: FloatSamples) -> None:
+        """Keep samples until `chunks` takes them. Called in a thread of the device."""
         if self._ended:
             return
-        if status.input_overflow:
-            self.overflows += 1
+        frames = len(samples)
         self._peak = max(self._peak, float(np.abs(samples).max(initial=0.0)))
         if not self.paused:
             if self._frames_put - self._frames_taken + frames > MOST_WAITING_S * self.device.sample_rate:
                 self._frames_lost += frames
             else:
                 self._frames_put += frames
-                self._waiting.append(samples.copy())
+                self._waiting.append(samples)
         self._wake()
 
     def _on_stop(self) -> None:
-        """Note that the stream has ended. PortAudio calls this in its own thread."""
+        """Note that the stream has ended. Called in a thread of the device."""
         if not self._ending:
             self._failure, self._ended = "is gone", True
             self._wake()

@@ -134,8 +134,9 @@ class Dictation:
             self._quiet_since = now
         elif now - self._quiet_since >= _MUTE_S and not self._reported_silence:
             self._reported_silence = True
-            name = microphone.device.name
-            self._transcript.say(f"streamer: {name} gives only silence: is it muted? --devices lists others.")
+            device = microphone.device
+            question = "does anything play there?" if device.monitor else "is it muted?"
+            self._transcript.say(f"streamer: {device.name} gives only silence: {question} --devices lists others.")
 
     def _report_losses(self, microphone: Microphone, *, at_once: bool = False) -> None:
         losses = (microphone.overflows, microphone.lost_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +29,7 @@ from streamer.commands.terminal.printing import make_output_printable
 from streamer.commands.terminal.transcript_files import OutputError, formats_for
 
 if TYPE_CHECKING:
-    from streamer.audio.microphone import InputDevice
+    from streamer.audio.microphone import InputDevice, Inputs
     from streamer.commands.terminal.live_transcript import LiveTranscript
 
 CHANNELS: Final = ("mix", "separate")
@@ -38,8 +37,9 @@ CHANNELS: Final = ("mix", "separate")
 EXAMPLES: Final = """\
 examples:
   streamer mic                             words as they are spoken; space pauses, Ctrl-C ends
-  streamer mic --devices                   a list of the microphones
+  streamer mic --devices                   a list of the microphones, and of what the machine itself plays
   streamer mic --device usb                the microphone with this in its name; a number works as well
+  streamer mic --device hdmi.monitor       what an output plays, such as a meeting (docs/how-to/meetings.md)
   streamer mic -o notes.txt                each sentence into a file, and on the terminal
   streamer mic -o notes.txt --append       the same, at the end of the existing file
   streamer mic -o talk.srt                 subtitles that grow while somebody speaks
@@ -54,8 +54,16 @@ output, everything else to standard error."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `streamer mic`."""
     add = parser.add_argument
-    add("--devices", action="store_true", help="list the microphones and exit")
-    add("--device", metavar="NUMBER|NAME", help="number of the microphone, or part of its name (the system's default)")
+    add(
+        "--devices",
+        action="store_true",
+        help="list the microphones, and the sources of PulseAudio or PipeWire, and exit",
+    )
+    add(
+        "--device",
+        metavar="NUMBER|NAME",
+        help="its number, or its name or a part of it (the system's default)",
+    )
     add_output_arguments(parser, "a file, or a folder (new ones end with /) in which the file is called microphone")
     add_server_argument(parser, "the service to use")
     add_key_argument(parser)
@@ -84,15 +92,15 @@ def run(options: argparse.Namespace) -> int:
     if options.dictation and not options.written:
         print("streamer: --dictation cannot be used with --spoken; see streamer mic --help.", file=sys.stderr)
         return USAGE
-    from streamer.audio.microphone import MicrophoneError, choose_device, input_devices, quiet_libraries
+    from streamer.audio.microphone import MicrophoneError, input_devices, quiet_libraries
 
     with quiet_libraries():
         make_output_printable()  # standard error is another stream now
         try:
-            devices = input_devices()
+            inputs = input_devices()
             if options.devices:
-                return _list(devices)
-            device = choose_device(devices, options.device)
+                return _list(inputs)
+            device = inputs.choose(options.device)
             from streamer.commands.terminal.live_transcript import LiveTranscript
 
             formats = formats_for(options.format, options.output)
@@ -127,13 +135,18 @@ def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTr
         return run_until_signal(dictation.run(ready_service), tell=dictation.stop)
 
 
-def _list(devices: Sequence[InputDevice]) -> int:
+def _list(inputs: Inputs) -> int:
     from streamer.audio.microphone import NO_DEVICE, MicrophoneError
 
-    if not devices:
+    if inputs.incomplete:
+        reason = f"sources of PulseAudio and PipeWire cannot be listed: {inputs.no_server}."
+        print(f"streamer: {reason}", file=sys.stderr)
+    if not inputs.devices:
         raise MicrophoneError(NO_DEVICE)
-    for device in devices:
+    for device in inputs.devices:
         mark = "*" if device.default else " "
+        number = "" if device.number is None else device.number
+        name = f"{device.name}  {device.description}" if device.description else device.name
         channels = counted(device.channels, "channel")
-        print(f"{mark} {device.number:2}  {device.name}  ({channels}, {device.sample_rate} Hz)")
+        print(f"{mark} {number:2}  {name}  ({channels}, {device.sample_rate} Hz)")
     return 0

@@ -9,7 +9,7 @@ import pytest
 
 from streamer.audio import microphone
 from streamer.audio.decoder import Int16Samples
-from streamer.audio.microphone import InputDevice, Microphone, MicrophoneError, choose_device
+from streamer.audio.microphone import InputDevice, Inputs, Microphone, MicrophoneError
 
 sounddevice = pytest.importorskip("sounddevice", reason="it is not installed: pip install 'streamer-asr[mic]'")
 
@@ -25,7 +25,7 @@ FINE, OVERFLOW = sounddevice.CallbackFlags(0), sounddevice.CallbackFlags(2)
 )
 def test_a_microphone_is_chosen(wanted: str | None, device: InputDevice) -> None:
     """A device is chosen by its number, by part of its name, or by the system."""
-    assert choose_device(ALL, wanted) is device
+    assert Inputs(ALL).choose(wanted) is device
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_a_microphone_is_chosen(wanted: str | None, device: InputDevice) -> None
 def test_a_choice_that_is_none(wanted: str, words: str) -> None:
     """A refusal says which microphones there are."""
     with pytest.raises(MicrophoneError, match=words):
-        choose_device(ALL, wanted)
+        Inputs(ALL).choose(wanted)
 
 
 def test_a_whole_name_is_meant() -> None:
     """A full name is exact, even if it is part of another name."""
     default, other = InputDevice(1, "default", 2, 48_000), InputDevice(0, "default (front)", 2, 48_000)
-    assert choose_device([other, default], "Default") is default
+    assert Inputs([other, default]).choose("Default") is default
     with pytest.raises(MicrophoneError, match="no microphone that PortAudio can see"):
-        choose_device([], None)
+        Inputs([]).choose(None)
 
 
 def test_more_channels_than_there_are() -> None:
@@ -94,6 +94,38 @@ async def test_audio_is_resampled_without_a_gap(monkeypatch: pytest.MonkeyPatch)
     audio = await gathered(heard)
     assert len(audio) == pytest.approx(16_000 * 1.05, abs=2)
     assert np.abs(audio[500:-500] - 16384).max() < 100
+
+
+HEADSET_SOURCE = InputDevice(None, "alsa_input.usb-headset", 1, 44_100, description="USB Headset")
+HEADSET_OUTPUT = InputDevice(
+    None, "alsa_output.usb-headset.monitor", 2, 48_000, description="Monitor of USB Headset", monitor=True
+)
+SERVED = [*ALL, HEADSET_OUTPUT, HEADSET_SOURCE]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device"),
+    [
+        (None, HEADSET),
+        ("headset", HEADSET_SOURCE),
+        ("alsa_output.usb-headset.monitor", HEADSET_OUTPUT),
+        ("monitor of usb", HEADSET_OUTPUT),
+        ("usb headset", HEADSET_SOURCE),
+        ("hw:1,0", HEADSET),
+        ("camera", CAMERA),
+    ],
+)
+def test_a_source_is_chosen(wanted: str | None, device: InputDevice) -> None:
+    """A part of a name means the microphone before the output of the same headset, and through the server."""
+    assert Inputs(SERVED).choose(wanted) is device
+
+
+def test_a_choice_without_a_server() -> None:
+    """The refusal says why no sources of a server are among the microphones; without PortAudio there is no default."""
+    with pytest.raises(MicrophoneError, match=r"5 is USB Camera.*; none of PulseAudio or PipeWire, because of fog\.$"):
+        Inputs(ALL, "of fog").choose("monitor")
+    with pytest.raises(MicrophoneError, match="choose a source of the sound server by --device"):
+        Inputs([HEADSET_SOURCE]).choose(None)
 
 
 async def test_overflow_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

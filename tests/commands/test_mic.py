@@ -23,15 +23,17 @@ from streamer.bridge.service import Service
 from streamer.commands.accuracy.manifest import normalise
 from streamer.commands.accuracy.word_errors import count_errors
 from streamer.testing.faulty_proxy import proxy
-from tests.project import SAMPLES
+from tests.project import DOCS, SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
-from tests.virtual_microphone import Room, room, silent_environment, without_portaudio
+from tests.virtual_microphone import SINK, Room, room, silent_environment, without_portaudio
 from workshop.graphs.exact_icefall import make_transducer_folder
 
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
 ENDING = "streamer: stopping: waiting for the last words. Press Ctrl-C again to quit at once.\n"
 MUTED = " gives only silence: is it muted? --devices lists others."
+NOTHING_PLAYS = " gives only silence: does anything play there? --devices lists others."
+MONITOR = f"{SINK}.monitor"
 # The microphone of the room, even if the machine has others.
 MIC = ("mic", "--device", "default")
 # The audio is resampled and begins at another sample, so a few words may be different from those of the file.
@@ -51,6 +53,15 @@ def sentence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     samples, rate = soundfile.read(SAMPLES / "talk.flac", frames=int(3.7 * 16_000))
     path = tmp_path_factory.mktemp("speech") / "sentence.wav"
     soundfile.write(path, samples, rate)
+    return path
+
+
+@pytest.fixture(scope="module")
+def later(sentence: Path) -> Path:
+    """The sentence after a moment: PulseAudio gives the beginning of what an output plays only when it has awoken."""
+    samples, rate = soundfile.read(sentence)
+    path = sentence.with_name("later.wav")
+    soundfile.write(path, np.concatenate([np.zeros(3 * rate), samples]), rate)
     return path
 
 
@@ -84,7 +95,7 @@ class Listening:
         output, errors = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == status, errors
         # If nothing is played for long, the room is as silent as a muted microphone.
-        return output, "".join(line for line in errors.splitlines(keepends=True) if MUTED not in line)
+        return output, "".join(line for line in errors.splitlines(keepends=True) if " gives only silence: " not in line)
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +222,52 @@ def test_a_device_that_is_unplugged(
     assert errors == "streamer: default is gone: it was unplugged, or the sound system ended.\n"
 
 
+def test_a_meeting(studio: Room, service: Service, later: Path, expected: str) -> None:
+    """What an output of the machine plays is heard; a part of the name of its monitor chooses it."""
+    listening = Listening(studio, "--server", service.url, "--device", "Monitor of Null").wait_until_ready()
+    assert studio.play(later).wait() == 0
+    output, errors = listening.end()
+    assert errors == ENDING
+    assert_heard(" ".join(output.split()), expected)
+
+
+def test_an_output_that_is_gone(
+    service: Service, later: Path, expected: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What was played until then is transcribed, and nothing of the source to which the sound server moves."""
+    with room(tmp_path_factory.mktemp("room")) as place:
+        place.add_output("private", "Private")
+        listening = Listening(place, "--server", service.url, "--device", MONITOR).wait_until_ready()
+        place.play(later).wait()
+        with place.play(PHRASE, "private") as secret:
+            place.unplug()
+            output, errors = listening.rest(1)
+            secret.kill()
+    assert_heard(" ".join(output.split()), expected)
+    assert errors == f"streamer: {MONITOR} is gone: it was unplugged, or the sound system ended.\n"
+
+
+def test_both_sides_of_a_meeting(
+    service: Service, later: Path, expected: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The commands of the guide mix the microphone and what is played, for one transcript; the last one undoes it."""
+    page = (DOCS / "how-to" / "meetings.md").read_text(encoding="utf-8")
+    [mix, undo] = re.findall(r"^```sh\n(pactl .*?)^```$", page, re.DOTALL | re.MULTILINE)
+    with room(tmp_path_factory.mktemp("room")) as place:
+        place.add_output("voice", "Voice")
+        place.speak_into("voice")
+        subprocess.run(["sh", "-ec", mix], env=place.environment, check=True, capture_output=True)
+        listening = Listening(place, "--server", service.url, "--device", "meeting.monitor").wait_until_ready()
+        place.play(later, "voice").wait()
+        place.play(later).wait()
+        output, _ = listening.end()
+        subprocess.run(["sh", "-ec", undo], env=place.environment, check=True)
+        left = subprocess.run([*COMMAND, "mic", "--devices"], env=place.environment, capture_output=True, text=True)
+    assert_heard(" ".join(output.split()), f"{expected} {expected}")
+    assert left.returncode == 0
+    assert "meeting" not in left.stdout
+
+
 async def test_a_connection_that_is_lost(studio: Room, service: Service, sentence: Path, expected: str) -> None:
     """A lost connection is restored in the middle of a sentence, and no word is missing."""
     async with proxy(service.url.split("/")[2]) as (address, cut):
@@ -292,10 +349,11 @@ def test_a_terminal_that_is_closed(studio: Room, service: Service, tmp_path: Pat
 
 
 def test_the_list_and_the_choice(studio: Room) -> None:
-    """--devices marks the default with a star; a wrong choice lists the microphones."""
+    """--devices marks the default with a star, and has the sources of the server; a wrong choice lists them."""
     done = subprocess.run([*COMMAND, "mic", "--devices"], env=studio.environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^[* ] +\d+  default  \(32 channels, 44100 Hz\)$", done.stdout, re.MULTILINE)
+    assert f"\n      {MONITOR}  Monitor of Null Output  (2 channels, 48000 Hz)\n" in done.stdout
     for wanted, words in {
         "theremin": "there is no microphone 'theremin': ",
         "77": "there is no microphone '77'",
@@ -304,7 +362,19 @@ def test_the_list_and_the_choice(studio: Room) -> None:
         done = subprocess.run(command, env=studio.environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (1, "")
         assert words in done.stderr
+        assert f"; {MONITOR} is Monitor of Null Output.\n" in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_sources_that_cannot_be_listed(studio: Room, tmp_path: Path) -> None:
+    """If a sound server seems to be there, a sentence beside the list says what is missing; the list is as without."""
+    environment = {**studio.environment, "PATH": str(tmp_path)}
+    done = subprocess.run([*COMMAND, "mic", "--devices"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    reason = "pactl and parec are not installed (apt install pulseaudio-utils)"
+    assert done.stderr == f"streamer: sources of PulseAudio and PipeWire cannot be listed: {reason}.\n"
+    assert "default  (32 channels" in done.stdout
+    assert MONITOR not in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["--devices"], []])
@@ -340,12 +410,14 @@ def test_what_goes_into_a_file_is_seen_too(
     assert [text for _, text in finals_on(terminal.shown)] == said.splitlines()
 
 
-def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("device", "message"), [("default", MUTED), (MONITOR, NOTHING_PLAYS)])
+def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Path, device: str, message: str) -> None:
     """Silence is reported during the dictation and at the end, and does not replace an old file."""
     notes = tmp_path / "notes.txt"
     notes.write_text("the work of an hour\n")
-    terminal = Terminal(*MIC, "--server", service.url, "-o", str(notes), "--overwrite", environment=studio.environment)
-    terminal.watch(MUTED)
+    arguments = ("mic", "--device", device, "--server", service.url, "-o", str(notes), "--overwrite")
+    terminal = Terminal(*arguments, environment=studio.environment)
+    terminal.watch(f"streamer: {device}{message}")
     terminal.type("\x03")
     assert terminal.status() == 0
     assert "streamer: no words were recognised: the file was not changed." in terminal.shown

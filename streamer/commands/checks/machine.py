@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from streamer.base.machine import REMEDY, free_bytes, preferred_folder, processors, temporary_folder
+from streamer.base.text import counted
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 
 GOOD_TEMPORARY: Final = 64 << 20
@@ -186,9 +187,12 @@ def microphones() -> Iterator[Finding]:
         return
     lines = process.stdout.splitlines()
     if process.returncode == 0 and lines:
+        own = [line for line in lines if line[2:4].strip()]  # the sources of a sound server have no number
+        others = len(lines) - len(own)
+        served = f"; PulseAudio or PipeWire has {counted(others, 'source')}" if others else ""
         # A star marks the default.
-        default = next((line for line in lines if line.startswith("*")), lines[0])
-        yield Finding("microphone", FINE, f"PortAudio finds {len(lines)}; the default is {default[1:].strip()}")
+        default = next((line for line in own if line.startswith("*")), own[0] if own else " none")[1:].strip()
+        yield Finding("microphone", FINE, f"PortAudio finds {len(own)}; the default is {default}{served}")
         return
     last = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1].removeprefix("streamer: ")
     reason, _, remedy = last.partition(": ")
