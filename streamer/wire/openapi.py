@@ -32,6 +32,7 @@ _OPENAI_FIELDS: Final[Mapping[str, JsonObject]] = {
     "file": _BINARY,
     "response_format": {"enum": list(openai_upload.FORMATS), "default": "json"},
     "timestamp_granularities[]": {"type": "array", "items": {"enum": list(openai_upload.GRANULARITIES)}},
+    "include[]": {"type": "array", "items": {"enum": [openai_upload.LOGPROBS]}},
     "stream": _FLAG,
     **{
         foreign.name: {**({"type": "array", "items": _TEXT} if foreign.name.endswith("[]") else _TEXT)}

@@ -230,6 +230,7 @@ class OpenAIRealtime(Dialect):
         if settings.format != former.format:
             self._base_ms, self._bytes, self._rest = self._now_ms, 0, b""
         self._settings = settings
+        self._turns.logprobs = settings.logprobs
         self._events.flat = self._events.flat or update.flat
         yield self._session_event("updated", flat=update.flat)
         self._outdated = bool(self._start) and self._start != self._next_start()

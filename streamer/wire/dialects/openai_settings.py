@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from streamer.base.json_types import JsonObject
-from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS, SAMPLE_RATES
+from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS, READER, SAMPLE_RATES
 from streamer.base.options import SAMPLE_BYTES
 from streamer.base.text import either
 from streamer.wire.dialects.dialect import Languages, session_language
@@ -23,6 +23,7 @@ TELEPHONE_RATE: Final = 8_000
 # The pause that ends a turn in any case, for each eagerness. OpenAI waits for 8, 4 and 2 s.
 PAUSES_MS: Final = {"low": 4000, "medium": 2000, "high": 1200}
 AUTO: Final = "auto"
+LOGPROBS: Final = "item.input_audio_transcription.logprobs"  # a word of `include`
 EAGERNESS_NAMES: Final = (*PAUSES_MS, AUTO)
 # A prompt with longer parts is a text about the audio, not a list of names.
 _MOST_WORDS_IN_LIST: Final = 3
@@ -123,6 +124,11 @@ class Settings:
     noise_reduction: Any = None
     include: Any = None
 
+    @property
+    def logprobs(self) -> bool:
+        """Whether the client wants the probabilities of words."""
+        return LOGPROBS in ([self.include] if isinstance(self.include, str) else self.include or ())
+
     def view(self, session: str) -> JsonObject:
         """Return the session as a client sees it."""
         return {
@@ -168,8 +174,9 @@ class Settings:
             "model": self._model(models, model),
             "language": self.language(models, model),
             "written": True,  # OpenAI's clients expect marks and capitals
-            "words": False,
-            "stability": "high",  # a delta cannot be taken back
+            "words": self.logprobs,
+            "stability": "medium",  # a delta cannot be taken back, so it is no mere guess
+            "second_pass": READER,
             "speech": detection is not None,
             "endpoint": {} if detection is None else detection.endpoint,
             "hotwords": _hotwords(self.transcription or {}),

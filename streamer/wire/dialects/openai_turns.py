@@ -1,6 +1,9 @@
 """Divides the recognised text into items, at pauses or where the client commits, and makes the events about them.
 
-An item collects text until it is committed. A client's commit or clear also causes a flush in the session. Until the
+An item collects text until it is committed. Its transcript has the words of the finals, which a second pass may have
+corrected. Deltas come before and cannot be taken back, so a delta may have a word that the transcript has not.
+
+A client's commit or clear also causes a flush in the session. Until the
 session answers the flush, all text belongs to the audio before it. Without turn detection that audio is one item, and
 the client gets its answer at once. With turn detection, pauses may still divide it, and the answer comes later.
 """
@@ -8,17 +11,18 @@ the client gets its answer at once. With turn detection, pauses may still divide
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from streamer.base.events import Acknowledgement, Done, Flushed, Partial, ServerMessage, Speech, SpeechState
+from streamer.base.events import Acknowledgement, Done, Flushed, Partial, ServerMessage, Speech, SpeechState, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS, STEP_MS, WITHOUT_TEXT_MS
-from streamer.base.text import separator
+from streamer.base.text import joined, separator, words_of
 from streamer.wire.dialects.openai_settings import COMMIT_EMPTY, Mistake, TurnDetection
+from streamer.wire.dialects.openai_upload import logprobs
 from streamer.wire.native import encode
 
 SHORTEST_COMMIT_MS: Final = 100
@@ -40,8 +44,11 @@ class _Item:
     name: str
     start_ms: int
     end_ms: int = 0
-    text: str = ""  # all text that was sent to the client
-    segment: str = ""  # the part of the text that belongs to the running segment
+    text: str = ""  # of all finals
+    words: list[Word] = field(default_factory=list)  # of all finals, if the session has words
+    told: str = ""  # all deltas together
+    segment: str = ""  # the part of them that belongs to the running segment
+    unsettled: bool = False  # the running segment has text, which is not final yet
     begun: bool = False  # the client knows that speech started
     final_ms: int = 0  # when its last segment became final
 
@@ -60,6 +67,7 @@ class Turns:
         """`name`: a part of the names of all items."""
         self._events = events
         self._name = name
+        self.logprobs = False  # the client wants the probabilities of words
         self._number = 0
         self._outbox: list[str] = []  # events for the client
         self._detection: TurnDetection = None
@@ -82,6 +90,8 @@ class Turns:
         self._detection = detection
         self._base_ms = self._audio_ms = self._quiet_ms = at_ms
         self._speaking = False
+        if self._open is not None:
+            self._open.segment, self._open.unsettled = "", False
 
     def adjust(self, detection: TurnDetection) -> None:
         """Take new settings of the turn detection. The native session goes on."""
@@ -92,9 +102,8 @@ class Turns:
         if isinstance(message, Speech):
             self._follow(message)
         elif isinstance(message, Partial):
-            self._add(message.text[: message.stable], message.start_ms, message.audio_ms)
+            self._guess(message)
         elif isinstance(message, FinalMessage):
-            self._add(message.text, message.start_ms, message.audio_ms)
             self._settle(message)
         elif isinstance(message, (Acknowledgement, Flushed, Done)):
             self._note_audio(message.audio_ms)
@@ -152,42 +161,56 @@ class Turns:
         if not self._speaking:
             self._quiet_ms = at_ms
             turn = self._open if self._detection is not None else None
-            if turn is not None and turn.final_ms and not turn.segment and not self._by_flush(turn.final_ms):
+            if turn is not None and turn.final_ms and not turn.unsettled and not self._by_flush(turn.final_ms):
                 self._end_turn(turn, max(turn.final_ms, at_ms))
         elif self._detection is not None:
             self._begin_turn(at_ms)
 
-    def _add(self, text: str, start_ms: int, audio_ms: int) -> None:
-        """Send the client the part of this text of the running segment that is new."""
-        self._note_audio(audio_ms)
-        if not text:
-            return
-        item: _Item | None
-        if self._detection is not None:
-            item = self._begin_turn(self._base_ms + start_ms)
-        elif self._flushes:
-            item = self._flushes[0].item
-        else:
-            item = self._open = self._open or self._new(self._end_ms)
-        if item is None or len(text) <= len(item.segment):
-            return
-        delta = text[len(item.segment) :]
-        if not item.segment:
-            delta = separator(item.text, delta) + delta
-        item.segment = text
-        item.text += delta
-        self._send(self._events.delta(item.name, delta))
+    def _guess(self, partial: Partial) -> None:
+        """Tell the client the words that may be right. The last one waits for the next, as it may be half a word."""
+        self._note_audio(partial.audio_ms)
+        item = self._item_of(partial) if partial.text else None
+        if item is not None:
+            item.unsettled = True
+            self._tell(item, joined(words_of(partial.text)[:-1]))
 
     def _settle(self, final: FinalMessage) -> None:
         """Note that a segment is complete. This ends the turn unless the speaker goes on."""
-        item = self._flushes[0].item if self._flushes and self._detection is None else self._open
+        self._note_audio(final.audio_ms)
+        item = self._item_of(final) if final.text else self._item_now()
         if item is None:
             return
+        self._tell(item, final.text)
+        item.text += separator(item.text, final.text) + final.text
+        item.words += final.words or ()
         cut_ms = self._base_ms + max(final.audio_ms if final.cut_ms is None else final.cut_ms, final.end_ms)
-        item.segment, item.final_ms = "", cut_ms
+        item.segment, item.unsettled, item.final_ms = "", False, cut_ms
         long = final.audio_ms - final.start_ms >= _LONG_MS
         if self._detection is not None and not (self._speaking and long) and not self._by_flush(cut_ms):
             self._end_turn(item, cut_ms)
+
+    def _item_of(self, message: Partial | FinalMessage) -> _Item | None:
+        """Return the item for this text, which may begin it; None if its audio was cleared."""
+        if self._detection is not None:
+            return self._begin_turn(self._base_ms + message.start_ms)
+        if not self._flushes:
+            self._open = self._open or self._new(self._end_ms)
+        return self._item_now()
+
+    def _item_now(self) -> _Item | None:
+        return self._flushes[0].item if self._flushes and self._detection is None else self._open
+
+    def _tell(self, item: _Item, text: str) -> None:
+        """Send the client what this text of the running segment has more than the deltas so far."""
+        delta = _news(item.segment, text)
+        if not delta:
+            return
+        if not item.segment:
+            item.segment, delta = delta, separator(item.told, delta) + delta
+        else:
+            item.segment += delta
+        item.told += delta
+        self._send(self._events.delta(item.name, delta))
 
     def _by_flush(self, cut_ms: int) -> bool:
         """Return whether a flush ended the segment. Then the answer to the flush decides about the item."""
@@ -200,8 +223,8 @@ class Turns:
         """Return whether a turn must end without a final, because it has had no words, or its words were dropped."""
         assert self._detection is not None
         if self._speaking:
-            return bool(item.final_ms) and not item.segment and self._audio_ms - item.final_ms >= _NOISE_MS
-        patience_ms = _UNSETTLED_MS if item.segment else _LATE_WORDS_MS
+            return bool(item.final_ms) and not item.unsettled and self._audio_ms - item.final_ms >= _NOISE_MS
+        patience_ms = _UNSETTLED_MS if item.unsettled else _LATE_WORDS_MS
         return self._audio_ms - self._quiet_ms >= self._detection.pause_ms + patience_ms
 
     # Items
@@ -259,7 +282,8 @@ class Turns:
         self._previous = item.name
 
     def _complete(self, item: _Item) -> None:
-        self._send(self._events.completed(item.name, item.text, item.end_ms - item.start_ms))
+        words = item.words if self.logprobs else None
+        self._send(self._events.completed(item.name, item.text, item.end_ms - item.start_ms, words))
 
     def _send(self, event: str) -> None:
         self._outbox.append(event)
@@ -267,6 +291,14 @@ class Turns:
     def _take_events(self) -> list[str]:
         events, self._outbox = self._outbox, []
         return events
+
+
+def _news(told: str, text: str) -> str:
+    """Return what the text of a segment has more than this part of it, which may have other words by now."""
+    if text.startswith(told):
+        return text[len(told) :]
+    rest = joined(words_of(text)[len(words_of(told)) :])
+    return separator(told, rest) + rest
 
 
 # The events that a client receives in OpenAI's realtime format. Each event has its own `event_id`.
@@ -313,13 +345,15 @@ class ServerEvents:
         return self.write("input_audio_buffer.cleared")
 
     def delta(self, item: str, text: str) -> str:
-        """Return the event for more text of an item, which will not change."""
+        """Return the event for more text of an item."""
         return self.write(f"{_TRANSCRIPTION}.delta", item_id=item, content_index=0, delta=text)
 
-    def completed(self, item: str, transcript: str, duration_ms: int) -> str:
-        """Return the event with the whole text of an item."""
+    def completed(self, item: str, transcript: str, duration_ms: int, words: Sequence[Word] | None = None) -> str:
+        """Return the event with the whole text of an item. `words`: those whose probabilities the client wants."""
         usage = {"type": "duration", "seconds": duration_ms / 1000}
-        content = {"item_id": item, "content_index": 0, "transcript": transcript, "usage": usage}
+        content: JsonObject = {"item_id": item, "content_index": 0, "transcript": transcript, "usage": usage}
+        if words is not None:
+            content["logprobs"] = logprobs((word.word, word.confidence or 0.0) for word in words)
         return self.write(f"{_TRANSCRIPTION}.completed", **content)
 
     def failed(self, item: str, error: Mapping[str, object]) -> str:

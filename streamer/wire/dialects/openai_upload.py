@@ -22,7 +22,10 @@ PATH: Final = "/v1/audio/transcriptions"
 TRANSLATIONS: Final = "/v1/audio/translations"
 MODELS: Final = "/v1/models"
 VERBOSE: Final = "verbose_json"
-FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE)
+DIARIZED: Final = "diarized_json"
+FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE, DIARIZED)
+LOGPROBS: Final = "logprobs"  # a word of `include`
+_ONLY_SPEAKER: Final = "A"  # OpenAI's name of the first speaker; the service does not tell speakers apart
 GRANULARITIES: Final = ("word", "segment")
 _LEAST_CONFIDENCE: Final = 1e-4
 # OpenAI answers 400 to a bad recording as well as to a bad request.
@@ -44,6 +47,8 @@ class OpenAIUpload(UploadFormat):
         self._format = "json"
         self._stream: bool | None = None
         self._granularities: set[str] = set()
+        self._logprobs = False
+        self._segments = 0  # that were sent as events
         self._sent = ""  # all deltas so far
         self._segment = ""  # the deltas of the running segment
 
@@ -66,6 +71,8 @@ class OpenAIUpload(UploadFormat):
             if value not in GRANULARITIES:
                 raise bad(ErrorCode.BAD_OPTION, f"'{name}[]' must be word or segment, not {quote(value)}.")
             self._granularities.add(value)
+        elif name == "include":
+            self._logprobs = self._logprobs or value == LOGPROBS
         elif name in ("language", "languages"):
             self._requested_languages.append(value)
             if late:
@@ -100,7 +107,7 @@ class OpenAIUpload(UploadFormat):
         if isinstance(message, FinalMessage):
             delta = self._delta(message.text)
             self._segment = ""
-            return delta
+            return delta + self._segment_event(message)
         return b""
 
     def document(self) -> tuple[str, str]:
@@ -112,7 +119,14 @@ class OpenAIUpload(UploadFormat):
             return TEXT, transcript.render(self._format)
         usage = {"type": "duration", "seconds": math.ceil(transcript.duration_ms / 1000)}
         if self._format == "json":
-            return JSON, _json({"text": transcript.text, "usage": usage})
+            return JSON, _json({"text": transcript.text, **self._probabilities(), "usage": usage})
+        if self._format == DIARIZED:
+            segments = [
+                _diarized(number, each["text"], each["start_ms"], each["end_ms"])
+                for number, each in enumerate(transcript.segments)
+            ]
+            diarized = {"task": "transcribe", "duration": transcript.duration_ms / 1000, "text": transcript.text}
+            return JSON, _json({**diarized, "segments": segments, "usage": usage})
         verbose: JsonObject = {
             "task": "transcribe",
             "language": "english" if self._languages == () else self._session_options.get("language", LANGUAGE),
@@ -137,7 +151,8 @@ class OpenAIUpload(UploadFormat):
         """Return the last event."""
         if problem is not None:
             return b"event: error\n" + _data(_error(problem))
-        return _data({"type": "transcript.text.done", "text": self._sent}) + b"data: [DONE]\n\n"
+        done = {"type": "transcript.text.done", "text": self._sent, **self._probabilities()}
+        return _data(done) + b"data: [DONE]\n\n"
 
     @property
     def _languages(self) -> Languages:
@@ -146,6 +161,18 @@ class OpenAIUpload(UploadFormat):
     def _language(self) -> str:
         """Return the language of the session. Raise WireError if the model lacks it."""
         return session_language("language", self._requested_languages, self._languages)
+
+    def _probabilities(self) -> JsonObject:
+        """Return the probabilities of the words, if the client wants them."""
+        words = self.transcript.words if self._logprobs else []
+        probabilities = logprobs((word["word"], word["confidence"]) for word in words)
+        return {"logprobs": probabilities} if self._logprobs else {}
+
+    def _segment_event(self, final: FinalMessage) -> bytes:
+        if self._format != DIARIZED:
+            return b""
+        self._segments += 1
+        return _data(_diarized(self._segments - 1, final.text, final.start_ms, final.end_ms))
 
     def _delta(self, text: str) -> bytes:
         """Return an event with what this text of the running segment has more than the deltas so far."""
@@ -186,10 +213,32 @@ def _segment(number: int, segment: TranscriptSegment) -> JsonObject:
         "text": text if is_spaceless(text[:1]) else f" {text}",  # Whisper's words begin with a space
         "tokens": [],
         "temperature": 0.0,
-        "avg_logprob": round(math.log(max(_LEAST_CONFIDENCE, segment["confidence"])), 4),
+        "avg_logprob": _logarithm(segment["confidence"]),
         "compression_ratio": 1.0,
         "no_speech_prob": 0.0,
     }
+
+
+def _diarized(number: int, text: str, start_ms: int, end_ms: int) -> JsonObject:
+    """Return a segment with its speaker."""
+    times = {"start": start_ms / 1000, "end": end_ms / 1000}
+    name = {"type": "transcript.text.segment", "id": f"seg_{number}"}
+    return {**name, **times, "text": text, "speaker": _ONLY_SPEAKER}
+
+
+def logprobs(words: Iterable[tuple[str, float]]) -> list[JsonObject]:
+    """Return words with the logarithms of their confidences, as OpenAI writes those of its tokens."""
+    entries: list[JsonObject] = []
+    last = ""
+    for word, confidence in words:
+        token = separator(last, word) + word
+        entries.append({"token": token, "logprob": _logarithm(confidence), "bytes": list(token.encode())})
+        last = word
+    return entries
+
+
+def _logarithm(confidence: float) -> float:
+    return round(math.log(max(_LEAST_CONFIDENCE, confidence)), 4)
 
 
 def error_of(code: ErrorCode, message: str, status: int) -> JsonObject:

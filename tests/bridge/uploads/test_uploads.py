@@ -397,12 +397,50 @@ def test_deltas_join_to_the_text(uploading: ExactService, file_first: bool) -> N
     assert "".join(event["delta"] for event in told) == "Hello world Goodbye"
 
 
+DIARIZED = [
+    {
+        "type": "transcript.text.segment",
+        "id": "seg_0",
+        "start": 0.04,
+        "end": 1.32,
+        "text": "Hello world",
+        "speaker": "A",
+    },
+    {"type": "transcript.text.segment", "id": "seg_1", "start": 3.0, "end": 3.76, "text": "Goodbye", "speaker": "A"},
+]
+
+
+def test_segments_have_the_one_speaker_that_is_known(uploading: ExactService) -> None:
+    """A client that asks who speaks gets the same speaker for each segment, also in a stream."""
+    wanted = ("response_format", "diarized_json"), ("chunking_strategy", "auto"), ("known_speaker_names[]", "Ada")
+    assert json.loads(transcribed(uploading, *wanted)[2]) == {
+        "task": "transcribe",
+        "duration": 5.4,
+        "text": "Hello world Goodbye",
+        "segments": DIARIZED,
+        "usage": {"type": "duration", "seconds": 6},
+    }
+    *events, _, _ = transcribed(uploading, *wanted, ("stream", "true"))[2].split("\n\n")
+    told = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert [event for event in told if event["type"] == "transcript.text.segment"] == DIARIZED
+
+
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_probabilities_of_words(uploading: ExactService, stream: str) -> None:
+    """Words come with the logarithms of their confidences, if the client asks for them."""
+    content = transcribed(uploading, ("include[]", "logprobs"), ("stream", stream))[2]
+    last = content.split("\n\n")[-3].removeprefix("data: ") if stream == "true" else content
+    logprobs = json.loads(last)["logprobs"]
+    assert [each["token"] for each in logprobs] == ["Hello", " world", " Goodbye"]
+    assert all(bytes(each["bytes"]).decode() == each["token"] and -1 < each["logprob"] <= 0 for each in logprobs)
+
+
 def test_options_that_mean_nothing_here_are_ignored(uploading: ExactService) -> None:
     """Options of OpenAI that mean nothing here are ignored, because clients send many of them."""
     ignored = (
         ("prompt", "x"),
         ("temperature", "0"),
-        ("include[]", "logprobs"),
+        ("include[]", "colours"),
         ("chunking_strategy[type]", "server_vad"),
     )
     assert transcribed(uploading, *ignored, ("stream", "false"))[0] == 200
@@ -411,7 +449,7 @@ def test_options_that_mean_nothing_here_are_ignored(uploading: ExactService) -> 
 @pytest.mark.parametrize(
     ("fields", "code", "words"),
     [
-        ([("response_format", "diarized_json")], "bad_option", "'response_format' must be json, text"),
+        ([("response_format", "xml")], "bad_option", "'response_format' must be json, text"),
         ([("language", "de")], "bad_option", "the recogniser knows only English"),
         ([("timestamp_granularities[]", "letter")], "bad_option", "must be word or segment"),
     ],

@@ -38,7 +38,7 @@ from streamer.wire.dialects.openai_settings import Mistake
 SECOND = bytes(48_000)
 START = (
     '{"type":"start","encoding":"pcm_s16le","sample_rate":24000,"model":"default","language":"auto","written":true,'
-    '"words":false,"stability":"high","speech":true,"endpoint":{"after_text_ms":500},"hotwords":[]}'
+    '"words":false,"stability":"medium","second_pass":"reader","speech":true,"endpoint":{"after_text_ms":500},"hotwords":[]}'
 )
 MANUAL = START.replace('"speech":true,"endpoint":{"after_text_ms":500}', '"speech":false,"endpoint":{}')
 SESSION = (
@@ -103,7 +103,7 @@ def test_a_turn_with_detection() -> None:
         Ready("n", "t", "default", "m", 24000, 0),
         Speech(SpeechState.START, 400),
         Acknowledgement(500),
-        Partial(0, "Hello", 5, 400, 900),
+        Partial(0, "Hello wor", 0, 400, 900),
         Recovered(10),
         Final(0, "Hello world.", 400, 1000, 1700, 0.9, cut_ms=1500),
         Speech(SpeechState.END, 1000),

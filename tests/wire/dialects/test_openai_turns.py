@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from streamer.base.events import Acknowledgement, Done, Final, Flushed, Partial, ServerMessage, Speech, SpeechState
+from streamer.base.events import (
+    Acknowledgement,
+    Done,
+    Final,
+    Flushed,
+    Partial,
+    ServerMessage,
+    Speech,
+    SpeechState,
+    Word,
+)
 from streamer.wire.dialects.openai_settings import ServerVad, TurnDetection
 from streamer.wire.dialects.openai_turns import ServerEvents, Turns
 
@@ -65,8 +75,8 @@ def ends(at_ms: int) -> Speech:
     return Speech(SpeechState.END, at_ms)
 
 
-def partial(text: str, stable: int | None = None, start_ms: int = 0, audio_ms: int = 0) -> Partial:
-    return Partial(0, text, len(text) if stable is None else stable, start_ms, audio_ms)
+def partial(text: str, start_ms: int = 0, audio_ms: int = 0) -> Partial:
+    return Partial(0, text, 0, start_ms, audio_ms)
 
 
 def final(text: str, start_ms: int, end_ms: int, cut_ms: int) -> Final:
@@ -78,11 +88,11 @@ PREVIOUS = "item_s_1"
 
 
 def test_a_turn() -> None:
-    """One item from its beginning to its transcript, and only stable text goes out before."""
+    """One item from its beginning to its transcript, and only whole words go out before."""
     talk = Talk(VAD)
     assert talk.take(begins(500)) == [("started", 1, 200)]
-    assert talk.take(partial("Hello wor", 5), partial("Hello wor", 5)) == [("delta", 1, "Hello")]
-    assert talk.take(ends(1400), partial("Hello", 5)) == []
+    assert talk.take(partial("Hello wor"), partial("Hello worl")) == [("delta", 1, "Hello")]
+    assert talk.take(ends(1400), partial("Hello")) == []
     assert talk.take(final("Hello world.", 500, 1400, 1700)) == [
         ("delta", 1, " world."),
         ("stopped", 1, 1700),
@@ -99,7 +109,8 @@ def test_a_turn() -> None:
 
 def test_words_without_a_start_of_speech_begin_a_turn() -> None:
     """Words begin a turn without an event of speech, as from a recogniser without a detector."""
-    assert Talk(VAD).take(partial("So", start_ms=900, audio_ms=1000)) == [("started", 1, 600), ("delta", 1, "So")]
+    first = partial("So what", start_ms=900, audio_ms=1000)
+    assert Talk(VAD).take(first) == [("started", 1, 600), ("delta", 1, "So")]
 
 
 def test_speech_without_words_is_an_empty_item() -> None:
@@ -116,7 +127,7 @@ def test_a_segment_that_was_cut_for_its_length_does_not_end_a_turn() -> None:
     talk = Talk(VAD)
     talk.take(begins(0))
     assert talk.take(final("First half", 0, 19_000, 19_500)) == [("delta", 1, "First half")]
-    assert talk.take(partial("and second", 3, 19_600, 20_500)) == [("delta", 1, " and")]
+    assert talk.take(partial("and second", 19_600, 20_500)) == [("delta", 1, " and")]
     assert talk.take(final("and second", 19_600, 21_000, 21_500), ends(21_000)) == [
         ("delta", 1, " second"),
         ("stopped", 1, 21_500),
@@ -149,18 +160,62 @@ def test_noise_after_a_long_segment_ends_a_turn() -> None:
     ]
 
 
-def test_text_that_comes_to_nothing_ends_with_what_was_told() -> None:
-    """An item keeps the text of its deltas, because a delta cannot be taken back."""
+def test_text_that_comes_to_nothing_is_in_no_transcript() -> None:
+    """An item waits for text that is not final, and then has none, whatever its deltas said."""
     talk = Talk(VAD)
-    talk.take(begins(0), partial("Hm", audio_ms=600), ends(500))
+    assert talk.take(begins(0), partial("Hm well", audio_ms=600), ends(500))[1:] == [("delta", 1, "Hm")]
     assert talk.take(Acknowledgement(8000)) == []
-    assert talk.take(Acknowledgement(8500)) == [("stopped", 1, 8500), ("committed", 1, None), ("completed", 1, "Hm")]
+    assert talk.take(Acknowledgement(8500)) == [("stopped", 1, 8500), ("committed", 1, None), ("completed", 1, "")]
+
+
+@pytest.mark.parametrize(
+    ("guesses", "final_text", "deltas"),
+    [
+        (["they had", "they had been a"], "They had been together.", ["they", " had been", " together."]),
+        (["came about for"], "Came for an adventure.", ["came about", " an adventure."]),
+        (["so it is here"], "So.", ["so it is"]),
+        (["so it is", "so it", "so it was now"], "So it was now.", ["so it", " was", " now."]),
+        (["no"], "No.", ["No."]),
+        (["一二三"], "一两三。", ["一二", "三。"]),
+    ],
+)
+def test_a_transcript_is_what_the_second_pass_has_read(guesses: list[str], final_text: str, deltas: list[str]) -> None:
+    """The deltas go on behind the words that were told, and the transcript is that of the final."""
+    talk = Talk(VAD)
+    talk.take(begins(0))
+    told = talk.take(*(partial(guess, audio_ms=900) for guess in guesses), final(final_text, 0, 900, 1500))
+    assert [event[2] for event in told if event[0] == "delta"] == deltas
+    talk.take(ends(900))
+    assert told[-1:] == [("completed", 1, final_text)]
+
+
+def test_a_turn_waits_for_a_word_that_is_not_told() -> None:
+    """A pause does not end a turn whose last segment is only guessed, even if no delta has told it."""
+    talk = Talk(VAD)
+    talk.take(begins(0), final("First half", 0, 19_000, 19_500))
+    assert talk.take(partial("on", start_ms=19_600, audio_ms=20_000), ends(20_100), Acknowledgement(21_400)) == []
+    assert talk.take(final("On.", 19_600, 20_000, 21_500))[-1] == ("completed", 1, "First half On.")
+
+
+def test_probabilities_of_words() -> None:
+    """A client that wants them gets each word of the finals with the logarithm of its confidence."""
+    talk = Talk()
+    talk.turns.logprobs = True
+    words = (Word("On", 0, 300, 1.0), Word("we", 300, 600, 0.5))
+    talk.take(Final(0, "On we", 0, 600, 900, 0.8, words, cut_ms=800), final("go.", 900, 1000, 1100))
+    talk.commit(1200)
+    [completed] = map(json.loads, talk.turns.take(Flushed(1200)))
+    assert completed["transcript"] == "On we go."
+    assert completed["logprobs"] == [
+        {"token": "On", "logprob": 0.0, "bytes": [79, 110]},
+        {"token": " we", "logprob": -0.6931, "bytes": [32, 119, 101]},
+    ]
 
 
 def test_commits_make_items_without_detection() -> None:
     """Deltas may come before, and each answer of a flush completes the oldest item."""
     talk = Talk()
-    assert talk.take(begins(0), partial("One", audio_ms=800)) == [("delta", 1, "One")]
+    assert talk.take(begins(0), partial("One t", audio_ms=800)) == [("delta", 1, "One")]
     assert talk.commit(1000) == [("committed", 1, None)]
     assert talk.commit(2000) == [("committed", 2, PREVIOUS)]
     assert talk.take(final("One", 0, 900, 1000), Flushed(1000)) == [("completed", 1, "One")]
@@ -185,7 +240,7 @@ def test_segments_of_an_item_are_joined() -> None:
 def test_a_commit_ends_a_turn() -> None:
     """A commit ends a turn once the audio before it is recognised, as pauses may still divide this audio."""
     talk = Talk(VAD)
-    talk.take(begins(500), partial("Hello", audio_ms=900))
+    talk.take(begins(500), partial("Hello th", audio_ms=900))
     assert talk.commit(4000) == []
     assert talk.take(final("Hello there", 500, 1500, 1800), ends(1500)) == [
         ("delta", 1, " there"),
@@ -242,7 +297,7 @@ def test_a_pause_may_leave_nothing_to_commit() -> None:
 def test_cleared_audio_is_in_no_item() -> None:
     """Results of cleared audio are dropped with its item, but its times still count."""
     talk = Talk()
-    assert talk.take(partial("Forget", audio_ms=800)) == [("delta", 1, "Forget")]
+    assert talk.take(partial("Forget it", audio_ms=800)) == [("delta", 1, "Forget")]
     assert talk.turns.clear(1000, running=True)[1] is True
     assert talk.turns.clear(1000, running=True)[1] is False
     assert talk.take(final("Forget it", 0, 900, 1000), Flushed(1000)) == []
@@ -350,8 +405,7 @@ def test_any_conversation(detection: TurnDetection, seed: int) -> None:
         if act < 0.4:
             told.extend(talk.take(begins(heard_ms)) if not words else [])
             words.append(chance.choice(["one", "two", "three"]))
-            text = " ".join(words)
-            told.extend(talk.take(partial(text, len(" ".join(words[:-1])), began_ms, heard_ms)))
+            told.extend(talk.take(partial(" ".join(words), began_ms, heard_ms)))
         elif act < 0.6:
             finish(max(began_ms, heard_ms - 300))
         elif act < 0.7:
