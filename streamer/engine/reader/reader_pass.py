@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.reader.combination import (
-    Evidence,
-    Mixtures,
-    bounded,
-    log_odds,
-    logistic,
-)
+from streamer.engine.reader.combination import Evidence, Mixtures, bounded, log_odds, logistic
 from streamer.engine.reader.differences import OtherWords, at_characters
 from streamer.engine.reader.reading import Reading
 from streamer.engine.reader.reading_words import Phrase, ReadWord, WrittenWord, written_words
@@ -172,6 +166,7 @@ class ReaderPass:
         """Return the differences with their evidence."""
         choices: list[Choice] = []
         line = [word.text for way in ways for word in way]
+        judged = None if self.language is None else self.language.line(line)
         starts = [0, *accumulate(len(way) for way in ways)]
         frames = len(segment.phones)
         for difference in reading.differences:
@@ -185,7 +180,7 @@ class ReaderPass:
             yield
             aligned = self.aligner.align(changed, segment.phones)
             hotwords = _weight(changed, segment.hotwords) - _weight(line, segment.hotwords)
-            language = 0.0 if self.language is None else self.language.gain(line, first, last, other.words)
+            language = 0.0 if judged is None else judged.gain(first, last, other.words)
             if hotwords:  # the language model does not expect hotwords, which is why they were named
                 language = max(0.0, language) if hotwords > 0 else min(0.0, language)
             evidence = Evidence(

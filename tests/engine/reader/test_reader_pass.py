@@ -259,7 +259,10 @@ class Opinion:
     def __init__(self, gain: float) -> None:
         self._gain = gain
 
-    def gain(self, line: Sequence[str], first: int, last: int, others: Sequence[str]) -> float:
+    def line(self, words: Sequence[str]) -> Opinion:
+        return self
+
+    def gain(self, first: int, last: int, others: Sequence[str]) -> float:
         return self._gain
 
 
