@@ -33,7 +33,7 @@ from streamer.commands.capacity.plan import (
     largest,
     plan,
 )
-from streamer.commands.capacity.reader_choice import choose_reader
+from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacities, Finding, circumstances
 from streamer.commands.settings.kinds import FilePath, Number
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
@@ -201,7 +201,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             if instances < number:
                 reason = "the memory has no room for more"
         largest(parts, memory, instances)
-        carried = _session_limit(model, parts, here, instances, measure=not options.no_measure)
+        carried = _session_limit(model, parts, here, instances, reader, measure=not options.no_measure)
         result = plan(parts, memory, instances, carried)
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
@@ -221,18 +221,24 @@ def _memory(gigabytes: float | None, measurement: ModelMemory) -> tuple[Memory, 
     return Memory(machine.size, size), f"--memory for the GPU, otherwise {of_machine}"
 
 
-def _session_limit(model: _Model, parts: Sequence[Part], here: Memory, instances: int, *, measure: bool) -> int | None:
+def _session_limit(
+    model: _Model, parts: Sequence[Part], here: Memory, instances: int, reader: ChosenReader | None, *, measure: bool
+) -> int | None:
     """Return how many sessions the processors carry, as `serve --sessions auto` measures and remembers it."""
     try:
         slots = min(SLOTS, largest(parts, here, instances).slots)
     except TooSmall:
         return None
-    conditions = circumstances(model.folder, instances, slots, parts_of(model.folder, model.repository))
+    conditions = circumstances(model.folder, instances, slots, parts_of(model.folder, model.repository), reader=reader)
     sessions = Capacities().get(conditions)
-    return _measure_sessions(model, instances, slots, Finding(conditions)) if sessions is None and measure else sessions
+    if sessions is not None or not measure:
+        return sessions
+    return _measure_sessions(model, instances, slots, reader, Finding(conditions))
 
 
-def _measure_sessions(model: _Model, instances: int, slots: int, finding: Finding) -> int | None:
+def _measure_sessions(
+    model: _Model, instances: int, slots: int, reader: ChosenReader | None, finding: Finding
+) -> int | None:
     from streamer.base.limits import DEFAULT_MODEL
     from streamer.bridge.triton.link import LinkError
     from streamer.bridge.triton.server import TritonServer
@@ -243,7 +249,13 @@ def _measure_sessions(model: _Model, instances: int, slots: int, finding: Findin
     results: list[int | None] = []
     folders = {} if model.folder == model.repository / model.name else {model.name: model.folder}
     server = TritonServer(
-        model.repository, models=[model.name], folders=folders, instances=instances, slots=slots, private=True
+        model.repository,
+        models=[model.name],
+        folders=folders,
+        instances=instances,
+        slots=slots,
+        reader=None if reader is None else reader.folder,
+        private=True,
     )
 
     async def work() -> int:

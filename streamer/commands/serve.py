@@ -173,7 +173,7 @@ def _serve(
             default = models[DEFAULT_MODEL]
             if triton is not None:
                 own = default.folder or folder / default.model
-                conditions = circumstances(own, instances, slots, parts_of(own, folder))
+                conditions = circumstances(own, instances, slots, parts_of(own, folder), reader=reader)
             else:
                 conditions = None
             sessions = Finding(conditions)

@@ -21,6 +21,7 @@ from streamer.bridge.triton.repository import asr_repository, link_model, model_
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.capacity.memory import ModelMemory, model_memory, server_parts
 from streamer.commands.capacity.plan import Part
+from streamer.commands.capacity.reader_choice import choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, Capacities, circumstances
 from streamer.commands.cli import run
 from streamer.commands.settings.configuration import configure
@@ -136,7 +137,7 @@ def test_a_table(known: object, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_was_measured_before(planned: Planned) -> None:
     """A remembered result of `serve --sessions auto` is used, and limits the sessions."""
-    Capacities().put(circumstances(asr_repository() / MODEL, 2, SLOTS), 40)
+    Capacities().put(circumstances(asr_repository() / MODEL, 2, SLOTS, reader=choose_reader()), 40)
     found = planned("--memory", "4", "--instances", "2")
     assert (found["carried"], found["recommended"]["sessions"]) == (40, 40)
     assert found["recommended"]["command"].endswith("--instances 2 --slots 64 --sessions 40")
@@ -149,7 +150,7 @@ def test_the_sessions_are_measured(planned: Planned, tmp_path: Path, monkeypatch
     repository = exact_repository(tmp_path / "exact")
     found = planned("--instances", "1", "--repository", str(repository))
     assert found["carried"] == found["recommended"]["sessions"] == 1
-    assert Capacities().get(circumstances(repository / MODEL, 1, 2)) == 1
+    assert Capacities().get(circumstances(repository / MODEL, 1, 2, reader=choose_reader())) == 1
 
 
 def test_the_steps_of_an_ensemble(
@@ -158,7 +159,8 @@ def test_the_steps_of_an_ensemble(
     """`asr_heads` gets a line for `serve` and one configuration for each step; the router has no slots."""
     monkeypatch.setattr(steps_measuring, "steps_memory", lambda _: measured[0])
     ensemble = asr_repository() / "asr_heads"
-    Capacities().put(circumstances(ensemble, 2, SLOTS, parts_of(ensemble, asr_repository())), 30)
+    parts = parts_of(ensemble, asr_repository())
+    Capacities().put(circumstances(ensemble, 2, SLOTS, parts, reader=choose_reader()), 30)
     found = planned("--model", "asr_heads", "--memory", "4", "--instances", "2")
     assert (found["model"], found["carried"], found["recommended"]["sessions"]) == ("asr_heads", 30, 30)
     assert found["recommended"]["command"] == (

@@ -73,8 +73,7 @@ def sizes_of(model: Path, repository: Path, reader: ChosenReader | None) -> Size
     """Return the sizes for the model in this folder, and remember them. MeasuringError if they cannot be measured."""
     config = config_of(model)
     batch, kind = max(1, config.max_batch_size), instance_kind(config)
-    name, folder = (None, None) if reader is None else reader
-    conditions: JsonObject = {**circumstances(model, None, None), "batch": batch, "kind": kind, "reader": name}
+    conditions: JsonObject = {**circumstances(model, None, None, reader=reader), "batch": batch, "kind": kind}
     capacities = Capacities()
     entry = capacities.recall(conditions)
     try:
@@ -82,6 +81,7 @@ def sizes_of(model: Path, repository: Path, reader: ChosenReader | None) -> Size
     except (KeyError, TypeError, ValueError):
         logs.say("measuring how much memory an instance takes; this takes about ten seconds")
         measurement = model_memory(version_folder(model), batch, kind)
+        folder = None if reader is None else reader.folder
         parts, gpu = [*server_parts(repository, reader=folder), *measurement.parts], measurement.gpu_memory
         capacities.remember(conditions, {"parts": [_as_list(part) for part in parts], "gpu_memory": gpu})
     return Sizes(parts, Memory(machine_memory().size, gpu))

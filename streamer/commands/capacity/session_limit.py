@@ -27,9 +27,11 @@ from streamer.bridge.telemetry import logs
 
 if TYPE_CHECKING:
     from streamer.bridge.upstreams.pool import UpstreamPool
+    from streamer.commands.capacity.reader_choice import ChosenReader
 
-# Speech: silence would be computed faster.
-SPEECH: Final = "audio_samples/quilter.ogg"
+# Speech: silence would be computed faster. In some of its sentences a reader and the recogniser hear other words, which
+# costs more than a sentence in which they agree.
+SPEECH: Final = "audio_samples/talk.flac"
 # Slots during the measurement, unless --slots is given. More would only cost memory: no present machine needs them.
 SLOTS: Final = 256
 # The slots of the shipped model. With fewer, sessions that have to continue after a failure might find no slot.
@@ -123,11 +125,18 @@ def slots_for(sessions: int, instances: int) -> int:
 
 
 def circumstances(
-    folder: Path, instances: int | None, slots: int | None, parts: Sequence[Path] = (), root: Path = ROOT
+    folder: Path,
+    instances: int | None,
+    slots: int | None,
+    parts: Sequence[Path] = (),
+    *,
+    reader: ChosenReader | None = None,
+    root: Path = ROOT,
 ) -> JsonObject:
     """Everything on which the capacity of this machine for the model in this folder depends.
 
-    `parts`: the folders of the steps of an ensemble, and those with their weights. `root`: where /proc and /sys are.
+    `parts`: the folders of the steps of an ensemble, and those with their weights. `reader`: the one beside the
+    model, which computes on the same processors. `root`: where /proc and /sys are.
     """
     return {
         "version": f"{__version__} {_digest([PACKAGE], '*.py')}",  # in a clone, the code changes and the number stays
@@ -135,6 +144,7 @@ def circumstances(
         "model": f"{folder.name} {_digest([folder, *parts])}",
         "instances": instances,
         "slots": slots,
+        "reader": None if reader is None else reader.name,
         "machine": {
             "name": platform.node(),
             "processor": _found(r"^model name\s*: (.*)$", root / "proc/cpuinfo") or platform.processor(),

@@ -17,6 +17,7 @@ from streamer.base.package import shipped
 from streamer.bridge.service import Service
 from streamer.bridge.triton.repository import asr_repository, parts_of
 from streamer.bridge.triton.server import TritonServer
+from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.commands.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.commands.cli import run
 from streamer.testing.exact_service import exact_repository
@@ -96,6 +97,13 @@ def test_circumstances(tmp_path: Path) -> None:
     assert circumstances(repository / MODEL, 2, 256) != before != circumstances(repository / MODEL, None, 64)
     os.utime(repository / MODEL / "config.pbtxt", (1, 1))
     assert circumstances(repository / MODEL, None, 256) != before
+
+
+def test_another_reader_is_another_circumstance(tmp_path: Path) -> None:
+    """A reader computes on the same processors, so what was measured without it says nothing about sessions with it."""
+    readers = (None, ChosenReader("moonshine-tiny", tmp_path), ChosenReader("moonshine-base", tmp_path))
+    known = [circumstances(tmp_path / MODEL, None, 256, reader=reader) for reader in readers]
+    assert all(known.count(each) == 1 for each in known)
 
 
 def test_another_quota_is_another_circumstance(tmp_path: Path) -> None:
