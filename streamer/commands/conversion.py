@@ -12,8 +12,7 @@ from streamer.audio.recordings import ListedRecording
 from streamer.base.saved_transcript import TranscriptError, read_transcripts
 from streamer.base.transcript import Transcript
 from streamer.commands.arguments import USAGE
-from streamer.commands.terminal.transcript_files import formats_for
-from streamer.commands.terminal.transcript_output import OutputError, TranscriptOutput
+from streamer.commands.terminal.transcript_output import OutputError, output_of
 
 _LARGEST: Final = 1 << 30  # bytes; no transcript is longer
 
@@ -26,22 +25,12 @@ def convert(options: argparse.Namespace) -> int:
         try:
             transcripts += _read(name)
         except TranscriptError as error:
-            errors.append(f"streamer: {name} {error}.")
+            errors.append(f"{name} {error}.")
     try:
-        output = TranscriptOutput(
-            formats_for(options.format, options.output),
-            options.output,
-            [recording for recording, _ in transcripts],
-            existing=options.existing,
-            unreadable=len(errors),
-            times=options.times,
-            headings=options.headings,
-        )
+        output = output_of(options, [recording for recording, _ in transcripts], errors)
     except OutputError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
-    for message in errors:
-        output.say(message)
     texts = dict(transcripts)
     try:
         with closing(output):

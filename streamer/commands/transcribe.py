@@ -31,8 +31,7 @@ from streamer.commands.arguments import (
 from streamer.commands.conversion import convert
 from streamer.commands.recognition import add_form_arguments, add_recognition_arguments, option
 from streamer.commands.service import chosen_service
-from streamer.commands.terminal.transcript_files import formats_for
-from streamer.commands.terminal.transcript_output import OutputError, TranscriptOutput
+from streamer.commands.terminal.transcript_output import OutputError, TranscriptOutput, output_of
 
 CHANNELS: Final = ("mix", "separate")
 # The service computes the streams that have audio as one batch. On two cores, eight at a time take about half as long
@@ -119,20 +118,10 @@ def run(options: argparse.Namespace) -> int:
         return convert(options)
     recordings, errors = _find_recordings(options.files)
     try:
-        output = TranscriptOutput(
-            formats_for(options.format, options.output),
-            options.output,
-            recordings,
-            existing=options.existing,
-            unreadable=len(errors),
-            times=options.times,
-            headings=options.headings,
-        )
+        output = output_of(options, recordings, [str(error) for error in errors])
     except OutputError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
-    for unreadable in errors:
-        output.say(f"streamer: {unreadable}")
     status = 1
     try:
         with closing(output):

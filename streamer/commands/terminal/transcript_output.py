@@ -6,6 +6,7 @@ may be transcribed at the same time. If all go to one output, each has to wait f
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +35,7 @@ from streamer.commands.terminal.progress import (
     WordsDisplay,
 )
 from streamer.commands.terminal.status_lines import final_lines, is_terminal
-from streamer.commands.terminal.transcript_files import REFUSE, TranscriptFiles
+from streamer.commands.terminal.transcript_files import REFUSE, TranscriptFiles, formats_for
 from streamer.commands.terminal.transcript_files import OutputError as OutputError
 
 # Results that wait for their turn are held in memory, so no recording begins more than this number ahead.
@@ -150,6 +151,27 @@ class TranscriptOutput:
                 self.say("streamer: the transcript exists already: there is nothing to do.")
             if not has_summary and not one and (tally.failed or tally.skipped or tally.interrupted):
                 self.say(f"streamer: {tally}.")
+
+
+def output_of(
+    options: argparse.Namespace, recordings: Sequence[ListedRecording], unreadable: Sequence[str]
+) -> TranscriptOutput:
+    """Return the output that the arguments ask for, and say what cannot be read. OutputError if it cannot be written.
+
+    `unreadable`: a sentence about each further recording.
+    """
+    output = TranscriptOutput(
+        formats_for(options.format, options.output),
+        options.output,
+        recordings,
+        existing=options.existing,
+        unreadable=len(unreadable),
+        times=options.times,
+        headings=options.headings,
+    )
+    for sentence in unreadable:
+        output.say(f"streamer: {sentence}")
+    return output
 
 
 class RecordingOutput:
