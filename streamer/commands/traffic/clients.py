@@ -37,6 +37,8 @@ TELL_S: Final = 0.25  # how often it says what was found
 TICK_S: Final = 0.05  # how often it looks whether it keeps time
 BESIDE: Final = 2  # so many places beside its own, a word is still the same
 END_LIMIT_S: Final = 60.0  # for the last words of a session
+# All sessions of a level stop together, and each wants its last words then. No delay of before may be due to that.
+BEYOND_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,11 @@ class Order:
         """Return whether what was spoken at this time is measured."""
         return self.measure <= spoken_at < self.end
 
+    @property
+    def stop(self) -> float:
+        """When all speakers stop: some time after the measurement."""
+        return self.end + BEYOND_S
+
 
 @dataclass
 class Tally:
@@ -149,18 +156,18 @@ class Speaker:
         await _until(self._order.start_of(self._number))
         # They begin at different places, so that their ends do not come together.
         at, share = self._number, self._number / self._order.all_speakers
-        while time.monotonic() < self._order.end:
+        while time.monotonic() < self._order.stop:
             which = at % len(self._audio)
             begin = self._audio[which].beginning_near(share)
             try:
                 await self._session(which, begin)
             except Refused as refusal:
                 self._process.tally.refused[refusal.code] += 1
-                await _until(min(self._order.end, time.monotonic() + refusal.retry_s))
+                await _until(min(self._order.stop, time.monotonic() + refusal.retry_s))
                 continue
             except Failed as failure:
                 self._process.tally.failed[failure.code] += 1
-                await _until(min(self._order.end, time.monotonic() + TELL_S))
+                await _until(min(self._order.stop, time.monotonic() + TELL_S))
             at, share = at + 1, 0.0
 
     async def _session(self, which: int, begin: int) -> None:
@@ -188,8 +195,8 @@ class Speaker:
                 # A chunk is complete when its last sample was spoken.
                 chunk = audio[at : at + CHUNK]
                 spoken = began + (number - 1) * CHUNK_S + len(chunk) / BYTES_PER_S
-                await _until(min(spoken, order.end))
-                if spoken > order.end or hearing.done():
+                await _until(min(spoken, order.stop))
+                if spoken > order.stop or hearing.done():
                     break
                 await conversation.send(chunk)
                 stopped = spoken

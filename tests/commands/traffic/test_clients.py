@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.commands.traffic.clients import Ear, Order, Process, Speech, pauses
+from streamer.commands.traffic.clients import BEYOND_S, Ear, Order, Process, Speech, pauses
 from streamer.commands.traffic.conversations import Heard, Kind
 from streamer.testing import say, silence
 from tests.samples import pcm
@@ -102,6 +102,18 @@ def test_speakers_begin_one_after_the_other() -> None:
     order = Order([0, 1], 4, begin=100.0, measure=102.0, end=110.0)
     assert [order.start_of(speaker) for speaker in range(4)] == [100.5, 101.0, 101.5, 102.0]
     assert [order.counts(at) for at in (101.9, 102.0, 109.9, 110.0)] == [False, True, True, False]
+
+
+def test_speakers_stop_after_the_measurement(exact_service: Service, tmp_path: Path) -> None:
+    """The last words that are measured do not come while all sessions want theirs."""
+    recording = tmp_path / "speech.pcm"
+    recording.write_bytes(say(TEXT).tobytes() * 20)
+    client = Client(exact_service.url, recording)
+    assert client.told() == {"ready": True}
+    began = time.monotonic()
+    client.level([0, 1], 1.0)
+    assert time.monotonic() - began >= 1.0 + BEYOND_S
+    assert client.end() == 0
 
 
 def heard_at(ear: Ear, now: float, heard: Heard) -> None:
