@@ -4,10 +4,11 @@
 
 Standard input is the lifeline. It ends when the parent, which is the program that started the guard, closes it or dies,
 even by SIGKILL. Then the guard asks the server to stop, kills it after at most GRACE seconds, and removes its Python
-processes, its shared memory and FOLDER. The names of the shared memory begin with FOLDER's name. The parent locks
-FOLDER and the guard keeps the lock, which shows that FOLDER is in use. If a guard was killed, the lock is free, and the
-next start removes the folder. The guard writes the server's process number to standard output. All processes of the
-server keep this pipe open, so it ends when they have ended. Standard error is the server's log, a file.
+processes, its shared memory, FOLDER, and what Triton leaves elsewhere. The names of the shared memory begin with
+FOLDER's name. The parent locks FOLDER and the guard keeps the lock, which shows that FOLDER is in use. If a guard was
+killed, the lock is free, and the next start removes the folder. The guard writes the server's process number to
+standard output. All processes of the server keep this pipe open, so it ends when they have ended. Standard error is the
+server's log, a file.
 
 If the guard is killed, the kernel kills all processes of the server. If the guard is stopped (SIGSTOP) while its parent
 ends, the kernel lets the guard continue. The guard imports no site-packages, so that it starts at once.
@@ -27,7 +28,7 @@ from pathlib import Path
 from types import FrameType
 
 from streamer.bridge.triton import private_memory
-from streamer.bridge.triton.server_folder import remove, sweep
+from streamer.bridge.triton.server_folder import remove, sweep, sweep_environments
 
 # What the server logs before it accepts the first request, and once nothing is in flight any more. Before and after
 # that there is nothing to wait for: it ignores SIGTERM while models load, and polls for two seconds before it exits.
@@ -61,6 +62,7 @@ def main() -> int:
         status = _stop(server, float(grace), log_start)
     _end_group(server)
     remove(Path(folder))
+    sweep_environments()
     return status if status >= 0 else 128 - status
 
 

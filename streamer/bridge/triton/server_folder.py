@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from streamer.base.machine import temporary_folder
+from streamer.base.machine import command, processes, temporary_folder
 from streamer.bridge.triton import TritonError
 
 FOLDER_PREFIX = "streamer-triton-"
@@ -31,6 +31,12 @@ SWEEP_SECONDS = 2.0  # a limit, because other users may put any number of files 
 
 
 _FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # the names that mkdtemp makes
+
+
+# Each Triton makes such a folder for packed environments, whatever TMPDIR says, and leaves it behind. Ours have none.
+ENVIRONMENTS = Path("/tmp")
+_ENVIRONMENT = re.compile(r"python_env_[A-Za-z0-9]{6}")
+CLOCK_ERROR_SECONDS = 1.0  # between the times of files and of processes
 
 
 def claim() -> tuple[Path, int]:
@@ -90,6 +96,27 @@ def sweep(parent: Path) -> None:
                     return
                 if _FOLDER.fullmatch(entry.name):
                     _remove_unused(Path(entry.path))
+
+
+def sweep_environments(parent: Path = ENVIRONMENTS) -> None:
+    """Remove the empty folders here that our user's servers have left. Those that a running one may need stay."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    oldest = min((each.started_s for each in processes() if _is_server(each.pid)), default=None)
+    since_start = time.clock_gettime(time.CLOCK_BOOTTIME)
+    unused_before = time.time() - (0.0 if oldest is None else since_start - oldest + CLOCK_ERROR_SECONDS)
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if time.monotonic() > deadline:
+                return
+            if _ENVIRONMENT.fullmatch(entry.name):
+                with suppress(OSError):  # it has content, or somebody has removed it
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_uid == os.geteuid() and status.st_mtime < unused_before:
+                        Path(entry.path).rmdir()
+
+
+def _is_server(pid: int) -> bool:
+    return any(Path(program).name == "tritonserver" for program in command(pid)[:1])
 
 
 def _remove_unused(folder: Path) -> None:
