@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _PAUSE_FRAMES: Final = 5
 # The most ways of saying figures that are compared in a segment.
 _MOST_COMPARED: Final = 24
+# If nothing of a reading remains, the second pass reads the segment as well, but only if the reading is so far from the
+# words of the first pass: more than this part of them. Otherwise its words are no better, and take more time.
+_FAR: Final = 0.3
 # The log-odds that a hotword of weight 1 adds to the words that have it.
 _HOTWORD_BONUS: Final = 4.0
 
@@ -87,6 +90,11 @@ class Compared:
                 at = choice.other.last
         return line + [word.text for way in self.ways[at:] for word in way]
 
+    @property
+    def differing(self) -> int:
+        """How many words differ, of the reading or of the recogniser, whichever has more of them."""
+        return sum(max(len(one.other.words), one.other.last - one.other.first) for one in self.choices)
+
 
 class ReaderPass:
     """Reads segments again with a reader, and combines its words with those of the recogniser."""
@@ -130,7 +138,8 @@ class ReaderPass:
         odds = [
             score + choice.hotwords * _HOTWORD_BONUS for score, choice in zip(scores, compared.choices, strict=True)
         ]
-        if scores and min(*scores, *odds) > 0:
+        far = compared.differing >= _FAR * len(segment.words)
+        if far and scores and min(*scores, *odds) > 0:
             return ()  # nothing of the reading remains, and the second pass has better words than the first one
         line, surer = _combined(compared, odds, {word.text: word.share for word in segment.words})
         alignment: Alignment | None = compared.alignment

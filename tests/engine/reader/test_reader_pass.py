@@ -215,10 +215,19 @@ def test_words_of_both_have_marks_frames_and_odds() -> None:
 
 
 def test_a_reading_that_loses_everywhere_adds_nothing() -> None:
-    """Where all words of the first pass are better, the second pass has still better ones."""
+    """Where a reading is far from the words of the first pass and all of them are better, the second pass reads."""
     read = compared(reading("hello bag"), "hello cab")
     assert words_of(read, segment("hello cab"), DOUBTED) == ()
     assert text(words_of(compared(reading("hello cab"), "hello cab"), segment("hello cab"), DOUBTED)) == "hello cab"
+
+
+def test_a_near_reading_that_loses_everywhere_gives_its_marks() -> None:
+    """Where both have nearly the same words, those of the first pass are final: a second pass would add only time."""
+    read = compared(reading("It was a cat, in a bag."), "it was a cab in a bag")
+    found = words_of(read, segment("it was a cab in a bag"), DOUBTED)
+    assert text(found) == "it was a cab in a bag"
+    assert found[3].marked is not None
+    assert found[3].marked.mark is Mark.COMMA
 
 
 def test_a_difference_that_is_none_is_left_out() -> None:
