@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypedDict
+from urllib.parse import unquote
 
 from streamer.base.codes import ErrorCode
 from streamer.base.package import PACKAGE
@@ -26,6 +27,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 BODY_PACE_S = 20.0
 # How long a browser may remember which requests a page of another site may send.
 PERMISSION_S = 600
+_PLACE = re.compile(r"\{(\w+)(\*?)\}")  # in the pattern of a path
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9-]+(\s*,\s*[A-Za-z0-9-]+)*")
 
 
@@ -93,28 +95,53 @@ class Route:
         return Response(HTTPStatus.NO_CONTENT, fields)
 
 
+# A path whose route depends on the request, because the clients of two services use it.
+Choice = Callable[[Request], Route]
+
+
+class PathPattern:
+    """A path with `{names}` in it. Each stands for one part between slashes, and `{name*}` for all that is left."""
+
+    def __init__(self, text: str) -> None:
+        self.exact = _PLACE.search(text) is None
+        self._shape = re.compile(_PLACE.sub(lambda place: f"(?P<{place[1]}>{'.+' if place[2] else '[^/]+'})", text))
+
+    def values(self, path: str) -> Mapping[str, str] | None:
+        """Return what stands for each name, with percent-encoding decoded; None if the path does not match."""
+        match = self._shape.fullmatch(path)
+        return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
+
+
 class Routes:
-    """All paths of a port. A request's path must match exactly."""
+    """All paths of a port. A request's path must match exactly, or a pattern; of several patterns the first counts."""
 
     def __init__(self, hint: str = "") -> None:
         """`hint` is added to the answer for a path that does not exist."""
         self._hint = hint
-        self._routes: dict[str, Route] = {}
+        self._exact: dict[str, Route | Choice] = {}
+        self._patterns: dict[str, tuple[PathPattern, Route | Choice]] = {}
 
-    def add(self, routes: Iterable[tuple[str, Route]]) -> None:
+    def add(self, routes: Iterable[tuple[str, Route | Choice]]) -> None:
         """Add routes. Raise ValueError if a path already has one."""
         for path, route in routes:
-            if path in self._routes:
+            if path in self._exact or path in self._patterns:
                 raise ValueError(f"{path} already has a route")
-            self._routes[path] = route
+            pattern = PathPattern(path)
+            if pattern.exact:
+                self._exact[path] = route
+            else:
+                self._patterns[path] = pattern, route
 
     def find(self, request: Request) -> Route:
         """Return the route of the request's path. Raise HttpError if there is none."""
-        route = self._routes.get(request.path)
+        route = self._exact.get(request.path) or self._match(request.path)
         if route is None:
             why = " ".join(["This path does not exist.", self._hint]).strip()
             raise HttpError(HTTPStatus.NOT_FOUND, ErrorCode.NOT_FOUND, why)
-        return route
+        return route if isinstance(route, Route) else route(request)
+
+    def _match(self, path: str) -> Route | Choice | None:
+        return next((route for pattern, route in self._patterns.values() if pattern.values(path) is not None), None)
 
 
 def refusal(error: HttpError, request: Request | None, route: Route | None) -> Response:

@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from streamer.bridge.http.request import HttpError, Request, Response, text
-from streamer.bridge.http.routes import WEB, Route, Routes
+from streamer.bridge.http.routes import WEB, PathPattern, Route, Routes
 from streamer.bridge.server import BridgeServer
 from tests.bridge.http.asking import ask
 
@@ -59,6 +59,36 @@ def test_one_route_a_path() -> None:
     routes = table()
     with pytest.raises(ValueError, match="/here already has a route"):
         routes.add([("/here", Route())])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "values"),
+    [
+        ("/models/{name*}", "/models/whisper-1", {"name": "whisper-1"}),
+        ("/models/{name*}", "/models/some/large%20one", {"name": "some/large one"}),
+        ("/models/{name*}", "/models/", None),
+        ("/rooms/{room}/doors/{door}", "/rooms/a%2Fb/doors/2", {"room": "a/b", "door": "2"}),
+        ("/rooms/{room}/doors/{door}", "/rooms/a/b/doors/2", None),
+        ("/rooms/{room}/doors/{door}", "/rooms/a/doors/2/", None),
+        ("/here", "/here", {}),
+    ],
+)
+def test_patterns(pattern: str, path: str, values: dict[str, str] | None) -> None:
+    """A name stands for one part of a path, or with a star for all that is left."""
+    assert PathPattern(pattern).values(path) == values
+
+
+def test_a_path_comes_before_a_pattern() -> None:
+    """An exact path counts before patterns, and of these the first; the request decides between two routes."""
+    first, second, third = Route(), Route(), Route()
+    routes = Routes()
+    routes.add([("/a/{name}", first), ("/a/{rest*}", lambda request: second if request.query else third)])
+    routes.add([("/a/b", second)])
+    paths = (("/a/b", ""), ("/a/c", ""), ("/a/c/d", "q"), ("/a/c/d", ""))
+    asked = [Request("GET", path, query) for path, query in paths]
+    assert [routes.find(request) for request in asked] == [second, first, second, third]
+    with pytest.raises(ValueError, match="already has a route"):
+        routes.add([("/a/{name}", Route())])
 
 
 async def test_healthz(server: BridgeServer) -> None:
