@@ -139,10 +139,12 @@ class BridgeServer:
         native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
         paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /docs (about recordings)"
         routes = Routes(f"The paths are {paths}, /healthz, /readyz and /metrics.")
+        openai = OpenAIPaths(self._uploads, self._models, policy.access)
+        routes.add(openai.models())
         if policy.uploads.most:
             uploads = self._uploads
             routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
-            routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
+            routes.add(openai.recordings())
             routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add([(deepgram.PATH, self._dialects.route(deepgram.DeepgramLive, self._deepgram_recorded()))])

@@ -123,9 +123,18 @@ def _openai() -> JsonObject:
         "operationId": "openaiTranscription",
         "summary": "Transcribe a recording for a client of OpenAI.",
         "description": "Fields may come in any order. Fields that are not listed here are ignored.",
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}, JSON: _in_base64()}},
         "responses": {"200": _answer("The transcript.", content), **_problems("OpenAIProblem", problems)},
     }
+
+
+def _in_base64() -> JsonObject:
+    """Return the body that has a recording in base64 beside the fields of the form."""
+    data = {"data": {**_TEXT, "description": "The recording in base64."}}
+    recording = {"type": "object", "required": ["data"], "properties": data}
+    fields = {name: schema for name, schema in _OPENAI_FIELDS.items() if name != "file"}
+    properties = {**fields, "input_audio": recording}
+    return {"schema": {"type": "object", "required": ["input_audio"], "properties": properties}}
 
 
 def _deepgram() -> JsonObject:

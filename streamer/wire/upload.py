@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage, content
@@ -26,6 +26,7 @@ from streamer.wire.options import Start, read, with_second_pass
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 EVENTS: Final = "text/event-stream; charset=utf-8"
+_JSON_TYPE: Final = "json"  # a part of the content types of JSON
 SAMPLE_OPTIONS: Final = ("encoding", "sample_rate", "channels")  # for a recording without a header
 SESSION_OPTIONS: Final = tuple(each.name for each in OPTIONS.values() if each.recordings)
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -108,6 +109,10 @@ class UploadFormat(ABC):
     def settle(self) -> None:
         """Note that no more options can come. Raise WireError if they contradict each other."""
 
+    def reader(self, content_type: str, beginning: bytes) -> BodyReader | None:
+        """Return the reader of a body with this beginning. None: the body is the recording itself."""
+        return FormReader(content_type) if is_form(content_type) else None
+
     def look(self, data: bytes) -> None:
         """Look at the next part of the recording before it is decoded. Raise WireError if it is no recording."""
         return
@@ -163,6 +168,11 @@ class UploadFormat(ABC):
         """Return the last event: the end of the transcript, or the problem."""
 
     # For the formats
+
+    def is_json(self, content_type: str, beginning: bytes) -> bool:
+        """Return whether a body is JSON. No recording begins like it, but bare samples may do."""
+        named = _JSON_TYPE in content_type.lower()
+        return beginning.lstrip()[:1] == b"{" and (named or self.samples is None)
 
     def take(self, name: str, text: str) -> None:
         """Take an option of the session as text. Raise WireError if it is not valid."""
@@ -250,6 +260,18 @@ def is_form(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == FORM
 
 
+class BodyReader(Protocol):
+    """Finds a recording in a body that has more than it."""
+
+    has_file: bool  # the recording has begun
+
+    def feed(self, data: bytes) -> Iterator[Field | bytes]:
+        """Take bytes of the body, and yield complete fields and bytes of the recording. Raise WireError if invalid."""
+
+    def finish(self) -> Iterable[Field]:
+        """Return the fields that were not complete before. Raise WireError if the body has no recording."""
+
+
 class FormReader:
     """A reader that takes the bytes of a form, and yields its fields and the bytes of the part `file`."""
 
@@ -291,12 +313,13 @@ class FormReader:
             if before == (self._state, len(self._buffer)):
                 return
 
-    def finish(self) -> None:
+    def finish(self) -> Iterable[Field]:
         """Check that the form is complete and has a file. Raise WireError if not."""
         if not self.over:
             raise _invalid("it ends before its last boundary")
         if not self.has_file:
             raise bad(ErrorCode.BAD_FORM, "The form has no part with the name 'file': send the recording in one.")
+        return ()
 
     def _read_boundary(self) -> None:
         if self._buffer.startswith(b"--"):

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from openai import APIStatusError, OpenAI  # type: ignore[import-not-found,unused-ignore]
+from openai import APIStatusError, AzureOpenAI, OpenAI  # type: ignore[import-not-found,unused-ignore]
 from websockets.exceptions import InvalidStatus
 
 
@@ -59,10 +59,10 @@ def main(host: str, recording: Path, key: str = "any") -> None:
             "no audio": refused(lambda: ask(file=("a.wav", b"nothing that can be heard"), model="whisper-1")),
             "translation": refused(lambda: client.audio.translations.create(file=file(), model="whisper-1")),
             "wrong key": refused(lambda: wrong.create(file=file(), model="whisper-1")),
-            "no model": refused(lambda: client.models.retrieve("nothing")),
         }
 
     told: dict[str, Any] = {"refusals": refusals(), "models": [model.id for model in client.models.list()]}
+    told["model"] = client.models.retrieve("some/whisper-1").id
     told["json"] = ask(file=file(), model="whisper-1").text
     for form in ("text", "srt", "vtt"):
         told[form] = ask(file=file(), model="whisper-1", response_format=form)
@@ -70,6 +70,8 @@ def main(host: str, recording: Path, key: str = "any") -> None:
     told["verbose"] = ask(file=file(), model="whisper-1", **asked).model_dump(mode="json")
     events = [event.model_dump(mode="json") for event in ask(file=file(), model="gpt-4o-transcribe", stream=True)]
     told["events"] = events
+    azure = AzureOpenAI(azure_endpoint=f"{scheme}://{host}", api_key=key, api_version="2025-03-01-preview")
+    told["azure"] = azure.audio.transcriptions.create(file=file(), model="my-deployment").text
     if key != "any":
         told["full"] = full(client, recording)
     print(json.dumps(told))

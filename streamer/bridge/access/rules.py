@@ -27,6 +27,7 @@ KEY_SUBPROTOCOL = "streamer.key."
 # Browser clients of OpenAI and Deepgram offer a key behind a prefix, or as the subprotocol after the name of a scheme.
 KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
 KEY_SCHEMES = ("bearer", "token")  # also in the header Authorization
+AZURE_KEY = "api-key"  # the header of Azure's clients, which their browsers put into the query
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
 
@@ -152,6 +153,8 @@ def _key_in(request: Request) -> str:
         scheme, _, key = header.partition(" ")
         if scheme.lower() in KEY_SCHEMES:
             return key.strip()
+    if key := request.headers.get(AZURE_KEY):
+        return key.strip()
     offers = [offer.strip() for offer in ",".join(request.headers.all("Sec-WebSocket-Protocol")).split(",")]
     for place, offer in enumerate(offers):
         for prefix in KEY_PREFIXES:
@@ -159,7 +162,8 @@ def _key_in(request: Request) -> str:
                 return offer.removeprefix(prefix)
         if offer in KEY_SCHEMES and place + 1 < len(offers):
             return offers[place + 1]
-    return parse_qs(request.query).get("key", [""])[0]
+    query = parse_qs(request.query)
+    return next((query[name][0] for name in ("key", AZURE_KEY) if name in query), "")
 
 
 def origin_of(text: str) -> str | None:

@@ -29,6 +29,7 @@ from streamer.bridge.uploads.decoding import DecoderPlaces
 from streamer.bridge.upstreams.admission import Admission, Models, Refused
 from streamer.wire.dialects.dialect import STOP, Dialect, Hangup, Opening, Reply, Step
 from streamer.wire.dialects.openai_realtime import KEY_PATHS, PATH, OpenAIRealtime, no_short_keys
+from streamer.wire.dialects.openai_upload import with_bases
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.upload import JSON, Problem
 
@@ -365,7 +366,8 @@ class OpenAIRealtimePaths:
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""
         websocket = self._dialects.route(OpenAIRealtime)
-        yield PATH, websocket
+        for path in with_bases(PATH):
+            yield path, websocket
         for path in KEY_PATHS:
             yield path, Route({"POST": self._refuse}, None, _LARGEST_BODY, websocket.complain)
 

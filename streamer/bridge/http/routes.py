@@ -156,6 +156,9 @@ def refusal(error: HttpError, request: Request | None, route: Route | None) -> R
 # Answers questions about the service: whether it is alive and ready, its metrics, and whether a key is valid.
 
 
+ALIVE: Final = ("/healthz", "/health")  # the second is the one of other services for OpenAI's clients
+
+
 class ServiceState(TypedDict):
     """What /readyz reports."""
 
@@ -178,7 +181,8 @@ class Probes:
 
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""
-        yield "/healthz", Route({"GET": self._alive})
+        for path in ALIVE:
+            yield path, Route({"GET": self._alive})
         yield "/readyz", Route({"GET": self._ready})
         yield "/metrics", Route({"GET": self._figures})
 

@@ -35,7 +35,7 @@ from streamer.bridge.uploads.decoding import (
 )
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import encode
-from streamer.wire.upload import EVENTS, Field, FormReader, Problem, UploadFormat, is_form, problem_of
+from streamer.wire.upload import EVENTS, Field, Problem, UploadFormat, problem_of
 
 log = Log("streamer.bridge")
 
@@ -185,23 +185,32 @@ class Upload:
             self._client.stir()
 
     async def _file(self) -> AsyncIterator[bytes]:
-        """Yield the recording. If the body is a form, give its fields to the format."""
-        kind = self._request.headers.get("Content-Type")
-        if not is_form(kind):
+        """Yield the recording. If the body has more than it, give its fields to the format."""
+        body = aiter(self._request.body)
+        beginning = await anext(body, b"")
+        reader = self._format.reader(self._request.headers.get("Content-Type"), beginning)
+        if reader is None:
             self._format.settle()
-            async for piece in self._request.body:
+            if beginning:
+                yield beginning
+            async for piece in body:
                 yield piece
             return
-        form = FormReader(kind)
-        async for piece in self._request.body:
-            for part in form.feed(piece):
+        piece = beginning
+        while piece:
+            for part in reader.feed(piece):
                 if isinstance(part, Field):
-                    self._format.field(part.name, part.value, late=form.has_file)
-                    if self._client is not None:
-                        self._client.stir()
+                    self._take_field(part, late=reader.has_file)
                 else:
                     yield part
-        form.finish()
+            piece = await anext(body, b"")
+        for field in reader.finish():
+            self._take_field(field, late=True)
+
+    def _take_field(self, field: Field, *, late: bool) -> None:
+        self._format.field(field.name, field.value, late=late)
+        if self._client is not None:
+            self._client.stir()
 
     async def _begin_decoding(self) -> None:
         format = self._format

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, urlencode
 
 from streamer import __version__
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
@@ -17,7 +17,7 @@ from streamer.base.text import either
 from streamer.bridge.access.quotas import Denied, UploadLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.http.request import HttpError, Request, Response, as_json
-from streamer.bridge.http.routes import Handler, Route, denial
+from streamer.bridge.http.routes import Handler, PathPattern, Route, denial
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
@@ -27,7 +27,7 @@ from streamer.bridge.uploads.decoding import DecoderPlaces
 from streamer.bridge.uploads.upload import SHUTTING_DOWN, Stopped, Surroundings, Upload
 from streamer.bridge.upstreams.admission import Admission, Models, Refused
 from streamer.wire.dialects import openai_upload
-from streamer.wire.dialects.openai_upload import OpenAIUpload
+from streamer.wire.dialects.openai_upload import OpenAIUpload, deployed, with_bases
 from streamer.wire.errors import WireError
 from streamer.wire.openapi import document
 from streamer.wire.upload import JSON, Problem, UploadFormat, problem_of
@@ -153,27 +153,40 @@ def _error(format: UploadFormat, problem: Problem, status: HTTPStatus | None = N
 
 # The paths that OpenAI's clients use for recordings.
 
+_DEPLOYED: Final = PathPattern(deployed(openai_upload.PATH))
+
 
 class OpenAIPaths:
     """Transcriptions, models, and the refusal of translations."""
 
     def __init__(self, uploads: Uploads, models: Models, access: AccessRules) -> None:
-        self._uploads = uploads
         self._models = models
         self._access = access
+        self._recordings = uploads.route(lambda: OpenAIUpload(models.languages))
 
-    def routes(self) -> Iterator[tuple[str, Route]]:
-        """Yield the paths with their routes."""
-        names = self._models.names
-        recordings = self._uploads.route(lambda: OpenAIUpload(self._models.languages))
-        yield openai_upload.PATH, recordings
-        # The route allows a body, so that the answer is the refusal and not that the body is too large.
-        yield openai_upload.TRANSLATIONS, replace(recordings, methods={"POST": self._refuse})
-        bodiless = replace(recordings, largest_body=0)
-        yield openai_upload.MODELS, replace(bodiless, methods={"GET": self._list})
-        for name in names:
-            show = partial(self._show, name)
-            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", replace(bodiless, methods={"GET": show})
+    def recordings(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths for recordings with their routes."""
+        for path in with_bases(openai_upload.PATH):
+            yield path, self._recordings
+        yield deployed(openai_upload.PATH), replace(self._recordings, methods={"POST": self._deployed})
+        for path in (*with_bases(openai_upload.TRANSLATIONS), deployed(openai_upload.TRANSLATIONS)):
+            # The route allows a body, so that the answer is the refusal and not that the body is too large.
+            yield path, replace(self._recordings, methods={"POST": self._refuse})
+
+    def models(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths that name the models, with their routes."""
+        bodiless = replace(self._recordings, largest_body=0)
+        for path in with_bases(openai_upload.MODELS):
+            yield path, replace(bodiless, methods={"GET": self._list})
+            pattern = f"{path}/{{name*}}"
+            yield pattern, replace(bodiless, methods={"GET": partial(self._show, PathPattern(pattern))})
+
+    async def _deployed(self, request: Request) -> Response:
+        """Answer a client of Azure: the model is the last part of the path, unless a field says otherwise."""
+        model = _DEPLOYED.values(request.path) or {}
+        if model.get("model") in self._models.names:
+            request = replace(request, query="&".join(filter(None, (request.query, urlencode(model)))))
+        return await self._recordings.methods["POST"](request)
 
     async def _refuse(self, request: Request) -> Response:
         self._admit(request)
@@ -184,9 +197,9 @@ class OpenAIPaths:
         self._admit_reader(request)
         return as_json(HTTPStatus.OK, openai_upload.models(self._models.names))
 
-    async def _show(self, name: str, request: Request) -> Response:
+    async def _show(self, pattern: PathPattern, request: Request) -> Response:
         self._admit_reader(request)
-        return as_json(HTTPStatus.OK, openai_upload.model(name))
+        return as_json(HTTPStatus.OK, openai_upload.model((pattern.values(request.path) or {})["name"]))
 
     def _admit_reader(self, request: Request) -> None:
         try:

@@ -134,7 +134,8 @@ class OpenAIRealtime(Dialect):
         offered = opening.headers.get("sec-websocket-protocol", "")
         old = opening.headers.get("openai-beta", "").strip() == _OLD_HEADER or _OLD_SUBPROTOCOL in offered
         name = opening.request_id.replace("-", "")[:20]
-        requested = dict(opening.query).get("model", "")
+        query = dict(opening.query)
+        requested = query.get("model") or query.get("deployment", "")  # the latter from Azure's clients
         self._models = opening.models
         self._model = requested if requested in opening.models else DEFAULT_MODEL
         self._session = f"sess_{name}"

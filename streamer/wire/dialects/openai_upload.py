@@ -1,4 +1,4 @@
-"""OpenAI's format of uploaded recordings: `POST /v1/audio/transcriptions`, and its list of models. Pure."""
+"""OpenAI's format of uploaded recordings: `POST /v1/audio/transcriptions`, and its models. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from streamer.base.text import either, is_spaceless, json_text, printable_lines,
 from streamer.base.transcript import TranscriptSegment
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, bad, quote
-from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
+from streamer.wire.json_body import JsonReader
+from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, BodyReader, Problem, UploadFormat, flag
 
 PATH: Final = "/v1/audio/transcriptions"
 TRANSLATIONS: Final = "/v1/audio/translations"
 MODELS: Final = "/v1/models"
+_BASE: Final = "/v1"
+_OTHER_BASES: Final = ("", "/openai/v1", "/openai")  # of clients that leave it out, and of Azure's
+AZURE_DEPLOYMENT: Final = "/openai/deployments/{model}"  # the model of a request is in its path there
 VERBOSE: Final = "verbose_json"
 DIARIZED: Final = "diarized_json"
 FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE, DIARIZED)
@@ -57,6 +61,12 @@ class OpenAIUpload(UploadFormat):
         for name, value in pairs:
             if name in SESSION_OPTIONS and name != "multichannel":
                 self.take(name, value)
+
+    def reader(self, content_type: str, beginning: bytes) -> BodyReader | None:
+        """Return the reader of a form, or of JSON with the recording in base64."""
+        if self.is_json(content_type, beginning):
+            return JsonReader()
+        return super().reader(content_type, beginning)
 
     def field(self, name: str, value: str, *, late: bool) -> None:
         """Take a field of the form. Most clients send the file first, so nearly all fields may follow it."""
@@ -185,13 +195,23 @@ class OpenAIUpload(UploadFormat):
         return _data({"type": "transcript.text.delta", "delta": delta})
 
 
+def with_bases(path: str) -> tuple[str, ...]:
+    """Return one of OpenAI's paths, and what it is with the other bases that clients use."""
+    return path, *(f"{base}{path.removeprefix(_BASE)}" for base in _OTHER_BASES)
+
+
+def deployed(path: str) -> str:
+    """Return the pattern of one of OpenAI's paths for a deployment of Azure."""
+    return f"{AZURE_DEPLOYMENT}{path.removeprefix(_BASE)}"
+
+
 def models(names: Iterable[str]) -> JsonObject:
     """Return the list of models in OpenAI's form."""
     return {"object": "list", "data": [model(name) for name in names]}
 
 
 def model(name: str) -> JsonObject:
-    """Return one model in OpenAI's form."""
+    """Return one model in OpenAI's form. Requests may name any: an unknown name means the default model."""
     return {"id": name, "object": "model", "created": 0, "owned_by": "streamer"}
 
 

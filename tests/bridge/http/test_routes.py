@@ -93,7 +93,8 @@ def test_a_path_comes_before_a_pattern() -> None:
 
 async def test_healthz(server: BridgeServer) -> None:
     """A process that answers is alive, ready or not."""
-    assert (await ask(server, "/healthz"))[0::2] == (200, "alive\n")
+    for path in ("/healthz", "/health"):
+        assert (await ask(server, path))[0::2] == (200, "alive\n")
 
 
 async def test_not_ready(server: BridgeServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -486,7 +487,58 @@ def test_models_are_listed(uploading: ExactService) -> None:
     default = {"id": "default", "object": "model", "created": 0, "owned_by": "streamer"}
     assert json.loads(post(uploading.url, MODELS, method="GET")[2]) == {"object": "list", "data": [default]}
     assert json.loads(post(uploading.url, f"{MODELS}/default", method="GET")[2]) == default
-    assert post(uploading.url, f"{MODELS}/whisper-9", method="GET")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("whisper-1", "whisper-1"), ("some/large-one", "some/large-one"), ("a%2Fb%20c", "a/b c")]
+)
+def test_a_model_of_any_name_is_there(uploading: ExactService, path: str, name: str) -> None:
+    """A client that asks for the model before it uses it gets any that a recording may name."""
+    status, _, content = post(uploading.url, f"{MODELS}/{path}", method="GET")
+    assert (status, json.loads(content)["id"]) == (200, name)
+
+
+@pytest.mark.parametrize("base", ["", "/openai/v1", "/openai"])
+def test_other_bases(uploading: ExactService, base: str) -> None:
+    """Clients that leave out `/v1`, and those of Azure, find everything at their paths."""
+    body, kind = form(("model", "whisper-1"), ("file", TWO_SENTENCES))
+    status, _, content = post(uploading.url, f"{base}/audio/transcriptions", body, Content_Type=kind)
+    assert (status, json.loads(content)["text"]) == (200, "Hello world Goodbye")
+    assert post(uploading.url, f"{base}/audio/translations", body, Content_Type=kind)[0] == 400
+    assert post(uploading.url, f"{base}/models", method="GET")[0] == 200
+    assert post(uploading.url, f"{base}/models/whisper-1", method="GET")[0] == 200
+
+
+@pytest.mark.parametrize("name", ["default", "my-whisper"])
+def test_a_deployment_of_azure(uploading: ExactService, name: str) -> None:
+    """A deployment is a model: one of the service, or else the default one."""
+    deployment = f"/openai/deployments/{name}/audio"
+    body, kind = form(("file", TWO_SENTENCES), ("response_format", "text"))
+    path = f"{deployment}/transcriptions?api-version=2025-03-01-preview"
+    assert post(uploading.url, path, body, Content_Type=kind, api_key="any")[0::2] == (200, b"Hello world Goodbye\n")
+    status, _, content = post(uploading.url, f"{deployment}/translations", body, Content_Type=kind)
+    assert (status, json.loads(content)["error"]["code"]) == (400, "unsupported")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_recording_in_json(uploading: ExactService, late: bool) -> None:
+    """A recording may come in base64, as OpenRouter's clients send it, with its options before and after it."""
+    options = {"model": "openai/whisper-1", "language": "en", "temperature": 0, "response_format": "verbose_json"}
+    recording = {"input_audio": {"data": base64.b64encode(TWO_SENTENCES).decode(), "format": "flac"}}
+    body = json.dumps({**recording, **options} if late else {**options, **recording}).encode()
+    status, _, content = post(uploading.url, OPENAI_PATH, body, Content_Type="application/json; charset=utf-8")
+    told = json.loads(content)
+    assert (status, told["text"], len(told["segments"])) == (200, "Hello world Goodbye", 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [(b"{}", "has no recording"), (b'{"input_audio": {"data": "#"}}', "base64"), (b'{"model": ', "not valid JSON")],
+)
+def test_json_without_a_recording(uploading: ExactService, body: bytes, words: str) -> None:
+    """The refusal has OpenAI's form, and says how a recording is sent."""
+    status, _, content = post(uploading.url, OPENAI_PATH, body, Content_Type="application/json")
+    assert (status, words in json.loads(content)["error"]["message"]) == (400, True)
 
 
 async def test_every_option_is_described() -> None:

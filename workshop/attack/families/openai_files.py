@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Sequence
 from typing import Final
 
-from streamer.wire.dialects.openai_upload import FORMATS, PATH, TRANSLATIONS
+from streamer.wire.dialects.openai_upload import FORMATS, PATH, TRANSLATIONS, deployed, with_bases
 from workshop.attack import recordings
 from workshop.attack.attack import ODD, Attack, Strike, Target, at_once, mutated, nested_json, wild_json
 from workshop.attack.recordings import BOUNDARY, FORM, NO_FORM, form, posted, recording, wild_recording
 
 FAMILY: Final = "openai files"
+_JSON: Final = "Content-Type: application/json"
 _FIELDS: Final = (
     "model",
     "language",
@@ -77,8 +79,38 @@ async def broken_forms(target: Target, rng: random.Random) -> Strike:
         wild_json(rng, ("file",), ("file", "model")).encode("utf-8", "surrogatepass"),
         nested_json(rng)[1].encode(),
     )
-    kinds = (FORM, FORM, FORM, NO_FORM, "Content-Type: application/json", "Content-Type: multipart/form-data")
+    kinds = (FORM, FORM, FORM, NO_FORM, _JSON, "Content-Type: multipart/form-data")
     return await at_once(len(bodies), lambda number: posted(target, PATH, bodies[number], rng, rng.choice(kinds)))
+
+
+async def wild_json_bodies(target: Target, rng: random.Random) -> Strike:
+    """Send JSON with the recording in base64: with bytes changed or cut off, endless, or with wild fields."""
+    values = (rng.choice(_VALUES), rng.choice(ODD), [1, True, None])
+    fields = {rng.choice(_FIELDS): rng.choice(values) for _ in range(5)}
+    recorded = {"input_audio": {"data": base64.b64encode(wild_recording(rng)).decode(), "format": "wav"}}
+    whole = json.dumps({**fields, **recorded, **fields}).encode("utf-8", "surrogatepass")
+    bodies = (
+        whole,
+        mutated(whole[:300], rng) + whole[300:],
+        whole[: rng.randrange(len(whole))],
+        whole.replace(b"/", rng.choice((b"\\/", b"\\u002f", b"\\"))),
+        b'{"input_audio": {"data": "' + rng.choice((b"A", b"\\", b"=", b"data:,", b'"', b'{"')) * 200_000,
+        b'{"input_audio": {' + b" " * 200_000,
+        wild_json(rng, ("input_audio",), ("input_audio", "data")).encode("utf-8", "surrogatepass"),
+        nested_json(rng)[1].encode(),
+    )
+    return await at_once(len(bodies), lambda number: posted(target, PATH, bodies[number], rng, _JSON))
+
+
+async def paths(target: Target, rng: random.Random) -> Strike:
+    """Ask for models and deployments of wild names, with every base. None may be answered with a failure."""
+
+    async def one(_: int) -> str:
+        name = rng.choice(("default", "..", "%2e%2e/%00", "a/b/c", "%", "%ff", "{model}", "a" * 3000, "?", "//"))
+        path = rng.choice((*with_bases(f"/v1/audio/{name}"), deployed(PATH).replace("{model}", name)))
+        return await posted(target, path, form(("model", b"x"), ("file", recording())), rng, FORM)
+
+    return await at_once(6, one)
 
 
 async def wild_recordings(target: Target, rng: random.Random) -> Strike:
@@ -116,6 +148,8 @@ def _value(rng: random.Random) -> bytes:
 ATTACKS: Sequence[Attack] = (
     Attack("wild fields", FAMILY, wild_fields, 3),
     Attack("broken forms for OpenAI", FAMILY, broken_forms, 3),
+    Attack("wild JSON for OpenAI", FAMILY, wild_json_bodies, 2),
+    Attack("wild paths of OpenAI", FAMILY, paths),
     Attack("wild recordings for OpenAI", FAMILY, wild_recordings, 3),
     Attack("clients of OpenAI that go away", FAMILY, gone),
     Attack("a flood of recordings for OpenAI", FAMILY, flood, every_s=30.0),
