@@ -13,6 +13,7 @@ from streamer.base.events import Error
 from streamer.base.machine import give_back_freed_memory
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
+from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
 from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
 from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.http.connection import Terms
@@ -140,7 +141,9 @@ class BridgeServer:
         paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /docs (about recordings)"
         routes = Routes(f"The paths are {paths}, /healthz, /readyz and /metrics.")
         openai = OpenAIPaths(self._uploads, self._models, policy.access)
-        routes.add(openai.models())
+        for_deepgram = DeepgramPaths(self._models, policy.access)
+        routes.add((path, for_deepgram.beside(path, route)) for path, route in openai.models())
+        routes.add(for_deepgram.routes())
         if policy.uploads.most:
             uploads = self._uploads
             routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
@@ -148,7 +151,7 @@ class BridgeServer:
             routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add([(deepgram.PATH, self._dialects.route(deepgram.DeepgramLive, self._deepgram_recorded()))])
-        routes.add(OpenAIRealtimePaths(self._dialects, policy.access).routes())
+        routes.add(OpenAIRealtimePaths(self._dialects, self._models, policy.access).routes())
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
         return routes

@@ -43,6 +43,21 @@ def full(client: Any, recording: Path) -> list[list[Any]]:
         return [refused(another), refused(lambda: beside.create(file=recording.open("rb"), model="whisper-1"))]
 
 
+def with_secret(client: Any, recording: Path) -> list[Any]:
+    """What a page gets with a client secret: the settings of its realtime session, and a recording's text."""
+    settings = {"format": {"type": "audio/pcmu"}, "turn_detection": None}
+    wanted = {"type": "transcription", "audio": {"input": settings}}
+    secret = client.realtime.client_secrets.create(
+        session=wanted, expires_after={"anchor": "created_at", "seconds": 60}
+    )
+    page = client.with_options(api_key=secret.value)
+    with page.realtime.connect(extra_query={"intent": "transcription"}) as session:
+        heard = session.recv().session.audio.input
+    text = page.audio.transcriptions.create(file=recording.open("rb"), model="whisper-1").text
+    again = refused(page.realtime.client_secrets.create)
+    return [secret.session.type, heard.format.type, heard.turn_detection, text, again]
+
+
 def main(host: str, recording: Path, key: str = "any") -> None:
     """Use the service at this host and port."""
     scheme = "http" if key == "any" else "https"
@@ -73,6 +88,7 @@ def main(host: str, recording: Path, key: str = "any") -> None:
     azure = AzureOpenAI(azure_endpoint=f"{scheme}://{host}", api_key=key, api_version="2025-03-01-preview")
     told["azure"] = azure.audio.transcriptions.create(file=file(), model="my-deployment").text
     if key != "any":
+        told["secret"] = with_secret(client, recording)
         told["full"] = full(client, recording)
     print(json.dumps(told))
 

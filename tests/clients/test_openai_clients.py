@@ -57,10 +57,12 @@ def test_recordings(exact: ExactService, talk: Path) -> None:
 
 
 def test_recordings_and_keys(guarded: ExactService, authority: Authority, talk: Path) -> None:
-    """A wrong key is the error that the SDK knows for it, and so is a service that is full."""
+    """A wrong key and a full service are errors that the SDK knows, and a client secret is as good as a key."""
     told = run("openai_files_program.py", guarded, talk, KEY.secret, environment={"SSL_CERT_FILE": str(authority.root)})
     assert told["json"] == TEXT
     assert told["refusals"]["wrong key"] == ["AuthenticationError", 401, "invalid_api_key"]
+    refusal = ["AuthenticationError", 401, "invalid_api_key"]
+    assert told["secret"] == ["transcription", "audio/pcmu", None, TEXT, refusal]
     assert told["full"] == [["InvalidStatus", 503], ["InternalServerError", 503, "full"]]
 
 

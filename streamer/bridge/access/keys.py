@@ -44,7 +44,7 @@ def make_key(name: str) -> Key:
     if not _NAME.fullmatch(name):
         raise ValueError(f"the name of a key must have 1 to 64 letters, digits and . _ -, unlike '{name}'")
     secret = PREFIX + secrets.token_urlsafe(32)
-    return Key(secret, f"{name}:sha256:{_digest(secret).hex()}")
+    return Key(secret, f"{name}:sha256:{digest_of(secret).hex()}")
 
 
 class KeyFile:
@@ -61,9 +61,13 @@ class KeyFile:
         return len(self._file.content)
 
     def name_of(self, secret: str) -> str | None:
-        """Return the name of this key, or None. Every entry is compared, so the time reveals nothing."""
+        """Return the name of this key, or None."""
+        return self.name_of_digest(digest_of(secret))
+
+    def name_of_digest(self, digest: bytes) -> str | None:
+        """Return the name of the key with this digest, or None. Every entry is compared: the time reveals nothing."""
         self.refresh()
-        digest, found = _digest(secret), None
+        found = None
         for name, expected in self._file.content:
             if hmac.compare_digest(digest, expected):
                 found = name
@@ -116,6 +120,7 @@ def _said(path: Path) -> Iterator[None]:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _digest(secret: str) -> bytes:
+def digest_of(secret: str) -> bytes:
+    """Return the digest of a key, which does not reveal it."""
     # A header may contain any bytes.
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

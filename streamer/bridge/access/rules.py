@@ -11,9 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from streamer.base.codes import ErrorCode
 from streamer.base.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
-from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.keys import KeyFile, digest_of
 from streamer.bridge.access.proxies import Proxies, plain_address
-from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas, UploadLimits
+from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas, UploadLimits, network_of
+from streamer.bridge.access.short_keys import PREFIX as SHORT
+from streamer.bridge.access.short_keys import Holder, ShortKeys
 from streamer.bridge.http.request import Headers, Request
 from streamer.bridge.telemetry.usage import UsageFile
 
@@ -50,6 +52,7 @@ class AccessRules:
         self._proxies = proxies or Proxies()
         self.quotas = Quotas(quotas or QuotaLimits())
         self._open_metrics = open_metrics
+        self._short_keys = ShortKeys()
 
     def refresh(self) -> None:
         """Check now whether the keys have changed, instead of at the next request."""
@@ -97,17 +100,48 @@ class AccessRules:
         """Raise Denied if this request may not read the metrics."""
         self.check_host(request)
         if not self._open_metrics:
-            self._key_of(request)
+            self._lasting_key_of(request)
 
     def caller(self, request: Request) -> Caller:
         """Return the caller of this request. Raise Denied if keys are required and it has no valid one."""
         return Caller(self._proxies.client_of(request.headers, request.peer), self._key_of(request))
+
+    def holder(self, request: Request) -> Holder:
+        """Return who may make keys for a short time with this request. Raise Denied if nobody may."""
+        self._check_origin(request.headers, request.peer)
+        if self._keys is None:
+            return Holder(network_of(self._proxies.client_of(request.headers, request.peer)))
+        return Holder(self._lasting_key_of(request), digest_of(_key_in(request)))
+
+    def make_short_key(self, holder: Holder, seconds: int, content: str = "") -> tuple[str, int]:
+        """Make a key for a short time. Return it and its end in seconds since 1970. Raise Denied if there are too many.
+
+        `content`: what the key is for, which short_content() returns for requests with it.
+        """
+        return self._short_keys.make(holder, seconds, content)
+
+    def short_content(self, request: Request) -> str:
+        """Return what the short key of this request was made for; "" if it has none."""
+        key = self._short_keys.find(_key_in(request))
+        return "" if key is None else key.content
 
     def _admit(self, request: Request) -> Caller:
         self._check_origin(request.headers, request.peer)
         return self.caller(request)
 
     def _key_of(self, request: Request) -> str:
+        """Return the name of the key of this request, or of the lasting one that made it."""
+        if self._keys is None:
+            return ""
+        key = self._short_keys.find(_key_in(request))
+        if key is None:
+            return self._lasting_key_of(request)
+        name = self._keys.name_of_digest(key.holder.digest)
+        if name is None:
+            raise Denied(ErrorCode.UNAUTHORIZED, "The key that made this key for a short time is not valid any more.")
+        return name
+
+    def _lasting_key_of(self, request: Request) -> str:
         if self._keys is None:
             return ""
         key = _key_in(request)
@@ -118,9 +152,13 @@ class AccessRules:
                 f"'{KEY_SUBPROTOCOL}KEY' beside '{SUBPROTOCOL}', or add '?key=KEY' to the URL.",
             )
         name = self._keys.name_of(key)
-        if name is None:
-            raise Denied(ErrorCode.UNAUTHORIZED, "This key is not valid here; ask the operator of the service for one.")
-        return name
+        if name is not None:
+            return name
+        if self._short_keys.find(key) is not None:
+            raise Denied(ErrorCode.UNAUTHORIZED, "This needs a lasting key: a key for a short time is only for speech.")
+        if key.startswith(SHORT):
+            raise Denied(ErrorCode.UNAUTHORIZED, "This key for a short time has expired, or is not of this service.")
+        raise Denied(ErrorCode.UNAUTHORIZED, "This key is not valid here; ask the operator of the service for one.")
 
     def _check_origin(self, headers: Headers, peer: str) -> None:
         """Raise Denied for pages of other sites. Only browsers send an origin, and always do for a websocket."""

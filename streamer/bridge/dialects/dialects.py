@@ -17,7 +17,7 @@ from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.dialects.dialect_client import ContainerFeed, DialectClient
 from streamer.bridge.http.messages import upgrade_required
-from streamer.bridge.http.request import HttpError, Request, Response, content
+from streamer.bridge.http.request import HttpError, Request, Response, as_json, content
 from streamer.bridge.http.routes import Endpoint, Route, denial
 from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.session.endings import shutting_down
@@ -28,10 +28,11 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.uploads.decoding import DecoderPlaces
 from streamer.bridge.upstreams.admission import Admission, Models, Refused
 from streamer.wire.dialects.dialect import STOP, Dialect, Hangup, Opening, Reply, Step
-from streamer.wire.dialects.openai_realtime import KEY_PATHS, PATH, OpenAIRealtime, no_short_keys
+from streamer.wire.dialects.openai_realtime import FLAT_SECRETS, PATH, SECRETS, OpenAIRealtime
 from streamer.wire.dialects.openai_upload import with_bases
+from streamer.wire.dialects.short_key_requests import LARGEST_REQUEST, OpenAISecretRequest
 from streamer.wire.errors import CloseCode, WireError
-from streamer.wire.upload import JSON, Problem
+from streamer.wire.upload import JSON, Problem, problem_of
 
 log = Log("streamer.bridge")
 
@@ -69,7 +70,7 @@ class Dialects:
         recordings = recordings or Route()
         methods = {"GET": self._explain, **recordings.methods}
         shared = self._policy.access.admits_page
-        return Route(methods, partial(self._admit, kind), recordings.largest_body, _complain_as(kind), shared=shared)
+        return Route(methods, partial(self._admit, kind), recordings.largest_body, complain_as(kind), shared=shared)
 
     def opening(self, request: Request) -> Opening:
         """Describe a request to its dialect. Raise HttpError if it has too many options."""
@@ -78,7 +79,8 @@ class Dialects:
         except ValueError:
             raise HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "The query has too many options.") from None
         headers = {name.lower(): value for name, value in request.headers}
-        return Opening(tuple(query), headers, self._models.languages, new_id(), now())
+        settings = self._policy.access.short_content(request)
+        return Opening(tuple(query), headers, self._models.languages, new_id(), now(), settings)
 
     async def _explain(self, request: Request) -> Response:
         """Answer a plain request at the path of a websocket."""
@@ -106,7 +108,7 @@ class Dialects:
         except (WireError, Refused) as refused:
             admittance.leave()
             self._count(refused.code, kind.protocol, admittance.caller.key)
-            raise _error(Problem(refused.code, refused.message)) from None
+            raise http_error(Problem(refused.code, refused.message)) from None
         except BaseException:
             admittance.leave()
             raise
@@ -153,12 +155,15 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _error(problem: Problem) -> HttpError:
+def http_error(problem: Problem) -> HttpError:
+    """Make the HTTP answer for a problem."""
     headers = {"Retry-After": str(problem.retry_s)} if problem.retry_s else {}
     return HttpError(HTTPStatus(problem.status), problem.code, problem.message, headers)
 
 
-def _complain_as(kind: type[Dialect]) -> Callable[[HttpError], Response]:
+def complain_as(kind: type[Dialect]) -> Callable[[HttpError], Response]:
+    """Return what makes the answer for an error in the format of this dialect."""
+
     def complain(error: HttpError) -> Response:
         status, text = kind.refusal(error.code, error.message, error.status, new_id())
         return content(HTTPStatus(status), JSON, text.encode())
@@ -353,14 +358,13 @@ async def _done() -> None:
 
 # The paths that OpenAI's clients use for realtime transcription.
 
-_LARGEST_BODY: Final = 64 * 1024
-
 
 class OpenAIRealtimePaths:
-    """The websocket, and the refusal of short-lived keys, which OpenAI's clients may ask for."""
+    """The websocket, and keys for a short time, which open it with settings of their own."""
 
-    def __init__(self, dialects: Dialects, access: AccessRules) -> None:
+    def __init__(self, dialects: Dialects, models: Models, access: AccessRules) -> None:
         self._dialects = dialects
+        self._models = models
         self._access = access
 
     def routes(self) -> Iterator[tuple[str, Route]]:
@@ -368,13 +372,18 @@ class OpenAIRealtimePaths:
         websocket = self._dialects.route(OpenAIRealtime)
         for path in with_bases(PATH):
             yield path, websocket
-        for path in KEY_PATHS:
-            yield path, Route({"POST": self._refuse}, None, _LARGEST_BODY, websocket.complain)
+        for secrets in (SECRETS, *FLAT_SECRETS):
+            make = partial(self._make, secrets in FLAT_SECRETS)
+            for path in with_bases(secrets):
+                yield path, Route({"POST": make}, None, LARGEST_REQUEST, websocket.complain)
 
-    async def _refuse(self, request: Request) -> Response:
+    async def _make(self, flat: bool, request: Request) -> Response:
         try:
-            self._access.caller(request)
+            holder = self._access.holder(request)
+            wanted = OpenAISecretRequest(await request.content(), self._models.languages, flat=flat)
+            secret, expires_at = self._access.make_short_key(holder, wanted.seconds, wanted.content)
         except Denied as denied:
             raise denial(denied) from None
-        problem = no_short_keys()
-        raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)
+        except WireError as error:
+            raise http_error(problem_of(error)) from None
+        return as_json(HTTPStatus.OK, wanted.answer(secret, expires_at, f"sess_{new_id()}"))

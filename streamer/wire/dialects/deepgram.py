@@ -49,7 +49,13 @@ MESSAGES: Final = ("KeepAlive", "Finalize", "CloseStream", "Configure")
 # The closes that Deepgram's clients know: no audio for too long, and audio that cannot be decoded.
 SILENT: Final = (1011, "NET-0001")
 UNDECODABLE: Final = (1008, "DATA-0000")
-_ERROR_CODES: Final = {400: "Bad Request", 401: "INVALID_AUTH", 403: "INSUFFICIENT_PERMISSIONS"}
+_ERROR_CODES: Final = {
+    400: "Bad Request",
+    401: "INVALID_AUTH",
+    403: "INSUFFICIENT_PERMISSIONS",
+    404: "NOT_FOUND",
+    429: "TOO_MANY_REQUESTS",
+}
 _ERROR_CODES_FROM_500: Final = "SERVICE_UNAVAILABLE"
 # Deepgram has no status of its own for these codes.
 _STATUSES: Final = {ErrorCode.FULL: 429, ErrorCode.BUSY: 429}
@@ -97,7 +103,7 @@ class DeepgramLive(Dialect):
         """Return the status and the JSON of a refused request."""
         status = 400 if status in _BAD_RECORDINGS else _STATUSES.get(code, status)
         kind = _ERROR_CODES.get(status, code.upper())
-        kind = "TOO_MANY_REQUESTS" if status == 429 else _ERROR_CODES_FROM_500 if status >= 500 else kind
+        kind = _ERROR_CODES_FROM_500 if status >= 500 else kind
         return status, encode({"err_code": kind, "err_msg": message, "request_id": request_id}) + "\n"
 
     # What the client sends

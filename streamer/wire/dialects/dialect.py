@@ -35,6 +35,7 @@ class Opening:
     models: Mapping[str, Languages] = field(default_factory=dict)  # the service's models by public name
     request_id: str = ""  # a random UUID
     created: str = ""  # the time of the request, such as 2026-01-31T12:00:00.000Z
+    settings: str = ""  # what its key for a short time was made for, as JSON
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply,
 from streamer.wire.dialects.openai_settings import Mistake, Settings, is_unicode, update_settings
 from streamer.wire.dialects.openai_turns import ServerEvents, Turns
 from streamer.wire.dialects.openai_upload import error_of
-from streamer.wire.errors import CloseCode, kind_of, quote
+from streamer.wire.errors import CloseCode, bad, kind_of, quote
 from streamer.wire.native import encode
 from streamer.wire.upload import Problem
 
@@ -113,8 +113,9 @@ def _audio(text: Any) -> bytes:
 
 
 PATH: Final = "/v1/realtime"
-# OpenAI's paths for keys that are valid for a short time. The service has no such keys.
-KEY_PATHS: Final = (f"{PATH}/client_secrets", f"{PATH}/transcription_sessions", f"{PATH}/sessions")
+# The paths for keys that are valid for a short time: the present one, and the older ones, whose sessions are flat.
+SECRETS: Final = f"{PATH}/client_secrets"
+FLAT_SECRETS: Final = (f"{PATH}/transcription_sessions", f"{PATH}/sessions")
 SUBPROTOCOL: Final = "realtime"
 # From this status on, the service is at fault, and another connection may help.
 _FIRST_SERVICE_FAULT: Final = 500
@@ -139,9 +140,10 @@ class OpenAIRealtime(Dialect):
         self._models = opening.models
         self._model = requested if requested in opening.models else DEFAULT_MODEL
         self._session = f"sess_{name}"
-        self._settings = Settings(transcription={"model": requested or self._model})
+        self._settings = self._first_settings(Settings(transcription={"model": requested or self._model}), opening)
         self._events = ServerEvents(name, flat=old)
         self._turns = Turns(self._events, name)
+        self._turns.logprobs = self._settings.logprobs
         self._start = ""  # the `start` of the native session; empty while there is none
         self._outdated = False  # the settings have changed, but the native session may still finish its item
         self._base_ms = 0  # where the audio in the present format begins
@@ -211,6 +213,15 @@ class OpenAIRealtime(Dialect):
 
     # Inside
 
+    def _first_settings(self, settings: Settings, opening: Opening) -> Settings:
+        """Return the settings at the beginning. A key for a short time may bring its own."""
+        if not opening.settings:
+            return settings
+        try:
+            return update_settings(settings, json.loads(opening.settings), self._models, self._model)
+        except Mistake as mistake:  # the models have changed since the key was made
+            raise bad(ErrorCode.BAD_OPTION, mistake.message) from None
+
     @property
     def _now_ms(self) -> int:
         """The length of the audio that the client has appended."""
@@ -265,9 +276,3 @@ def _replies(events: Iterable[str], flush: bool) -> Iterator[Step]:
     yield from map(Reply, events)
     if flush:
         yield FLUSH
-
-
-def no_short_keys() -> Problem:
-    """Return the problem of every request for a key that is valid for a short time."""
-    why = f"There are no keys for a short time here: open the websocket {PATH} with a key of this service instead."
-    return Problem(ErrorCode.UNSUPPORTED, why)

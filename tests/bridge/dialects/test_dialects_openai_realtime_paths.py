@@ -22,7 +22,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
 from streamer.testing.exact_speech import Audio
-from streamer.wire.dialects.openai_realtime import KEY_PATHS, PATH
+from streamer.wire.dialects.openai_realtime import FLAT_SECRETS, PATH, SECRETS
 from tests.bridge.dialects.realtime_client import COMPLETED, DELTA, Event, RealtimeClient, realtime, slowly, spoken
 from tests.bridge.service_client import eventually
 from tests.bridge.uploads.uploading import post
@@ -229,12 +229,78 @@ def test_a_service_without_room_refuses(service: ExactService) -> None:
             assert json.loads(response.body or b"")["error"]["code"] == code
 
 
-def test_there_are_no_keys_for_a_short_time(service: ExactService) -> None:
-    """A request for a short-lived key gets a sentence that says what to do instead."""
-    for path in KEY_PATHS:
-        status, _, content = post(service.url, path, b"{}", **KEY)
-        assert (status, PATH in json.loads(content)["error"]["message"]) == (400, True)
-        assert post(service.url, path, b"{}")[0] == 401
+SETTINGS = {
+    "format": {"type": "audio/pcm", "rate": 16_000},
+    "turn_detection": None,
+    "transcription": {"model": "whisper-1", "language": "en"},
+}
+
+
+def test_a_key_for_a_short_time(service: ExactService) -> None:
+    """A page gets a key with the settings of its sessions, and is recognised with them, as its maker would be."""
+    wanted = {"session": {"type": "transcription", "audio": {"input": SETTINGS}}, "expires_after": {"seconds": 60}}
+    began = int(time.time())
+    status, _, content = post(service.url, SECRETS, json.dumps(wanted), **KEY)
+    told = json.loads(content)
+    assert (status, told["value"][:3]) == (200, "ek_")
+    assert began + 60 <= told["expires_at"] <= time.time() + 60
+    assert told["session"]["audio"]["input"]["transcription"] == SETTINGS["transcription"]
+    offered = ["realtime", f"openai-insecure-api-key.{told['value']}"]
+    with realtime(service.url, subprotocols=offered) as client:
+        [created] = client.events
+        assert created["session"]["audio"]["input"] | SETTINGS == created["session"]["audio"]["input"]
+        client.append(spoken(say("hello world")))
+        client.send("input_audio_buffer.commit")
+        assert client.until(COMPLETED)["transcript"] == "Hello world"
+
+
+@pytest.mark.parametrize("path", FLAT_SECRETS)
+def test_older_shapes_of_keys(service: ExactService, path: str) -> None:
+    """In the older shape the request is the session, and the key is in the answer's session."""
+    wanted = {"input_audio_format": "g711_ulaw", "input_audio_transcription": {"language": "en"}}
+    status, _, content = post(service.url, path, json.dumps(wanted), **KEY)
+    told = json.loads(content)
+    assert (status, told["input_audio_format"]) == (200, "g711_ulaw")
+    secret = {"Authorization": f"Bearer {told['client_secret']['value']}"}
+    with realtime(service.url, additional_headers=secret) as client:
+        assert client.events[0]["session"]["audio"]["input"]["format"] == {"type": "audio/pcmu"}
+
+
+def test_a_key_for_a_short_time_counts_as_its_maker(service: ExactService) -> None:
+    """The sessions of both are limited together."""
+    secret = json.loads(post(service.url, SECRETS, b"", **KEY)[2])["value"]
+    short = {"Authorization": f"Bearer {secret}"}
+    with realtime(service.url, additional_headers=KEY), realtime(service.url, additional_headers=short):
+        for headers in (KEY, short):
+            with pytest.raises(InvalidStatus) as caught, realtime(service.url, additional_headers=headers):
+                pass
+            assert caught.value.response.status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"expires_after": {"seconds": 7201}}, "from 10 to 7200"),
+        ({"expires_after": 60}, "must be an object"),
+        ({"session": {"audio": {"input": {"transcription": {"language": "de"}}}}}, "knows only English"),
+        ({"session": [1]}, "must be an object"),
+        ([], "must be a JSON object"),
+    ],
+)
+def test_refused_requests_for_keys(service: ExactService, body: object, words: str) -> None:
+    """What cannot be meant is refused before there is a key, in OpenAI's form."""
+    status, _, content = post(service.url, SECRETS, json.dumps(body), **KEY)
+    told = json.loads(content)["error"]
+    assert (status, told["type"], words in told["message"]) == (400, "invalid_request_error", True)
+
+
+def test_nobody_else_makes_keys(service: ExactService) -> None:
+    """Without a key, with a wrong one and with one for a short time, no key is made."""
+    secret = json.loads(post(service.url, SECRETS, b"", **KEY)[2])["value"]
+    for headers in ({}, {"Authorization": "Bearer ek_guess"}, {"Authorization": f"Bearer {secret}"}):
+        for path in (SECRETS, *FLAT_SECRETS):
+            status, _, content = post(service.url, path, b"{}", **headers)
+            assert (status, json.loads(content)["error"]["code"]) == (401, "invalid_api_key")
     status, _, content = post(service.url, PATH, method="GET", **KEY)
     assert (status, json.loads(content)["error"]["type"]) == (426, "invalid_request_error")
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from streamer.testing.exact_speech import say
-from streamer.wire.dialects.openai_realtime import KEY_PATHS, PATH
+from streamer.wire.dialects.openai_realtime import FLAT_SECRETS, PATH, SECRETS
+from streamer.wire.dialects.short_key_requests import GRANT_PATH
 from workshop.attack import attack
 from workshop.attack.attack import (
     LONG,
@@ -25,6 +26,7 @@ from workshop.attack.attack import (
     wild_value,
 )
 from workshop.attack.raw_connection import BINARY, TEXT, Ended, fragments, frame, wild_frame
+from workshop.attack.recordings import posted
 
 FAMILY: Final = "openai realtime"
 LIVE: Final = f"{PATH}?intent=transcription"
@@ -209,6 +211,19 @@ async def unread(target: Target, rng: random.Random) -> Strike:
     return await attack.unread(connection, content, 60_000_000, "events")
 
 
+async def short_keys(target: Target, rng: random.Random) -> Strike:
+    """Ask for far more keys for a short time than one caller may have, for wild times and sessions."""
+
+    async def one(_: int) -> str:
+        wild = wild_json(rng, ("session", "expires_after", "ttl_seconds"), ("seconds", "audio", "input"))
+        session = {"session": _update(rng)["session"], "expires_after": {"seconds": rng.choice(ODD)}}
+        body = rng.choice((wild, json.dumps(session), "{}", "[" * 16_000, "a" * 20_000))
+        path = rng.choice((SECRETS, *FLAT_SECRETS, GRANT_PATH))
+        return await posted(target, path, body.encode("utf-8", "surrogatepass"), rng, "Content-Type: application/json")
+
+    return await at_once(100, one)
+
+
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:
     """Send guessed keys in every place where a key may be, also at the paths that make keys. All must be refused."""
 
@@ -217,7 +232,7 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
         field = rng.choice(
             (f"Authorization: Bearer {guess}", f"Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.{guess}")
         )
-        path = rng.choice((LIVE, LIVE, *KEY_PATHS))
+        path = rng.choice((LIVE, LIVE, SECRETS, *FLAT_SECRETS, GRANT_PATH))
         request = target.request(path, "", field)
         if path != LIVE:
             request = request.replace(b"GET", b"POST", 1).replace(b"Upgrade: websocket\r\n", b"Content-Length: 0\r\n")
@@ -284,5 +299,6 @@ ATTACKS: Sequence[Attack] = (
     Attack("realtime clients that go away", FAMILY, gone, 2),
     Attack("connections that rest", FAMILY, resting),
     Attack("events that are not read by a realtime client", FAMILY, unread),
+    Attack("keys for a short time", FAMILY, short_keys),
     Attack("guessed keys of OpenAI", FAMILY, guessed_keys),
 )
