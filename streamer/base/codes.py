@@ -84,6 +84,7 @@ class ErrorCode(Code):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     NO_AUDIO = "no_audio"
     NOT_FOUND = "not_found"
+    REMOTE_CONTENT = "remote_content"  # the recording at an address that the client named cannot be fetched
     TOO_COSTLY = "too_costly"
     TOO_LARGE = "too_large"
     TOO_LONG = "too_long"

@@ -11,7 +11,7 @@ from streamer import __version__
 from streamer.base.address import PATH
 from streamer.base.events import Error
 from streamer.base.machine import give_back_freed_memory
-from streamer.bridge.access.quotas import Denied
+from streamer.bridge.access.quotas import Denied, Fetch
 from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
 from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
 from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
@@ -159,7 +159,8 @@ class BridgeServer:
     def _deepgram_recorded(self) -> Route | None:
         if not self._policy.uploads.most:
             return None
-        return self._uploads.route(lambda: DeepgramRecorded(self._models.languages, new_id(), now()))
+        fetches = self._policy.uploads.fetch is not Fetch.OFF
+        return self._uploads.route(lambda: DeepgramRecorded(self._models.languages, new_id(), now(), fetches=fetches))
 
     async def _converse(self, websocket: WebSocket) -> None:
         access, admittance, barred = self._policy.access, None, None

@@ -20,7 +20,7 @@ from streamer.base.package import install_command
 from streamer.base.text import as_sentence
 from streamer.bridge.access.keys import KeyFile, KeyFileError
 from streamer.bridge.access.proxies import Proxies
-from streamer.bridge.access.quotas import QuotaLimits, UploadLimits
+from streamer.bridge.access.quotas import Fetch, QuotaLimits, UploadLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.usage import UsageError, UsageFile
@@ -471,7 +471,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
         usage_file = UsageFile(settings.usage_file) if settings.usage_file else None
     except (KeyFileError, CertificateError, UsageError) as error:
         raise PortPolicyError(str(error)) from error
-    uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads)
+    uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads, Fetch(settings.fetch))
     announcing = proxies if settings.proxy_protocol else Proxies()
     return PortPolicy(
         access, certificate, settings.max_message, settings.handshake_limit, uploads, announcing, usage_file

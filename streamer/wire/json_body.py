@@ -1,6 +1,6 @@
-"""Reads a JSON body that has a recording in base64, piece by piece: what comes is decoded at once. Pure.
+"""Reads JSON bodies: with a recording in base64, which is decoded as it comes, or with the address of one. Pure.
 
-OpenRouter made this form for OpenAI's path: `{"model": …, "input_audio": {"data": …, "format": …}, "language": …}`.
+OpenRouter made the first for OpenAI's path: `{"model": …, "input_audio": {"data": …, "format": …}, "language": …}`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.text import json_text
 from streamer.wire.errors import WireError, bad
-from streamer.wire.upload import LONGEST_FIELDS, Field
+from streamer.wire.upload import LONGEST_FIELDS, Address, Field
 
 _RECORDING: Final = re.compile(rb'"input_audio"\s*:\s*\{[^{}]*?"data"\s*:\s*"')
 _CLOSING: Final = b'"}}'  # ends the document after the beginning of the recording
@@ -75,6 +75,28 @@ class JsonReader:
             why = 'The JSON has no recording: send it in base64, as {"input_audio": {"data": …}}, or send a form.'
             raise bad(ErrorCode.BAD_FORM, why)
         yield from _fields({name: value for name, value in document.items() if name not in self._early})
+
+
+class AddressReader:
+    """A reader of JSON that names the address of the recording, as Deepgram's clients send it: `{"url": …}`."""
+
+    has_file = False
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Field | bytes]:
+        """Take bytes, and yield nothing. Raise WireError if there are too many."""
+        self._text += data
+        _check_length(len(self._text))
+        yield from ()
+
+    def finish(self) -> Iterator[Address]:
+        """Yield the address. Raise WireError if there is none."""
+        address = _document(bytes(self._text)).get("url")
+        if not isinstance(address, str) or not address.strip():
+            raise bad(ErrorCode.BAD_FORM, "The JSON has no 'url' with the address of a recording.")
+        yield Address(address.strip())
 
 
 class _Base64:

@@ -247,6 +247,13 @@ class Field:
     value: str
 
 
+@dataclass(frozen=True)
+class Address:
+    """The address of a recording, which the service must fetch."""
+
+    text: str
+
+
 class _State(Enum):
     PREAMBLE = "preamble"  # before the first boundary
     BOUNDARY = "boundary"  # what follows a boundary
@@ -268,8 +275,8 @@ class BodyReader(Protocol):
     def feed(self, data: bytes) -> Iterator[Field | bytes]:
         """Take bytes of the body, and yield complete fields and bytes of the recording. Raise WireError if invalid."""
 
-    def finish(self) -> Iterable[Field]:
-        """Return the fields that were not complete before. Raise WireError if the body has no recording."""
+    def finish(self) -> Iterable[Field | Address]:
+        """Return the last fields, and what must be fetched. Raise WireError if the body has no recording."""
 
 
 class FormReader:

@@ -12,7 +12,7 @@ from tests.project import DOCS
 
 ENUMS: tuple[type[Code], ...] = (ErrorCode, QuietEnding, FailureCode, ClientCode)
 # Codes of clients of other services alone.
-FOREIGN = {ErrorCode.SESSION_EXPIRED, ErrorCode.UNSUPPORTED}
+FOREIGN = {ErrorCode.REMOTE_CONTENT, ErrorCode.SESSION_EXPIRED, ErrorCode.UNSUPPORTED}
 
 
 def part(page: str, start: str, end: str) -> str:

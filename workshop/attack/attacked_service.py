@@ -41,7 +41,8 @@ class AttackedService:
         good, hostile = make_key("good"), make_key("hostile")
         (folder / "keys").write_text(f"{good.line}\n{hostile.line}\n")
         self.key, self.target.hostile_key, self.target.other_key = good.secret, hostile.secret, good.secret
-        settings = ("--keys", folder / "keys", "--open-metrics", "--per-key", PER_KEY, "--handshake-limit", OPEN_S)
+        access = ("--keys", folder / "keys", "--open-metrics", "--fetch", "public")
+        settings = (*access, "--per-key", PER_KEY, "--handshake-limit", OPEN_S)
         rng = random.Random(f"{seed} service")
         self.service = ServiceUnderTest(
             repository, folder, tritons=0, slots=SLOTS, rng=rng, settings=settings, reader=repository / READER

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
-from streamer.base.codes import ErrorCode
+from streamer.base.codes import Code, ErrorCode
 from streamer.base.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY, LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
 from streamer.base.text import counted
 from streamer.bridge.telemetry.usage import HourOfAudio
@@ -344,13 +344,21 @@ class PreparationBudget:
         return preparation.characters * (first + _REPEAT_COST * (preparation.streams - 1))
 
 
-# How large and how long one uploaded recording may be, and how many uploads there may be at a time.
+# How large and how long one uploaded recording may be, how many there may be at a time, and what may be fetched.
 
 # An upload may take this much longer than its recording, because it may wait for a busy service.
 _EXTRA_S = 600.0
 # The processor time of a decoder: a minimum, and the seconds of audio for each further second. Even the slowest formats
 # are decoded a hundred times faster than they play.
 _LEAST_CPU_S, _AUDIO_S_PER_CPU_S = 30, 20
+
+
+class Fetch(Code):
+    """From where the service fetches a recording for a client that names its address."""
+
+    OFF = "off"  # from nowhere
+    PUBLIC = "public"  # from the internet
+    ANY = "any"  # also from this machine and its network
 
 
 @dataclass(frozen=True)
@@ -360,6 +368,7 @@ class UploadLimits:
     largest: int = LARGEST_UPLOAD  # bytes of a body
     longest_s: float = LONGEST_UPLOAD_S  # of audio
     most: int = MOST_UPLOADS  # at a time
+    fetch: Fetch = Fetch.OFF
 
     @property
     def cpu_s(self) -> int:

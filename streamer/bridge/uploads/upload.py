@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -33,6 +33,7 @@ from streamer.bridge.uploads.decoding import (
     Opened,
     Samples,
 )
+from streamer.bridge.uploads.fetching import Fetcher
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import encode
 from streamer.wire.upload import EVENTS, Field, Problem, UploadFormat, problem_of
@@ -50,6 +51,7 @@ class Surroundings:
     """The things that all uploads of a port share."""
 
     sessions: Sessions
+    fetcher: Fetcher
     limits: UploadLimits
     failures: Failures
 
@@ -155,16 +157,10 @@ class Upload:
     async def _feed(self) -> None:
         """Bring the recording to its decoder."""
         try:
-            with suppress(NotTaken):
-                async for data in self._file():
-                    self._awaits_client = False
-                    self._format.look(data)
-                    if self._decoding is None:
-                        await self._begin_decoding()
-                    assert self._decoding is not None
-                    self.size += len(data)
-                    await self._decoding.feed(data)
-                    self._awaits_client = True
+            async with aclosing(self._file()) as file:
+                with suppress(NotTaken):
+                    async for data in file:
+                        await self._decode(data)
             self._awaits_client = False
             self._format.settle()
             if self._decoding is None:
@@ -184,7 +180,18 @@ class Upload:
         if self._client is not None:
             self._client.stir()
 
-    async def _file(self) -> AsyncIterator[bytes]:
+    async def _decode(self, data: bytes) -> None:
+        """Give the next part of the recording to its decoder."""
+        self._awaits_client = False
+        self._format.look(data)
+        if self._decoding is None:
+            await self._begin_decoding()
+        assert self._decoding is not None
+        self.size += len(data)
+        await self._decoding.feed(data)
+        self._awaits_client = True
+
+    async def _file(self) -> AsyncGenerator[bytes, None]:
         """Yield the recording. If the body has more than it, give its fields to the format."""
         body = aiter(self._request.body)
         beginning = await anext(body, b"")
@@ -204,8 +211,14 @@ class Upload:
                 else:
                     yield part
             piece = await anext(body, b"")
-        for field in reader.finish():
-            self._take_field(field, late=True)
+        for last in reader.finish():
+            if isinstance(last, Field):
+                self._take_field(last, late=True)
+                continue
+            self._format.settle()
+            async with aclosing(self._around.fetcher.fetch(last.text)) as recording:
+                async for piece in recording:
+                    yield piece
 
     def _take_field(self, field: Field, *, late: bool) -> None:
         self._format.field(field.name, field.value, late=late)

@@ -24,6 +24,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
 from streamer.bridge.triton.link import origin
 from streamer.bridge.uploads.decoding import DecoderPlaces
+from streamer.bridge.uploads.fetching import Fetcher
 from streamer.bridge.uploads.upload import SHUTTING_DOWN, Stopped, Surroundings, Upload
 from streamer.bridge.upstreams.admission import Admission, Models, Refused
 from streamer.wire.dialects import openai_upload
@@ -49,7 +50,7 @@ class Uploads:
         self._admission = admission
         self._limits = limits
         self._metrics = metrics
-        self._around = Surroundings(sessions, limits, metrics.failures(HTTP))
+        self._around = Surroundings(sessions, Fetcher(limits), limits, metrics.failures(HTTP))
         self._running: set[Upload] = set()
         self._draining = False
 

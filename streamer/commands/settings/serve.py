@@ -34,6 +34,7 @@ from streamer.base.limits import (
     InstanceBounds,
 )
 from streamer.bridge.access.proxies import network_of
+from streamer.bridge.access.quotas import Fetch
 from streamer.bridge.access.rules import ANY_ORIGIN, origin_of
 from streamer.bridge.telemetry.logs import FORMATS, LEVELS
 from streamer.bridge.triton import MODEL
@@ -215,6 +216,13 @@ class ServeSettings:
         bare="1",
     )
     open_metrics: bool = setting(Switch(), _ACCESS, "Let anybody read /metrics, without a key.", False)
+    fetch: str = setting(
+        Choice(*map(str, Fetch)),
+        _ACCESS,
+        "Whether a client may name the address of a recording, as clients of Deepgram do, which the service fetches: "
+        f"'{Fetch.PUBLIC}' only from the internet, '{Fetch.ANY}' also from this machine and its network.",
+        Fetch.OFF,
+    )
 
     per_key: int | None = setting(
         _SESSIONS, _SHARES, "The most sessions of one key at a time.", unset="no limit", example="4"

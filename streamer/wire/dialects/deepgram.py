@@ -41,8 +41,9 @@ from streamer.wire.dialects.dialect import (
     start,
 )
 from streamer.wire.errors import CloseCode, bad
+from streamer.wire.json_body import AddressReader
 from streamer.wire.native import LONGEST_TEXT, encode
-from streamer.wire.upload import JSON, Problem, UploadFormat
+from streamer.wire.upload import JSON, BodyReader, Problem, UploadFormat
 
 PATH: Final = "/v1/listen"
 MESSAGES: Final = ("KeepAlive", "Finalize", "CloseStream", "Configure")
@@ -56,6 +57,7 @@ _ERROR_CODES: Final = {
     404: "NOT_FOUND",
     429: "TOO_MANY_REQUESTS",
 }
+_OWN_CODES: Final = {ErrorCode.REMOTE_CONTENT: "REMOTE_CONTENT_ERROR"}
 _ERROR_CODES_FROM_500: Final = "SERVICE_UNAVAILABLE"
 # Deepgram has no status of its own for these codes.
 _STATUSES: Final = {ErrorCode.FULL: 429, ErrorCode.BUSY: 429}
@@ -102,7 +104,7 @@ class DeepgramLive(Dialect):
     def refusal(code: ErrorCode, message: str, status: int, request_id: str) -> tuple[int, str]:
         """Return the status and the JSON of a refused request."""
         status = 400 if status in _BAD_RECORDINGS else _STATUSES.get(code, status)
-        kind = _ERROR_CODES.get(status, code.upper())
+        kind = _OWN_CODES.get(code) or _ERROR_CODES.get(status, code.upper())
         kind = _ERROR_CODES_FROM_500 if status >= 500 else kind
         return status, encode({"err_code": kind, "err_msg": message, "request_id": request_id}) + "\n"
 
@@ -447,15 +449,25 @@ class DeepgramRecorded(UploadFormat):
 
     protocol = "deepgram"
 
-    def __init__(self, models: Mapping[str, Languages] = {}, request_id: str = "", created: str = "") -> None:
-        """`models`: the service's models by public name. `request_id` and `created`: as in `Opening`."""
+    def __init__(
+        self,
+        models: Mapping[str, Languages] = {},
+        request_id: str = "",
+        created: str = "",
+        *,
+        fetches: bool = False,
+    ) -> None:
+        """`models`: the service's models by public name. `request_id` and `created`: as in `Opening`.
+
+        `fetches`: the request may have the address of the recording instead of it.
+        """
         super().__init__()
+        self._fetches = fetches
         self._models = models
         self._request_id = request_id
         self._created = created
         self._options = DeepgramOptions((), models)
         self._hash = hashlib.sha256()
-        self._body_begun = False
         self._channels = 1
         self._finals: list[FinalMessage] = []
 
@@ -478,12 +490,17 @@ class DeepgramRecorded(UploadFormat):
     def settle(self) -> None:
         """Note that no more options can come."""
 
+    def reader(self, content_type: str, beginning: bytes) -> BodyReader | None:
+        """Return the reader of JSON with the address of a recording, whatever the content type of the request is."""
+        if not self.is_json(content_type, beginning):
+            return super().reader(content_type, beginning)
+        if self._fetches:
+            return AddressReader()
+        why = "The service fetches no address for a client: send the recording itself as the body."
+        raise bad(ErrorCode.UNSUPPORTED, f"{why} (Its operator can allow addresses with --fetch.)")
+
     def look(self, data: bytes) -> None:
-        """Refuse JSON with an address of a recording, whatever the content type of the request is."""
-        if not self._body_begun and data.lstrip()[:1] == b"{":
-            why = "The service fetches no address for a client: send the recording itself as the body."
-            raise bad(ErrorCode.UNSUPPORTED, why)
-        self._body_begun = True
+        """Count the recording into its hash."""
         self._hash.update(data)
 
     @property

@@ -44,6 +44,15 @@ def test_swear_words_are_masked(uploading: ExactService, query: str, transcript:
     assert [word["word"] for word in alternative["words"]] == transcript.split()
 
 
+def test_samples_that_begin_like_json(uploading: ExactService) -> None:
+    """Bare samples may begin with any byte; they are JSON only if the request says so."""
+    path = f"{PATH}?encoding=linear16&sample_rate=16000"
+    samples = b"{ " + TALK.astype("<i2").tobytes()
+    assert b'"hello world goodbye"' in post(uploading.url, path, samples)[2]
+    status, _, content = post(uploading.url, path, samples, Content_Type="application/json")
+    assert (status, "fetches no address" in json.loads(content)["err_msg"]) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("query", "body", "words"),
     [

@@ -30,7 +30,7 @@ from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Openi
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import parse
 from streamer.wire.options import Start
-from streamer.wire.upload import BareSamples, Problem
+from streamer.wire.upload import Address, BareSamples, Problem
 
 SAMPLES = (("encoding", "linear16"), ("sample_rate", "16000"))
 INFO = f'"model_info":{{"name":"default","version":"{__version__}","arch":"streamer"}}'
@@ -437,7 +437,17 @@ def test_the_session_gets_the_options() -> None:
 def test_an_address_is_no_recording(body: bytes) -> None:
     """JSON with an address is refused, whatever content type the request has."""
     with pytest.raises(WireError, match="fetches no address"):
-        DeepgramRecorded().look(body)
+        DeepgramRecorded().reader("audio/wav", body)
+
+
+def test_an_address_is_fetched_if_that_is_allowed() -> None:
+    """JSON with an address then says what must be fetched; a recording is still one."""
+    allowing = DeepgramRecorded(fetches=True)
+    reader = allowing.reader("", b'{"url":')
+    assert reader is not None
+    assert [*reader.feed(b'{"url":'), *reader.feed(b' " http://elsewhere.example "}')] == []
+    assert list(reader.finish()) == [Address("http://elsewhere.example")]
+    assert allowing.reader("application/json", b"RIFF") is None
 
 
 def test_refusals_have_the_form_of_deepgram() -> None:

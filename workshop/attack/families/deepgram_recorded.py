@@ -14,7 +14,17 @@ from workshop.attack.families.deepgram_live import wild_query
 from workshop.attack.recordings import FORM, NO_FORM, form, posted, recording, wild_recording
 
 FAMILY: Final = "deepgram recorded"
-_ADDRESSES: Final = ("http://127.0.0.1:1/", "file:///etc/passwd", "http://[::1]", "\ud800", "", "a" * 50_000)
+_ADDRESSES: Final = (
+    "file:///etc/passwd",
+    "\ud800",
+    "",
+    "a" * 50_000,
+    "http://a.invalid/",
+    "http://user:word@127.0.0.1/",
+    "http://169.254.169.254/latest/meta-data/",
+)
+# Names of this machine. The service must not fetch from itself.
+_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0", "127.1", "2130706433", "[::]")
 
 
 async def wild_options(target: Target, rng: random.Random) -> Strike:
@@ -31,12 +41,13 @@ async def wild_recordings(target: Target, rng: random.Random) -> Strike:
 
 
 async def json_bodies(target: Target, rng: random.Random) -> Strike:
-    """Send JSON in place of a recording: addresses that nobody may fetch, wrong types, and values nested too deep."""
+    """Send JSON in place of a recording: addresses that may not be fetched, wrong types, and values nested too deep."""
 
     async def one(_: int) -> str:
         body = wild_json(rng, ("url", "source"), ("url", "type", "callback"))
         if rng.random() < 0.3:
-            body = f'{{"url": "{rng.choice(_ADDRESSES)}"}}'
+            own = f"http://{rng.choice(_HOSTS)}:{target.port}/{rng.choice(('readyz', 'v1/transcribe', ''))}"
+            body = f'{{"url": "{rng.choice((own, *_ADDRESSES))}"}}'
         kind = rng.choice(("Content-Type: application/json", "Content-Type: audio/wav", NO_FORM, FORM))
         return await posted(target, PATH, body.encode("utf-8", "surrogatepass"), rng, kind)
 
