@@ -174,6 +174,7 @@ TESTS_ACROSS_MODULES = {
     "tests/client/test_restart.py",
     "tests/clients/test_deepgram_clients.py",
     "tests/clients/test_openai_clients.py",
+    "tests/clients/test_self_hosted_clients.py",
     "tests/engine/test_marks.py",
     "tests/engine/search/test_rescored_search.py",
     "tests/engine/test_pauses.py",

@@ -29,6 +29,7 @@ from streamer.bridge.upstreams.admission import Admission, Models
 from streamer.wire import native_upload
 from streamer.wire.dialects import deepgram
 from streamer.wire.dialects.deepgram import DeepgramRecorded
+from streamer.wire.dialects.formats import FORMATS, NATIVE
 from streamer.wire.events import render
 
 log = Log("streamer.bridge")
@@ -152,9 +153,17 @@ class BridgeServer:
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add([(deepgram.PATH, self._dialects.route(deepgram.DeepgramLive, self._deepgram_recorded()))])
         routes.add(OpenAIRealtimePaths(self._dialects, self._models, policy.access).routes())
+        # The others have nothing but a websocket.
+        kinds = [kind for kind in FORMATS.values() if kind.path not in routes]
+        routes.add((kind.path, self._dialects.route(kind)) for kind in kinds)
         routes.add(probes.routes())
-        routes.add(StaticFiles().routes())
+        routes.add(StaticFiles(root=lambda page: self._root(page, native)).routes())
         return routes
+
+    def _root(self, page: Route, native: Endpoint) -> Route:
+        """Return the route of `/`: the page, and a websocket for clients that know no path."""
+        root = self._policy.root
+        return Route(page.methods, native) if root == NATIVE else self._dialects.route(FORMATS[root], page)
 
     def _deepgram_recorded(self) -> Route | None:
         if not self._policy.uploads.most:

@@ -240,8 +240,6 @@ def _listener_at(url: str) -> int | None:
 
 def _check(options: argparse.Namespace, asked: JsonObject) -> None:
     """Raise ValueError if arguments contradict each other, before anything starts."""
-    if options.format == SHERPA and options.server in (None, EMBEDDED):
-        raise ValueError(f"--format {SHERPA} needs --server: the address of a server of sherpa-onnx")
     if asked and options.format != NATIVE:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise ValueError(f"sessions in the format {options.format} have no options: leave out {names}")

@@ -474,7 +474,14 @@ def port_policy(configuration: Configuration) -> PortPolicy:
     uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads, Fetch(settings.fetch))
     announcing = proxies if settings.proxy_protocol else Proxies()
     return PortPolicy(
-        access, certificate, settings.max_message, settings.handshake_limit, uploads, announcing, usage_file
+        access,
+        certificate,
+        settings.max_message,
+        settings.handshake_limit,
+        uploads,
+        announcing,
+        usage_file,
+        settings.root,
     )
 
 

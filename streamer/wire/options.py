@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -172,6 +172,20 @@ def hotword(entry: Any) -> Hotword:
         raise bad(ErrorCode.BAD_OPTION, "A hotword needs a 'text'.")
     found = read(Hotword, "hotwords", values)
     return Hotword(found["text"], float(found.get("weight", HOTWORD_WEIGHT)))
+
+
+def hints(entries: Iterable[Any]) -> list[Any]:
+    """Return the valid ones of these hotwords, each once, and no more than a session may have.
+
+    For clients of other services: what they listen for is only a hint, and no reason to refuse them.
+    """
+    valid: dict[str, Any] = {}
+    for entry in entries:
+        try:
+            valid.setdefault(hotword(entry).text, entry)
+        except WireError:
+            continue
+    return list(valid.values())[:MOST_HOTWORDS]
 
 
 def with_second_pass(options: Mapping[str, object]) -> JsonObject:

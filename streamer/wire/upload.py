@@ -176,7 +176,7 @@ class UploadFormat(ABC):
 
     def take(self, name: str, text: str) -> None:
         """Take an option of the session as text. Raise WireError if it is not valid."""
-        value = _value(name, text)
+        value = option_of_text(name, text)
         if name == "hotwords":
             value = [*self._session_options.get(name, []), *value]
         read(Start, "start", {name: value})
@@ -190,8 +190,8 @@ def flag(name: str, text: str) -> bool:
     return value
 
 
-def _value(name: str, text: str) -> Any:
-    """Return the value of an option in the type that it has in `start`."""
+def option_of_text(name: str, text: str) -> Any:
+    """Return the value of an option in the type that it has in `start`. Raise WireError if it has another one."""
     declared = OPTIONS[name].kind
     if isinstance(declared, Flag):
         return flag(name, text)

@@ -129,7 +129,6 @@ def test_a_terminal_shows_the_level(service: Service, phrase: Path) -> None:
         (["--json", "missing/load.json"], "the folder missing does not exist"),
         (["--format", "deepgram", "--second-pass", "on"], "have no options: leave out --second-pass"),
         (["--serve", "--slots 3"], "--serve is for a service that is started"),
-        (["--server", "embedded", "--format", "sherpa-onnx"], "--format sherpa-onnx needs --server"),
         (["--serve", "'"], "argument --serve: cannot be read"),
     ],
 )

@@ -18,6 +18,7 @@ from streamer.bridge.access.short_keys import PREFIX as SHORT
 from streamer.bridge.access.short_keys import Holder, ShortKeys
 from streamer.bridge.http.request import Headers, Request
 from streamer.bridge.telemetry.usage import UsageFile
+from streamer.wire.dialects.formats import NATIVE
 
 if TYPE_CHECKING:
     from streamer.bridge.access.certificate import Certificate
@@ -30,6 +31,7 @@ KEY_SUBPROTOCOL = "streamer.key."
 KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
 KEY_SCHEMES = ("bearer", "token")  # also in the header Authorization
 AZURE_KEY = "api-key"  # the header of Azure's clients, which their browsers put into the query
+KEY_OPTIONS = ("key", "token", AZURE_KEY)  # of the query
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
 
@@ -201,7 +203,7 @@ def _key_in(request: Request) -> str:
         if offer in KEY_SCHEMES and place + 1 < len(offers):
             return offers[place + 1]
     query = parse_qs(request.query)
-    return next((query[name][0] for name in ("key", AZURE_KEY) if name in query), "")
+    return next((query[name][0] for name in KEY_OPTIONS if name in query), "")
 
 
 def origin_of(text: str) -> str | None:
@@ -257,6 +259,7 @@ class PortPolicy:
     # Connections of these proxies begin with a header of the PROXY protocol.
     header_proxies: Proxies = field(default_factory=Proxies)
     usage_file: UsageFile | None = None
+    root: str = NATIVE  # what the websocket at / speaks, one of ROOTS
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

@@ -310,7 +310,7 @@ class Successions:
     async def converse(self, websocket: WebSocket, dialect: Dialect, admittance: Admittance) -> None:
         """Open one session after another, until the websocket ends."""
         talk = Talk(websocket, dialect)
-        rest_after_s = min(REST_AFTER_S, self._sessions.idle_s / 2)
+        rest_after_s = min(dialect.rest_after_s or REST_AFTER_S, self._sessions.idle_s / 2)
         while True:
             client = SuccessiveClient(talk, await self._next_start(talk), rest_after_s)
             key, protocol = admittance.caller.key, dialect.protocol

@@ -180,7 +180,7 @@ class Connection(Channel):
                 why = "Too many requests at a time; try again in a second."
                 raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, ErrorCode.BUSY, why, {"Retry-After": "1"})
             route = self._terms.routes.find(request)
-            if route.websocket is not None and head.method == "GET" and "Upgrade" in head.headers:
+            if route.websocket is not None and _asks_for_websocket(head, route):
                 await self._converse(request, route.websocket)
                 return False
             handler = route.handler(request)
@@ -433,6 +433,13 @@ async def _release(response: Response, body: AsyncGenerator[bytes, None] | None)
         await release()
     if body is not None:
         await body.aclose()
+
+
+def _asks_for_websocket(head: Head, route: Route) -> bool:
+    """Return whether this is a request for a websocket. Some clients offer HTTP/2 with each request for a page."""
+    upgrades = head.headers.all("Upgrade")
+    named = any("websocket" in upgrade.lower() for upgrade in upgrades)
+    return head.method == "GET" and bool(upgrades) and (named or "GET" not in route.methods)
 
 
 def _too_large(largest: int) -> HttpError:

@@ -132,6 +132,9 @@ class Routes:
             else:
                 self._patterns[path] = pattern, route
 
+    def __contains__(self, path: str) -> bool:
+        return path in self._routes
+
     def find(self, request: Request) -> Route:
         """Return the route of the request's path. Raise HttpError if there is none."""
         route = self._exact.get(request.path) or self._match(request.path)
@@ -265,7 +268,9 @@ class File:
 class StaticFiles:
     """All files in the folder that are for browsers, by path. The page is at `/`."""
 
-    def __init__(self, folder: Path = WEB) -> None:
+    def __init__(self, folder: Path = WEB, root: Callable[[Route], Route] = lambda page: page) -> None:
+        """`root` makes the route of `/` from that of the page."""
+        self._root = root
         self._files: dict[str, File] = {}
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path.suffix in TYPES:
@@ -277,7 +282,8 @@ class StaticFiles:
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""
         for path, file in self._files.items():
-            yield path, Route({"GET": _handler(path, file)})
+            route = Route({"GET": _handler(path, file)})
+            yield path, self._root(route) if path == "/" else route
 
 
 def _handler(path: str, file: File) -> Handler:

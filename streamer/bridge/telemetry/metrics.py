@@ -23,12 +23,13 @@ from streamer.bridge.session.session import ClientState, State
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.telemetry.usage import ByKey, Usage
+from streamer.wire.dialects.formats import FORMATS
 from streamer.wire.events import Unknown
 
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
 
-PROTOCOLS: Final = ("native", "http", "openai", "openai_realtime", "deepgram")
+PROTOCOLS: Final = ("native", "http", "openai", *(kind.protocol for kind in FORMATS.values()))
 OTHER: Final = "other"
 # Keys that have labels of their own: the first ones that were used. The rest counts as OTHER.
 MOST_KEYS: Final = 50

@@ -54,6 +54,7 @@ from streamer.commands.settings.kinds import (
     settings_of,
 )
 from streamer.commands.settings.served_models import ModelList, ServedModel
+from streamer.wire.dialects.formats import NATIVE, ROOTS
 
 AUTO: Final = "auto"
 AT_START, ON_DEMAND = "start", "on-demand"
@@ -92,6 +93,12 @@ class ServeSettings:
 
     host: str = setting(Text("an address", "ADDRESS"), _LISTENING, "The address to listen on.", DEFAULT_HOST)
     port: int = setting(PORT, _LISTENING, "The port to listen on, 0 for any free one.", DEFAULT_PORT)
+    root: str = setting(
+        Choice(*ROOTS),
+        _LISTENING,
+        "What a websocket at / speaks, for clients that know no path (docs/how-to/clients.md). The page stays there.",
+        NATIVE,
+    )
     control: Path | None = setting(
         FilePath("PATH"),
         _LISTENING,

@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from streamer.client import KEY_VARIABLE, Session, SessionError, connect
+from streamer.wire.dialects import sherpa_onnx
 
 SAMPLE_RATE: Final = 16_000
 CLOSE_S: Final = 2.0
@@ -240,10 +241,13 @@ def _of_results(message: Mapping[str, Any]) -> Heard | None:
 
 
 class SherpaConversation(_WebsocketConversation):
-    """A session of the server of sherpa-onnx for streaming models."""
+    """A session in the format of sherpa-onnx. Its own server takes any path, so the one of this service is right."""
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        super().__init__(f"{_site(url)}?{urlencode(options)}" if options else _site(url), {})
+        address = f"{_site(url)}{sherpa_onnx.PATH}"
+        key = os.environ.get(KEY_VARIABLE, "")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        super().__init__(f"{address}?{urlencode(options)}" if options else address, headers)
 
     async def send(self, audio: bytes) -> None:
         """Send samples, which this server takes as fractions from -1 to 1."""
@@ -251,32 +255,31 @@ class SherpaConversation(_WebsocketConversation):
 
     async def stop(self) -> None:
         """Say that there is no more audio."""
-        await self._say("Done")
+        await self._say(sherpa_onnx.END)
 
     async def __aiter__(self) -> AsyncIterator[Heard]:
         assert self._websocket is not None
         try:
             async for text in self._websocket:
-                if text == "Done!":  # after this it waits for us to close
+                if text == sherpa_onnx.ENDED:  # after this the server waits for us to close
                     yield Heard(Kind.END)
                     return
-                yield _of_sherpa(json.loads(text))
+                yield _of_sherpa(sherpa_onnx.Result.of_text(str(text)))
         except ConnectionClosed as error:
             raise self._failure() from error
         raise self._failure()
 
 
-def _of_sherpa(result: Mapping[str, Any]) -> Heard:
+def _of_sherpa(result: sherpa_onnx.Result) -> Heard:
     words, ends = list[str](), list[float]()
-    for token, at in zip(result["tokens"], result["timestamps"], strict=False):
-        # A token that begins a word begins with a space. Its time is that of a frame, counted from its segment.
-        if token.startswith((" ", "\u2581")) or not words:
+    for token, at in zip(result.tokens, result.timestamps, strict=False):
+        if token.startswith(sherpa_onnx.BEGINS_WORD) or not words:
             words.append("")
             ends.append(0.0)
-        words[-1] += token.strip(" \u2581")
-        ends[-1] = result["start_time"] + at
-    final = result["is_final"]
-    return Heard(Kind.FINAL if final else Kind.PARTIAL, tuple(words), None, tuple(ends) if final else ())
+        words[-1] += token.strip("".join(sherpa_onnx.BEGINS_WORD))
+        ends[-1] = result.start_time + at
+    kind = Kind.FINAL if result.is_final else Kind.PARTIAL
+    return Heard(kind, tuple(words), None, tuple(ends) if result.is_final else ())
 
 
 def _site(url: str) -> str:

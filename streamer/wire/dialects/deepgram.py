@@ -71,6 +71,7 @@ class DeepgramLive(Dialect):
     """One live session of a client of Deepgram."""
 
     protocol = "deepgram"
+    path = PATH
     subprotocols = ("token", "bearer")
     idle_s = 10.0
 

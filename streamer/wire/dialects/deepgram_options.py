@@ -18,13 +18,12 @@ from streamer.base.limits import (
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LANGUAGE,
-    MOST_HOTWORDS,
 )
 from streamer.base.option_kinds import Service
 from streamer.base.options import foreign_options
 from streamer.wire.dialects.dialect import Languages, session_language
-from streamer.wire.errors import WireError, bad, quote
-from streamer.wire.options import hotword
+from streamer.wire.errors import bad, quote
+from streamer.wire.options import hints
 
 SHORTEST_UTTERANCE_END_MS: Final = 1000
 ENDPOINTING_MS: Final = 10
@@ -215,7 +214,7 @@ class DeepgramOptions:
         return max(SHORTEST_UTTERANCE_END_MS, self._number("utterance_end_ms", int) or 0)
 
     def _hotwords(self) -> tuple[Mapping[str, object], ...]:
-        hotwords: list[Mapping[str, object]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
+        hotwords: list[dict[str, object]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
         for value in self._switched_on("keywords"):
             text, colon, boost = value.rpartition(":")
             weight = _float(boost) if colon else None
@@ -223,8 +222,7 @@ class DeepgramOptions:
                 hotwords.append({"text": value, "weight": HOTWORD_WEIGHT})
             elif weight > 0:
                 hotwords.append({"text": text, "weight": min(HEAVIEST_HOTWORD, weight)})
-        # A hotword is only a hint: an invalid one is no reason to refuse the client.
-        return tuple(each for each in hotwords if _is_hotword(each))[:MOST_HOTWORDS]
+        return tuple(hints(hotwords))
 
     def _switched_on(self, name: str) -> list[str]:
         return [value for value in self._query.get(name, ()) if value.lower() not in _OFF]
@@ -260,11 +258,3 @@ def _float(text: str) -> float | None:
     except ValueError:
         return None
     return value if abs(value) < 1e9 else None  # this also excludes infinity and NaN
-
-
-def _is_hotword(entry: Mapping[str, object]) -> bool:
-    try:
-        hotword(dict(entry))
-    except WireError:
-        return False
-    return True

@@ -62,12 +62,14 @@ class Dialect(ABC):
     """One websocket in a foreign format. A WireError from its constructor refuses the request with an HTTP status."""
 
     protocol: ClassVar[str]  # its name in metrics
+    path: ClassVar[str]
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
     idle_s: ClassVar[float | None] = None  # how long a client may send nothing; None: as long as a native one
     # True if the websocket stays open after the step STOP, and the next `start` begins another session. Such a dialect
     # also has rest() and fail().
     successive: ClassVar[bool] = False
+    rest_after_s: ClassVar[float | None] = None  # how long its client sends nothing before rest(); None: the usual time
 
     @abstractmethod
     def __init__(self, opening: Opening) -> None: ...

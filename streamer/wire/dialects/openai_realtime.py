@@ -127,6 +127,7 @@ class OpenAIRealtime(Dialect):
     """One websocket of a client of OpenAI."""
 
     protocol = "openai_realtime"
+    path = PATH
     subprotocols = (SUBPROTOCOL,)
     largest_message = LARGEST_MESSAGE
     successive = True

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from streamer.base.json_types import JsonObject
-from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS, READER, SAMPLE_RATES
+from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, READER, SAMPLE_RATES
 from streamer.base.options import SAMPLE_BYTES
 from streamer.base.text import either
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, kind_of, quote
-from streamer.wire.options import hotword
+from streamer.wire.options import hints
 
 PCM: Final = "audio/pcm"
 # Our encodings by OpenAI's names.
@@ -199,7 +199,7 @@ def _hotwords(transcription: Mapping[str, Any]) -> list[str]:
     phrases = list(keywords) if isinstance(keywords, list) else []
     if isinstance(prompt, str):
         phrases += _names_in(prompt)
-    return list(dict.fromkeys(filter(_is_hotword, phrases)))[:MOST_HOTWORDS]
+    return hints(phrase for phrase in phrases if isinstance(phrase, str))
 
 
 def _names_in(prompt: str) -> list[str]:
@@ -209,14 +209,6 @@ def _names_in(prompt: str) -> list[str]:
     parts = [part.strip() for part in text.replace("\n", ",").replace(";", ",").split(",")]
     parts = [part for part in parts if part]
     return parts if len(parts) > 1 and all(len(part.split()) <= _MOST_WORDS_IN_LIST for part in parts) else []
-
-
-def _is_hotword(phrase: Any) -> bool:
-    try:
-        hotword(phrase)
-    except WireError:
-        return False
-    return isinstance(phrase, str)
 
 
 # Updates of a realtime session in both shapes: the newer has its settings in `audio.input`, the older is flat.

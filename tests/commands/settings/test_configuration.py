@@ -89,9 +89,9 @@ def test_each_setting_can_be_given_in_each_way(file: Path, name: str) -> None:
 
 def test_unknown_names_are_answered_with_the_nearest(file: Path) -> None:
     """A message has the line in the file; no name is suggested if none is similar."""
-    file.write_text('prot = 9000\n\n[tls]\ncert = "a"\n')
+    file.write_text('prt = 9000\n\n[tls]\ncert = "a"\n')
     assert mistakes({}, {"STREAMER_SERVE_LOGLEVEL": "info", "STREAMER_SERVE_XYZ": "1"}, file) == [
-        "unknown setting 'prot' in streamer.toml, line 1; did you mean 'port'?",
+        "unknown setting 'prt' in streamer.toml, line 1; did you mean 'port'?",
         "unknown setting 'tls' in streamer.toml, line 3.",
         "unknown variable STREAMER_SERVE_LOGLEVEL; did you mean STREAMER_SERVE_LOG_LEVEL?",
         "unknown variable STREAMER_SERVE_XYZ.",

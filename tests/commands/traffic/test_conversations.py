@@ -18,7 +18,7 @@ from streamer.testing import say, silence
 from tests.command_run import AWAY
 
 TEXT = "the words of a session"
-FORMATS = ["native", "deepgram"]
+FORMATS = ["native", "deepgram", "sherpa-onnx"]
 
 
 async def hear(conversation: Conversation, audio: bytes) -> list[Heard]:
@@ -47,7 +47,8 @@ def test_words_and_times(exact_service: Service, format: str) -> None:
     assert heard[-1].kind is Kind.END
     partials = [each for each in heard if each.kind is Kind.PARTIAL]
     assert partials
-    assert all(each.covered_s is not None and 0 < each.covered_s <= seconds + 0.5 for each in partials)
+    if format != "sherpa-onnx":  # its messages do not say how much was recognised
+        assert all(each.covered_s is not None and 0 < each.covered_s <= seconds + 0.5 for each in partials)
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -149,5 +149,8 @@ def test_the_documentation_lists_every_option() -> None:
 
 
 def test_hotwords_have_a_bound() -> None:
-    """A list of hotwords beyond the bound is cut."""
-    assert len(options(*(("keyterm", f"word {'abcdefghij'[n % 10]}") for n in range(300))).hotwords) == 200
+    """A list of hotwords beyond the bound is cut, and each counts once."""
+    assert (
+        len(options(*(("keyterm", f"word {chr(97 + n % 26)}{chr(97 + n // 26)}") for n in range(300))).hotwords) == 200
+    )
+    assert len(options(*(("keyterm", f"word {'abcdefghij'[n % 10]}") for n in range(300))).hotwords) == 10

@@ -1,0 +1,121 @@
+"""The base of dialects whose clients say no `start`: a session begins with the first audio, and ends when none comes.
+
+These are the formats of servers that people run themselves. Their clients send few options or none, so every such path
+takes the options of a session in its query, by their names in the native protocol. Pure.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from streamer.base.codes import ErrorCode
+from streamer.base.json_types import JsonObject
+from streamer.base.limits import DEFAULT_MODEL
+from streamer.base.options import SAMPLE_BYTES
+from streamer.wire.dialects.dialect import STOP, Dialect, Hangup, Opening, Step, session_language, start
+from streamer.wire.errors import CloseCode, WireError
+from streamer.wire.native import close_reason, encode
+from streamer.wire.options import with_second_pass
+from streamer.wire.upload import SAMPLE_OPTIONS, SESSION_OPTIONS, option_of_text
+
+SAMPLE_RATE: Final = 16_000
+# The format says how many channels there are, and what it needs to know about words.
+_OF_THE_FORMAT: Final = (*SAMPLE_OPTIONS, "multichannel", "partials", "partial_words", "words", "alternatives")
+OPTIONS: Final = tuple(name for name in SESSION_OPTIONS if name not in _OF_THE_FORMAT)
+
+
+class AudioFirst(Dialect):
+    """One websocket of such a client. Times of `tell` count from the start of the present session: add `base_ms`."""
+
+    successive = True
+    encoding = "pcm_s16le"
+    sample_rate = SAMPLE_RATE
+    written: ClassVar[bool]  # the original has marks and capitals
+
+    def __init__(self, opening: Opening) -> None:
+        self._models = opening.models
+        self._asked: dict[str, object] = {}
+        for name, value in opening.query:
+            if name in OPTIONS and value:
+                self._asked[name] = option_of_text(name, value)
+        self.running = False
+        self.base_ms = 0  # where the audio of the present session begins
+        self._bytes = 0  # of audio in the present session
+        self._rest = b""  # an incomplete sample
+        self.check()  # an option that makes no sense refuses the request
+
+    @staticmethod
+    def refusal(code: ErrorCode, message: str, status: int, request_id: str) -> tuple[int, str]:
+        """Return the status and the JSON of a refused request: these formats have no form of their own for it."""
+        return status, encode({"error": {"code": code, "message": message}}) + "\n"
+
+    @abstractmethod
+    def options(self) -> JsonObject:
+        """Return the options of the next session, as far as the format has them. They win over those of the query."""
+
+    def check(self) -> None:
+        """Raise WireError if the options of the next session make no sense."""
+        self._next_start()
+
+    @property
+    def sent_ms(self) -> int:
+        """The length of the audio that the client has sent."""
+        return self.base_ms + self._bytes * 1000 // (self.sample_rate * SAMPLE_BYTES[self.encoding])
+
+    # What the client sends
+
+    def hear(self, audio: bytes) -> Iterator[Step]:
+        """Take audio, which may end within a sample."""
+        audio = self._rest + audio
+        whole = len(audio) - len(audio) % SAMPLE_BYTES[self.encoding]
+        audio, self._rest = audio[:whole], audio[whole:]
+        if not audio:
+            return
+        if not self.running:
+            try:
+                begin = self._next_start()
+            except WireError as wrong:
+                yield Hangup(CloseCode.REFUSED, close_reason(wrong.message))
+                return
+            self.base_ms, self._bytes, self.running = self.sent_ms, 0, True
+            yield begin
+        self._bytes += len(audio)
+        yield audio
+
+    def end(self) -> Iterator[Step]:
+        """End the session, if there is one. Its last messages come before the next step is taken."""
+        self._rest = b""
+        if self.running:
+            self.running = False
+            yield STOP
+
+    def change_rate(self, rate: int) -> None:
+        """Take the rate of the next session. Call this only while none runs."""
+        self.base_ms, self._bytes = self.sent_ms, 0
+        self.sample_rate = rate
+
+    def restart(self) -> None:
+        """Count times from zero again: for a client whose next audio is another recording."""
+        self.base_ms = self._bytes = 0
+
+    def rest(self) -> Iterator[Step]:
+        """End the session, because the client has sent nothing for a while. The next audio begins another one."""
+        return self.end()
+
+    # What the client gets
+
+    def close(self, code: int, reason: str) -> tuple[int, str]:
+        """Return the close code and the reason. These clients do not know the codes of the native protocol."""
+        return (code if code < CloseCode.BAD_MESSAGE else CloseCode.REFUSED), reason
+
+    # Inside
+
+    def _next_start(self) -> str:
+        options = with_second_pass({"written": self.written, **self._asked, **self.options()})
+        model = str(options.get("model", DEFAULT_MODEL))
+        options["model"] = model = model if model in self._models else DEFAULT_MODEL
+        if language := options.get("language"):
+            options["language"] = session_language("language", [str(language)], self._models.get(model, ()))
+        return start(**options, encoding=self.encoding, sample_rate=self.sample_rate)

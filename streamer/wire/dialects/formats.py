@@ -1,0 +1,17 @@
+"""The table of all dialects: a new one is a module, and an entry here. Paths, metrics and `serve --root` follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streamer.wire.dialects.deepgram import DeepgramLive
+from streamer.wire.dialects.dialect import Dialect
+from streamer.wire.dialects.openai_realtime import OpenAIRealtime
+from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
+
+_DIALECTS: Final = (DeepgramLive, OpenAIRealtime, SherpaOnnx)
+# By the name that people write, such as sherpa-onnx.
+FORMATS: Final[Mapping[str, type[Dialect]]] = {kind.protocol.replace("_", "-"): kind for kind in _DIALECTS}
+NATIVE: Final = "native"
+ROOTS: Final = (NATIVE, *FORMATS)  # what the websocket at / may speak

@@ -1,0 +1,112 @@
+"""Clients of servers that people run themselves, made of nothing but a websocket: one function for each format."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import numpy as np
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from streamer.testing.exact_speech import Audio
+from streamer.wire.dialects import sherpa_onnx
+from streamer.wire.dialects.formats import FORMATS
+
+PATIENCE_S = 60.0
+PIECE = 3200  # samples
+
+Middle = Callable[[], Awaitable[object]]
+"""What happens when half of the audio was sent."""
+
+
+def address(url: str, format: str, query: str = "") -> str:
+    """Return the address of a format at a service."""
+    return f"ws://{urlsplit(url).netloc}{FORMATS[format].path}?{query}"
+
+
+def floats(audio: Audio) -> bytes:
+    """Return samples as fractions from -1 to 1."""
+    return (audio.astype("<f4") / 32_768).astype("<f4").tobytes()
+
+
+def int16(audio: Audio) -> bytes:
+    """Return samples as they are."""
+    return audio.astype("<i2").tobytes()
+
+
+async def receive(websocket: ClientConnection) -> str:
+    return str(await asyncio.wait_for(websocket.recv(), PATIENCE_S))
+
+
+async def rest(websocket: ClientConnection) -> str:
+    """Receive everything until the service closes, and return it."""
+    texts = list[str]()
+    try:
+        while True:
+            texts.append(await receive(websocket))
+    except ConnectionClosed:
+        return "\n".join(texts)
+
+
+async def send_pieces(
+    websocket: ClientConnection, audio: Audio, form: Callable[[Audio], bytes], middle: Middle | None
+) -> None:
+    """Send all audio."""
+    for place in range(0, len(audio), PIECE):
+        await websocket.send(form(audio[place : place + PIECE]))
+        if middle and place <= len(audio) // 2 < place + PIECE:
+            await middle()
+
+
+async def sherpa(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of finals."""
+
+    async def read() -> list[str]:
+        finals = []
+        while (text := await receive(websocket)) != sherpa_onnx.ENDED:
+            result: dict[str, Any] = json.loads(text)
+            finals += [result["text"]] if result["is_final"] else []
+        return finals
+
+    reading = asyncio.create_task(read())
+    await send_pieces(websocket, audio, floats, middle)
+    await websocket.send(sherpa_onnx.END)
+    return await reading
+
+
+@dataclass(frozen=True)
+class Client:
+    """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
+
+    converse: Callable[[ClientConnection, Audio, Middle | None], Awaitable[list[str]]]
+    form: Callable[[Audio], bytes]
+    hello: str = ""
+
+    async def greet(self, websocket: ClientConnection) -> None:
+        """Say what a client says first."""
+        if self.hello:
+            await websocket.send(self.hello)
+
+
+CLIENTS: Final[Mapping[str, Client]] = {
+    "sherpa-onnx": Client(sherpa, floats),
+}
+
+
+async def speak(url: str, format: str, audio: Audio, *, root: bool = False, middle: Middle | None = None) -> list[str]:
+    """Open a connection, speak, and return the finals that are not empty. `root`: at the path `/`."""
+    at = f"ws://{urlsplit(url).netloc}" if root else address(url, format)
+    async with connect(at, compression=None, ping_timeout=None) as websocket:
+        client = CLIENTS[format]
+        await client.greet(websocket)
+        return [text for text in await client.converse(websocket, audio, middle) if text]
+
+
+def talk(*parts: Audio) -> Audio:
+    """Join audio."""
+    return np.concatenate(parts)

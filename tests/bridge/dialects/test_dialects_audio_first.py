@@ -1,0 +1,143 @@
+"""Formats of servers that people run themselves, with a real service: words, faults, keys, rests and the shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.dialects import dialects
+from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing import say, silence
+from streamer.testing.exact_service import ExactService
+from streamer.wire.dialects.formats import FORMATS
+from tests.bridge.access.bare_port import ALICE, bearer, listening
+from tests.bridge.dialects.conftest import SESSIONS
+from tests.bridge.dialects.self_hosted_clients import CLIENTS, address, floats, receive, rest, speak, talk
+from tests.bridge.service_client import eventually
+from tests.bridge.uploads.uploading import post
+
+SENTENCES = talk(say("the first one"), silence(1500), say("and the second"), silence(1500), say("bye"))
+HEARD = ["the first one", "and the second", "bye"]
+every_format = pytest.mark.parametrize("format", CLIENTS)
+
+
+def plain(texts: list[str]) -> list[str]:
+    """Return texts without capitals."""
+    return [text.lower() for text in texts]
+
+
+def figures(service: ExactService) -> str:
+    """Return the metrics."""
+    return post(service.url, "/metrics", method="GET")[2].decode()
+
+
+def running(format: str) -> str:
+    """Return what the metrics show while a session in this format is recognised."""
+    return f'{{protocol="{FORMATS[format].protocol}",state="streaming"}} 1.0'
+
+
+def test_each_format_has_a_client() -> None:
+    """No format of the table is left out here: two of them have tests of their own."""
+    assert set(CLIENTS) == set(FORMATS) - {"deepgram", "openai-realtime"}
+
+
+@every_format
+async def test_words(exact: ExactService, format: str) -> None:
+    """Each sentence is a final, and each word comes once."""
+    assert plain(await speak(exact.url, format, SENTENCES)) == HEARD
+
+
+@every_format
+async def test_a_killed_triton_is_a_pause(exact: ExactService, format: str) -> None:
+    """In the middle of a session: no word is lost or doubled."""
+
+    async def kill() -> None:
+        await eventually(lambda: running(format) in figures(exact))
+        await asyncio.to_thread(exact.kill_recogniser)
+
+    heard = plain(await speak(exact.url, format, SENTENCES, middle=kill))
+    assert " ".join(heard) == " ".join(HEARD)
+    await eventually(lambda: post(exact.url, "/readyz", method="GET")[0] == 200)
+
+
+@every_format
+async def test_keys(keys: KeyFile, format: str) -> None:
+    """A key may be in the header or in the query. Without one, the refusal comes before the upgrade."""
+    async with listening(AccessRules(keys)) as server:
+        for query, headers, status in (
+            ("", {}, 401),
+            ("token=wrong", {}, 401),
+            (f"token={ALICE.secret}", {}, 503),  # there is no recogniser, but the key is right
+            ("", bearer(ALICE.secret), 503),
+            ("step_ms=7", bearer(ALICE.secret), 400),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(address(server.url, format, query), additional_headers=headers)
+            assert refused.value.response.status_code == status
+            assert json.loads(refused.value.response.body or b"")["error"]["message"]
+
+
+async def test_a_silent_client_holds_no_slot(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session ends, and goes on with the next audio, with the times of one session."""
+    monkeypatch.setattr(dialects, "REST_AFTER_S", 0.3)
+    async with connect(address(exact.url, "sherpa-onnx")) as websocket:
+        await websocket.send(floats(say("before")))
+        while not (first := json.loads(await receive(websocket)))["is_final"]:
+            pass
+        await eventually(lambda: 'protocol="sherpa_onnx",state="streaming"} 0.0' in figures(exact))
+        await websocket.send(floats(talk(say("after"), silence(2000))))
+        while not (second := json.loads(await receive(websocket)))["is_final"]:
+            pass
+    assert (first["text"], second["text"]) == ("before", "after")
+    assert (second["segment"], second["start_time"] >= len(say("before")) / 16_000) == (1, True)
+
+
+async def test_metrics_know_the_format(exact: ExactService) -> None:
+    """Each format has its sessions there, also before the first one."""
+    await speak(exact.url, "sherpa-onnx", say("one"))
+    shown = figures(exact)
+    for kind in FORMATS.values():
+        assert f'streamer_protocol_sessions_total{{protocol="{kind.protocol}"}}' in shown
+    assert 'streamer_protocol_sessions_total{protocol="sherpa_onnx"} 0.0' not in shown
+
+
+@every_format
+async def test_a_full_service(exact: ExactService, format: str) -> None:
+    """A client for which there is no place is refused before the upgrade, and learns when to come again."""
+    await eventually(lambda: 'state="streaming"} 1.0' not in figures(exact))
+    taken = [await connect(address(exact.url, "sherpa-onnx")) for _ in range(SESSIONS)]
+    try:
+        for websocket in taken:
+            await websocket.send(floats(say("here")))
+            await receive(websocket)
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(address(exact.url, format))
+        assert refused.value.response.status_code == 503
+        assert int(refused.value.response.headers["Retry-After"]) > 0
+    finally:
+        for websocket in taken:
+            await websocket.close()
+
+
+@every_format
+async def test_the_shutdown(exact_triton: TritonServer, format: str) -> None:
+    """What was said is heard before the service closes; a resting connection is closed too."""
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(Service(exact_triton.grpc_address, port=0))
+        busy, resting = [await connect(address(service.url, format)) for _ in range(2)]
+        await CLIENTS[format].greet(busy)
+        await busy.send(CLIENTS[format].form(say("heard")))
+        await eventually(lambda: running(format) in service.metrics.exposition().decode())
+        leaving = asyncio.create_task(stack.aclose())
+        said = [await rest(websocket) for websocket in (busy, resting)]
+        await leaving
+    assert (busy.close_code, resting.close_code) == (1013, 1013)
+    assert "heard" in said[0].lower()

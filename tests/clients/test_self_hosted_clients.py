@@ -1,0 +1,42 @@
+"""Clients of servers that people run themselves, with only the address changed: from the packages of these servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.bridge.access.rules import PortPolicy
+from streamer.testing.exact_service import ExactService
+from tests.clients.running import HALF, run
+
+SENTENCES = ["hello world", "goodbye"]
+
+
+@pytest.fixture(scope="module")
+def at_sherpa() -> Iterator[ExactService]:
+    """Provide a service that speaks the format of sherpa-onnx at `/`, because its client knows no path."""
+    with ExactService(slots=4, policy=PortPolicy(root="sherpa-onnx")) as service:
+        yield service
+
+
+def sherpa_finals(told: Any) -> list[str]:
+    """The finals of the client of sherpa-onnx that have words."""
+    return [result["text"] for result in told["results"] if result["is_final"] and result["text"]]
+
+
+def test_sherpa_onnx(at_sherpa: ExactService, talk: Path) -> None:
+    """Its client shows each result, and closes after the last one."""
+    told = run("sherpa_program.py", at_sherpa, talk)
+    assert (told["status"], told["closed"]) == (0, True)
+    assert sherpa_finals(told) == SENTENCES
+    assert [result["is_eof"] for result in told["results"]][-2:] == [False, True]
+    assert {result["segment"] for result in told["results"] if result["text"]} == {0, 1}
+
+
+def test_sherpa_onnx_and_a_killed_triton(at_sherpa: ExactService, talk: Path) -> None:
+    """Each word comes once, and the client notices nothing."""
+    told = run("sherpa_program.py", at_sherpa, talk, when={HALF: at_sherpa.kill_recogniser})
+    assert (told["status"], " ".join(sherpa_finals(told))) == (0, " ".join(SENTENCES))
