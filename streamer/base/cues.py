@@ -2,7 +2,8 @@
 
 A cue has at most two lines of 42 characters, and lasts at most 7 seconds. Every way to divide a final has a cost, and
 the cheapest way wins: it breaks at marks, at pauses and between phrases, and avoids cues that are too short or have
-only one word. Chinese and Japanese characters count twice, because they are twice as wide and say more.
+only one word. Chinese and Japanese characters count twice, because they are twice as wide and say more. Between two
+cues there is a gap of 80 ms, so that the eye notices the change, or one of at least half a second.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ LINE_CHARACTERS: Final = 42
 CUE_LINES: Final = 2
 LONGEST_CUE_MS: Final = 7_000
 SHORTEST_CUE_MS: Final = 1_000
+GAP_MS: Final = 80  # between a cue and the next one: two frames of a film
+LONG_GAP_MS: Final = 500  # a shorter gap would flicker, so the cue stays until the next one is near
 PAUSE_MS: Final = 1_500  # a longer pause between two words always starts a new cue
 # The reading speed that cues aim at. A faster cue costs more.
 CHARACTERS_A_SECOND: Final = 17
@@ -46,15 +49,16 @@ _OTHER_MARKS: Final = (",", ":", ";", "，", "、", "：", "；")
 # The costs of a division. The unit is the cost of one more cue.
 _ONE_MORE_CUE: Final = 1.0
 _TOO_SHORT: Final = 6.0  # for a cue of less than a second, times the missing part
-_TOO_FAST: Final = 1.5  # times the missing part of the reading time
+_TOO_FAST: Final = 6.0  # times the missing part of the reading time
 _ONE_WORD: Final = 1.5
 _SPLITS_TIED_WORDS: Final = 1.0
 _AFTER_SENTENCE: Final = 1.5  # gained by a break after a full stop, a question mark or an exclamation mark
-_AFTER_COMMA: Final = 0.6  # gained by a break after any other mark
+_AFTER_COMMA: Final = 0.9  # gained by a break after any other mark
 _BEFORE_PHRASE: Final = 0.4  # gained by a break before a word that starts a phrase
 _PAUSE: Final = 1.0  # gained by a break at a pause of half a second or more
 _HALF_SECOND_MS: Final = 500
 _UNEVEN: Final = 1.0  # for one empty and one full line
+_LONE_WORD: Final = 1.0  # for a line with one word
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,18 @@ def make_cues(segments: Sequence[SessionEvent], names: Sequence[str] = ()) -> li
     cues = [cue for channel, own in channels.items() for cue in _channel_cues(own, channel, names)]
     cues.sort(key=lambda each: (each[0].start_ms, each[0].channel or 0))
     return [
-        replace(cue, end_ms=max(spoken_ms, min(cue.end_ms, after[0].start_ms))) if after else cue
+        replace(cue, end_ms=max(spoken_ms, shown_until(cue.start_ms, cue.end_ms, after[0].start_ms))) if after else cue
         for (cue, spoken_ms), after in zip_longest(cues, cues[1:])
     ]
+
+
+def shown_until(start_ms: int, end_ms: int, next_ms: int) -> int:
+    """Return when a cue disappears that would end at `end_ms`, if the next one starts at `next_ms`."""
+    if next_ms - end_ms >= LONG_GAP_MS:
+        return end_ms
+    # A cue that is followed at once is shown for half of its time at least.
+    latest = max(start_ms, next_ms - GAP_MS, start_ms + (next_ms - start_ms) // 2)
+    return latest if latest < end_ms else max(end_ms, min(latest, start_ms + LONGEST_CUE_MS))
 
 
 def channel_label(channel: int | None, names: Sequence[str] = ()) -> str:
@@ -105,7 +118,7 @@ def _channel_cues(segments: Sequence[SessionEvent], channel: int | None, names: 
         start = group[0]["start_ms"]
         end = max(group[-1]["end_ms"], start + _readable_ms(lines))
         if after:
-            end = max(start, min(end, after[0][0]["start_ms"]))
+            end = shown_until(start, end, after[0][0]["start_ms"])
         cues.append((Cue(start, end, tuple(lines), channel), min(end, group[-1]["end_ms"])))
     return cues
 
@@ -143,7 +156,7 @@ def _cost(group: Sequence[SessionEvent], lines: Sequence[str], until: int | None
     readable_ms = _readable_ms(lines)
     length_ms: int = max(group[-1]["end_ms"] - start, readable_ms)
     if until is not None:
-        length_ms = min(length_ms, until - start)
+        length_ms = min(length_ms, until - GAP_MS - start)
     cost = _TOO_FAST * max(0.0, 1 - length_ms / readable_ms)
     cost += _TOO_SHORT * max(0.0, 1 - length_ms / SHORTEST_CUE_MS)
     return cost + _ONE_WORD * (len(group) == 1)
@@ -174,7 +187,7 @@ def _lines(words: Sequence[SessionEvent], label_length: int) -> list[str]:
         return _wrap(text, label_length)
     best: tuple[float, list[str]] | None = None
     length = 0
-    for word, following in pairwise(words):
+    for index, (word, following) in enumerate(pairwise(words)):
         length += len(word["word"])
         first = text[:length]
         length += len(separator(word["word"], following["word"]))
@@ -183,6 +196,7 @@ def _lines(words: Sequence[SessionEvent], label_length: int) -> list[str]:
             break
         if columns(second) <= LINE_CHARACTERS:
             cost = _break_cost(word, following) + _UNEVEN * abs(columns(first) - columns(second)) / LINE_CHARACTERS
+            cost += _LONE_WORD * (index in (0, len(words) - 2))
             if best is None or cost < best[0]:
                 best = cost, [first, second]
     return best[1] if best else _wrap(text, label_length)
@@ -208,7 +222,7 @@ def _wrap(text: str, label_length: int) -> list[str]:
 
 def _readable_ms(lines: Sequence[str]) -> int:
     characters = columns(joined(lines))
-    return min(LONGEST_CUE_MS, max(SHORTEST_CUE_MS, 1000 * characters // CHARACTERS_A_SECOND))
+    return min(LONGEST_CUE_MS, max(SHORTEST_CUE_MS, -(-1000 * characters // CHARACTERS_A_SECOND)))
 
 
 def _plain(word: SessionEvent) -> str:

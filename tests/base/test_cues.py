@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from streamer.base.cues import make_cues
 from streamer.base.text import words_of
 from streamer.client import transcribe
@@ -38,7 +40,7 @@ def test_cues_of_channels_overlap_only_while_both_speak() -> None:
     short, long = final(word("yes", 0, 200)), final(word("but", 500, 900), word("no", 900, 1500))
     early = final(word("why", 1200, 1400))
     cues = make_cues([{**short, "channel": 0}, {**long, "channel": 1}, {**early, "channel": 0}])
-    assert [(cue.start_ms, cue.end_ms, cue.channel) for cue in cues] == [(0, 500, 0), (500, 1500, 1), (1200, 2200, 0)]
+    assert [(cue.start_ms, cue.end_ms, cue.channel) for cue in cues] == [(0, 420, 0), (500, 1500, 1), (1200, 2200, 0)]
 
 
 def test_a_pause_ends_a_cue() -> None:
@@ -52,8 +54,27 @@ def test_a_pause_ends_a_cue() -> None:
 def test_a_short_cue_stays_for_a_second_where_there_is_room() -> None:
     """A single short word stays readable, but does not overlap the next cue."""
     alone, next_one = make_cues([final(word("no", 0, 100)), final(word("yes", 600, 700))])
-    assert (alone.start_ms, alone.end_ms) == (0, 600)
+    assert (alone.start_ms, alone.end_ms) == (0, 520)
     assert (next_one.start_ms, next_one.end_ms) == (600, 1600)
+
+
+@pytest.mark.parametrize(("pause_ms", "gap_ms"), [(0, 80), (300, 80), (499, 80), (500, 500)])
+def test_a_gap_between_cues_is_clear_or_long(pause_ms: int, gap_ms: int) -> None:
+    """Between two cues are 80 ms, so that the change is seen. A gap that would only flicker is closed to this."""
+    first, second = make_cues([final(*speech(6)), final(*speech(6, start_ms=6 * 300 + pause_ms))])
+    assert second.start_ms - first.end_ms == gap_ms
+
+
+def test_a_gap_does_not_take_all_of_a_short_cue() -> None:
+    """A cue that is followed after a tenth of a second is still shown."""
+    first, second = make_cues([final(word("no", 0, 100)), final(word("yes", 100, 700))])
+    assert (first.start_ms, first.end_ms, second.start_ms) == (0, 50, 100)
+
+
+def test_closing_a_gap_does_not_make_a_cue_too_long() -> None:
+    """A cue of seven seconds keeps its length."""
+    first, _ = make_cues([final(*speech(7, each_ms=1000, text="slow")), final(word("yes", 7300, 7600))])
+    assert first.end_ms - first.start_ms == 7000
 
 
 def test_without_words_the_time_is_shared_by_length() -> None:
@@ -109,13 +130,20 @@ def test_no_word_is_left_alone() -> None:
     assert min(cue.end_ms - cue.start_ms for cue in result) >= 1500
 
 
+def test_no_word_is_alone_in_a_line() -> None:
+    """A comma after the first word is no reason to leave it alone in its line."""
+    assert texts(said("unfortunately, nobody had seen the extraordinarily old house")) == [
+        "unfortunately, nobody had seen | the extraordinarily old house"
+    ]
+
+
 def test_a_cue_stays_until_it_can_be_read() -> None:
     """Words that were said quickly stay longer if nobody speaks after them."""
     text = "extraordinarily complicated circumstances notwithstanding"
     [cue] = make_cues([said(text, each_ms=150)])
-    assert cue.end_ms == 1000 * len(text) // 17
+    assert cue.end_ms == 1000 * len(text) // 17 + 1
     [first, _] = make_cues([said(text, each_ms=150), final(word("yes", 2000, 2300))])
-    assert first.end_ms == 2000
+    assert first.end_ms == 1920
 
 
 def test_the_name_of_a_channel_takes_room() -> None:

@@ -22,7 +22,7 @@ def test_text_that_was_edited_counts() -> None:
     """Where the words are those of an earlier text, the new text is written, within the time of its segment."""
     [transcript] = read_transcripts(json.dumps(saved(text="Hello there, all of you")), "edited.json")
     assert transcript.render("text") == "Hello there, all of you\n"
-    assert transcript.render("srt") == "1\n00:00:00,100 --> 00:00:01,452\nHello there, all of you\n"
+    assert transcript.render("srt") == "1\n00:00:00,100 --> 00:00:01,453\nHello there, all of you\n"
 
 
 def test_what_was_not_edited_keeps_the_times_of_its_words() -> None:

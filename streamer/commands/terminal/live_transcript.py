@@ -8,24 +8,12 @@ import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final, TextIO
 
 from streamer.audio.recordings import ListedRecording
-from streamer.base.cues import Cue, SessionEvent, make_cues
+from streamer.base.subtitles import GrowingSubtitles
 from streamer.base.text import printable
-from streamer.base.transcript import (
-    STOP_CUE_MS,
-    SUBTITLES,
-    VTT_HEADER,
-    Transcript,
-    event_line,
-    srt_cue,
-    stop_event,
-    stop_text,
-    text_line,
-    vtt_cue,
-)
+from streamer.base.transcript import SUBTITLES, Transcript, event_line, stop_event, stop_text, text_line
 from streamer.commands.terminal.status_lines import LiveWords, is_terminal
 from streamer.commands.terminal.transcript_files import REFUSE, TranscriptFiles
 
@@ -85,7 +73,8 @@ class LiveTranscript:
             if format == "jsonl":
                 self._write(format, event_line(event))
             elif subtitles := self._subtitles.get(format):
-                self._write(format, subtitles.add(event) if final else subtitles.advance(self._heard_ms))
+                next_ms = event["start_ms"] if event["type"] == "partial" and event["text"] else None
+                self._write(format, subtitles.add(event) if final else subtitles.advance(self._heard_ms, next_ms))
             elif final and format == "text" and not (self._stay and self._live):
                 self._write(format, text_line(event))
         if final and self._live and self._shows_finals:
@@ -161,62 +150,6 @@ def _is_file(stream: TextIO) -> bool:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):
         return False
-
-
-# Subtitles that grow while somebody speaks: each final adds its cues, and written text never changes.
-
-_LATE_MS: Final = 500  # words arrive a little after they were spoken
-
-
-class GrowingSubtitles:
-    """One SRT or WebVTT document. Each method returns the text to append to it."""
-
-    def __init__(self, format: str) -> None:
-        self._format = format
-        self._count = 0
-        # The last cue. It waits because it is shown longer than its words, unless the next cue begins before its end.
-        self._last_cue: Cue | None = None
-
-    def begin(self) -> str:
-        """Return the header of the document."""
-        return VTT_HEADER if self._format == "vtt" else ""
-
-    def add(self, final: SessionEvent) -> str:
-        """Add a final of the session."""
-        new = make_cues([final])
-        if not new:
-            return ""
-        text = self._release(before_ms=new[0].start_ms)
-        if new[-1].end_ms > final["end_ms"]:
-            self._last_cue = new.pop()
-        return text + "".join(map(self._block, new))
-
-    def advance(self, audio_ms: int) -> str:
-        """Return the cue that is complete after this much audio, of which all finals were added."""
-        return self._release() if self._last_cue and audio_ms >= self._last_cue.end_ms + _LATE_MS else ""
-
-    def end(self, transcript: Transcript) -> str:
-        """End the document. It says where it stops, if the transcript is not complete."""
-        text = self._release()
-        if stopped := stop_text(transcript):
-            at_ms = transcript.stopped_ms or 0
-            cue = Cue(at_ms, at_ms + STOP_CUE_MS, (f"[{stopped}]",))
-            text += f"\nNOTE {stopped}\n" if self._format == "vtt" else self._block(cue)
-        return text
-
-    def _release(self, before_ms: int | None = None) -> str:
-        cue, self._last_cue = self._last_cue, None
-        if cue is None:
-            return ""
-        if before_ms is not None:
-            cue = replace(cue, end_ms=max(cue.start_ms, min(cue.end_ms, before_ms)))
-        return self._block(cue)
-
-    def _block(self, cue: Cue) -> str:
-        self._count += 1
-        if self._format == "vtt":
-            return f"\n{vtt_cue(cue)}"
-        return ("\n" if self._count > 1 else "") + srt_cue(self._count, cue)
 
 
 # A level meter: shows how loud the audio is, as a bar of a few characters.

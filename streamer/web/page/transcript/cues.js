@@ -6,6 +6,8 @@ const LINE_CHARACTERS = 42;
 const CUE_LINES = 2;
 const LONGEST_CUE_MS = 7000;
 const SHORTEST_CUE_MS = 1000;
+const GAP_MS = 80; // between a cue and the next one
+const LONG_GAP_MS = 500; // a shorter gap would flicker, so the cue stays until the next one is near
 const PAUSE_MS = 1500; // a longer pause between two words always starts a new cue
 const CHARACTERS_A_SECOND = 17; // the reading speed that cues aim at; faster ones cost
 
@@ -25,15 +27,16 @@ const PHRASE_STARTERS = new Set(
 /** The costs of a division. The unit is the cost of one more cue. */
 const ONE_MORE_CUE = 1;
 const TOO_SHORT = 6;
-const TOO_FAST = 1.5;
+const TOO_FAST = 6;
 const ONE_WORD = 1.5;
 const SPLITS_TIED_WORDS = 1;
 const AFTER_SENTENCE = 1.5;
-const AFTER_COMMA = 0.6;
+const AFTER_COMMA = 0.9;
 const BEFORE_PHRASE = 0.4;
 const PAUSE = 1;
 const HALF_SECOND_MS = 500;
 const UNEVEN = 1;
+const LONE_WORD = 1;
 
 /** @typedef {{startMs: number, endMs: number, lines: string[], channel?: number}} Cue */
 
@@ -50,8 +53,16 @@ export function cues(segments, label = () => "") {
     all.sort((a, b) => a.startMs - b.startMs || (a.channel ?? 0) - (b.channel ?? 0));
     return all.map(({spokenMs, ...cue}, index) => {
         const after = all[index + 1];
-        return after ? {...cue, endMs: Math.max(spokenMs, Math.min(cue.endMs, after.startMs))} : cue;
+        return after ? {...cue, endMs: Math.max(spokenMs, shownUntil(cue.startMs, cue.endMs, after.startMs))} : cue;
     });
+}
+
+/** Returns when a cue disappears that would end at `endMs`, if the next one starts at `nextMs`. */
+function shownUntil(startMs, endMs, nextMs) {
+    if (nextMs - endMs >= LONG_GAP_MS) return endMs;
+    // A cue that is followed at once is shown for half of its time at least.
+    const latest = Math.max(startMs, nextMs - GAP_MS, startMs + Math.floor((nextMs - startMs) / 2));
+    return latest < endMs ? latest : Math.max(endMs, Math.min(latest, startMs + LONGEST_CUE_MS));
 }
 
 /** The cues of one channel, each with the time up to which its words need it. */
@@ -64,7 +75,7 @@ function channelCues(segments, channel, labelLength) {
         const startMs = group[0].start_ms;
         const readable = Math.max(group.at(-1).end_ms, startMs + readableMs(lines));
         const following = groups[index + 1]?.group[0].start_ms ?? Infinity;
-        const endMs = Math.max(startMs, Math.min(readable, following));
+        const endMs = shownUntil(startMs, readable, following);
         const own = channel === undefined ? {} : {channel};
         return {startMs, endMs, lines, ...own, spokenMs: Math.min(endMs, group.at(-1).end_ms)};
     });
@@ -113,7 +124,7 @@ function costOf(group, lines, until) {
     const start = group[0].start_ms;
     const wanted = readableMs(lines);
     let shown = Math.max(group.at(-1).end_ms - start, wanted);
-    if (until !== null) shown = Math.min(shown, until - start);
+    if (until !== null) shown = Math.min(shown, until - GAP_MS - start);
     let cost = TOO_FAST * Math.max(0, 1 - shown / wanted);
     cost += TOO_SHORT * Math.max(0, 1 - shown / SHORTEST_CUE_MS);
     return cost + ONE_WORD * Number(group.length === 1);
@@ -148,7 +159,8 @@ function linesOf(words, labelLength) {
         if (first > LINE_CHARACTERS - labelLength) break;
         if (second > LINE_CHARACTERS) continue;
         const uneven = (UNEVEN * Math.abs(first - second)) / LINE_CHARACTERS;
-        const cost = breakCost(words[index - 1], words[index]) + uneven;
+        const lone = LONE_WORD * Number(index === 1 || index === words.length - 1);
+        const cost = breakCost(words[index - 1], words[index]) + uneven + lone;
         if (best === null || cost < best.cost) best = {cost, index};
     }
     if (best === null) return wrapped(text, labelLength);
@@ -176,7 +188,7 @@ function wrapped(text, labelLength) {
 }
 
 function readableMs(lines) {
-    const milliseconds = Math.floor((1000 * columns(joined(lines))) / CHARACTERS_A_SECOND);
+    const milliseconds = Math.ceil((1000 * columns(joined(lines))) / CHARACTERS_A_SECOND);
     return Math.min(LONGEST_CUE_MS, Math.max(SHORTEST_CUE_MS, milliseconds));
 }
 
