@@ -7,7 +7,8 @@ when its next sentence is, so text can be written while it is recognised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streamer.base.cues import SENTENCE_ENDS, SessionEvent, timed_words
@@ -36,6 +37,7 @@ class Sentence:
     whole: bool  # whether a sentence ends here
     turn: bool = False  # whether a turn ends here
     channel: int | None = None
+    words: Sequence[SessionEvent] = ()  # with their times; none if they do not make up the text
 
 
 class ParagraphRule:
@@ -52,7 +54,7 @@ class ParagraphRule:
         # The written form has marks, even if none has come yet.
         self._marks = self._marks or "spoken" in segment or any(_has_end(part.text) for part in parts)
         if not self._marks:
-            parts = [Sentence(part.text, part.start_ms, part.end_ms, True, part.turn, part.channel) for part in parts]
+            parts = [replace(part, whole=True) for part in parts]
         return parts
 
     def begins(self, sentence: Sentence) -> bool:
@@ -93,7 +95,9 @@ def _sentences(segment: SessionEvent) -> list[Sentence]:
     texts = [joined(word["word"] for word in group) for group in groups]
     last = len(groups) - 1
     return [
-        Sentence(part, group[0]["start_ms"], group[-1]["end_ms"], _has_end(part), turn and index == last, channel)
+        Sentence(
+            part, group[0]["start_ms"], group[-1]["end_ms"], _has_end(part), turn and index == last, channel, group
+        )
         for index, (group, part) in enumerate(zip(groups, texts, strict=True))
     ]
 

@@ -1,4 +1,4 @@
-"""Builds the transcript of a session from its events, and writes it as text, JSON, SRT or WebVTT. Pure.
+"""Builds the transcript of a session from its events, and writes it as text, JSON, SRT, WebVTT or HTML. Pure.
 
 A transcript knows whether it is whole, and every format says where it stops if it is not.
 `docs/reference/transcript.md` describes the formats.
@@ -9,14 +9,19 @@ Words come from a model, perhaps of a stranger. No format has characters that a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypedDict, cast
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 from streamer.base.cues import Cue, SessionEvent, channel_label, channel_name, make_cues, timed_words
 from streamer.base.paragraphs import ParagraphRule
 from streamer.base.text import joined, json_text, printable, printable_lines, separator
 
-FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
+if TYPE_CHECKING:
+    from streamer.base.reading_page import Sound
+
+FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt", "html")
 SUBTITLES: Final = ("srt", "vtt")
+ONE_RECORDING: Final = (*SUBTITLES, "html")  # the formats whose files have only one
 
 VTT_HEADER: Final = "WEBVTT\n"
 
@@ -116,7 +121,10 @@ class Transcript:
         return joined(segment["text"] for segment in self.segments)
 
     def render(self, format: str) -> str:
-        """Return the transcript as json, srt, vtt, or text (in paragraphs). Raise ValueError otherwise."""
+        """Return the transcript as json, srt, vtt, html, or text (in paragraphs). Raise ValueError otherwise.
+
+        html is a page for reading, without the sound; `render_page` adds it.
+        """
         if format not in _WRITERS:
             raise ValueError(f"a transcript is written as {', '.join(_WRITERS)}, not as {format!r}")
         return _WRITERS[format](self)
@@ -287,9 +295,19 @@ def _vtt(transcript: Transcript) -> str:
     return "\n".join([VTT_HEADER, *(vtt_cue(cue, names) for cue in make_cues(transcript.segments, names)), *notes])
 
 
+def render_page(transcript: Transcript, sound: Sound | None = None) -> str:
+    """Return a page for reading, with the sound if it is given."""
+    # Imported only when it is needed, because every client imports this module.
+    from streamer.base.reading_page import reading_page
+
+    title = PurePath(transcript.file).name or "Transcript"
+    return reading_page(title, transcript.segments, transcript.channel_names, stop_text(transcript), sound)
+
+
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {
     "text": _text,
     "json": _json,
     "srt": _srt,
     "vtt": _vtt,
+    "html": render_page,
 }

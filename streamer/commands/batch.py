@@ -13,8 +13,10 @@ from typing import Final
 
 from streamer.audio.audio_file import AudioFile, Int16Samples
 from streamer.audio.incoming import PipedAudio, TemporaryRecording, fetch
+from streamer.audio.playable import MP3, mp3_of
 from streamer.audio.recordings import STDIN, AudioError, ListedRecording, must_be_fetched
 from streamer.base.codes import ClientCode, ErrorCode
+from streamer.base.reading_page import Sound
 from streamer.base.timing import Timing
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments import error_text
@@ -62,11 +64,13 @@ class _Audio:
         duration_ms: int | None,
         file: AudioFile | None = None,
         path: str | None = None,
+        sound_path: str | None = None,
     ) -> None:
         self.channels = channels
         self.duration_ms = duration_ms
         self._file = file
         self.path = path  # of the file that can be read again
+        self.sound_path = sound_path or path  # the same while it is open: also one that was fetched
         self.loudest = 0  # the highest amplitude so far
         self._chunks = chunks
 
@@ -175,6 +179,7 @@ class Batch:
             async with self._open(recording.name) as audio:
                 transcript.begin(audio.duration_ms)
                 if await self._is_done(audio, transcript):
+                    await self._add_sound(audio, transcript)
                     transcript.repeat()
                     return
                 # Only now: a file that is not audio needs no service.
@@ -216,6 +221,15 @@ class Batch:
         options = journal_options(self._options, channels="separate" if self._separate else "mix")
         return transcript.continue_from(recording, options)
 
+    async def _add_sound(self, audio: _Audio, transcript: RecordingOutput) -> None:
+        """Give a page for reading the sound of its recording."""
+        if not transcript.wants_sound:
+            return
+        if audio.sound_path is None:
+            self._output.say("streamer: the page has no sound, because standard input can be read only once.")
+            return
+        transcript.sound = Sound(MP3, await asyncio.to_thread(mp3_of, audio.sound_path))
+
     async def _service(self, stack: AsyncExitStack) -> str:
         async with self._opening:
             self._url = self._url or await stack.enter_async_context(self._ready_service())
@@ -254,6 +268,7 @@ class Batch:
             self._speaking -= 1
             if opened:
                 self._ended_at = loop.time()
+        await self._add_sound(audio, transcript)
         transcript.end()
         if audio.has_two_voices:
             self._output.say(
@@ -293,16 +308,16 @@ class Batch:
             with closing(TemporaryRecording(name)) as fetched:
                 await self._fetch(name, fetched)
                 with AudioFile(fetched.path, separate=self._separate, display_name=name, listen=True) as recording:
-                    yield self._audio_of(recording)
+                    yield self._audio_of(recording, fetched.path)
         else:
             with AudioFile(name, separate=self._separate, listen=True) as recording:
                 yield self._audio_of(recording)
 
-    def _audio_of(self, recording: AudioFile) -> _Audio:
+    def _audio_of(self, recording: AudioFile, sound_path: str | None = None) -> _Audio:
         if recording.may_be_cut:
             self._output.say(f"streamer: {recording.name} has no end mark: its end may be missing.")
         path = None if must_be_fetched(recording.name) else recording.name
-        return _Audio(recording.chunks(), recording.channels, _length_ms(recording), recording, path)
+        return _Audio(recording.chunks(), recording.channels, _length_ms(recording), recording, path, sound_path)
 
     async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
         """Fetch from an address or a pipe, in a thread that does not delay the end of the program."""

@@ -9,7 +9,8 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from streamer.audio.recordings import ListedRecording
-from streamer.base.saved_transcript import TranscriptError, read_transcripts
+from streamer.base.reading_page import Sound
+from streamer.base.saved_transcript import ENDINGS, TranscriptError, read_transcripts
 from streamer.base.transcript import Transcript
 from streamer.commands.arguments import USAGE
 from streamer.commands.terminal.transcript_output import OutputError, output_of
@@ -37,11 +38,30 @@ def convert(options: argparse.Namespace) -> int:
             for index, recording in enumerate(output.recordings):
                 with output.of_recording(index) as written:
                     written.begin(None)
+                    if written.wants_sound:
+                        written.sound = _sound_beside(recording, texts[recording])
                     written.write(texts[recording])
     except OutputError as error:
         output.say(f"streamer: {error}")
         return 1
     return int(bool(errors))
+
+
+def _sound_beside(recording: ListedRecording, transcript: Transcript) -> Sound | None:
+    """Return the sound of the recording that a transcript names, if it lies beside the transcript."""
+    # Only there: anybody may have written the name, and the page may go to others.
+    path = Path(recording.name).parent / PurePath(transcript.file).name
+    if not path.is_file() or path.suffix.lower() in ENDINGS:
+        print(f"streamer: the page has no sound, because {path} does not exist.", file=sys.stderr)
+        return None
+    from streamer.audio.playable import MP3, mp3_of
+    from streamer.audio.recordings import AudioError
+
+    try:
+        return Sound(MP3, mp3_of(str(path)))
+    except AudioError as error:
+        print(f"streamer: the page has no sound: {error}", file=sys.stderr)
+        return None
 
 
 def _read(name: str) -> list[tuple[ListedRecording, Transcript]]:

@@ -90,7 +90,7 @@ def test_a_segment_of_one_cut_word_is_dropped() -> None:
 
 def test_an_unknown_format_is_refused(transcript: Transcript) -> None:
     """The error names the formats that exist."""
-    with pytest.raises(ValueError, match="a transcript is written as text, json, srt, vtt, not as 'odt'"):
+    with pytest.raises(ValueError, match="a transcript is written as text, json, srt, vtt, html, not as 'odt'"):
         transcript.render("odt")
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from tests.command_run import AWAY, streamer_here
 
@@ -78,3 +80,15 @@ def test_what_cannot_be_is_a_sentence(
     assert done.returncode == status
     assert words in done.stderr
     assert json.loads((tmp_path / "edited.json").read_text()) == saved["json"]
+
+
+@pytest.mark.usefixtures("saved")
+def test_a_page_has_the_sound_that_lies_beside(tmp_path: Path) -> None:
+    """A page for reading has the sound if the recording is beside the transcript; otherwise the command says so."""
+    done = streamer_here("edited.json", "-o", "a.html", "--server", AWAY, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "streamer: the page has no sound, because talk.wav does not exist.\n")
+    assert 'id="sound"' not in (tmp_path / "a.html").read_text()
+    soundfile.write(tmp_path / "talk.wav", np.zeros(16_000, np.int16), 16_000)
+    done = streamer_here("edited.json", "-o", "b.html", "--server", AWAY, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'id="sound" data-type="audio/mpeg">' in (tmp_path / "b.html").read_text()

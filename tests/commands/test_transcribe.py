@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -146,6 +147,18 @@ def test_subtitles_into_a_folder(service: Service, said: Said, tmp_path: Path) -
         assert lines[0] == "WEBVTT"
         assert sum("-->" in line for line in lines) >= 1
         assert max(map(len, lines)) <= 42
+
+
+def test_a_page_for_reading_has_the_sound(service: Service, said: Said, tmp_path: Path) -> None:
+    """A page has the sound of its recording; with other formats it is in a folder, and each recording needs its own."""
+    streamer_here("--server", service.url, "--format", "html,srt", "-o", "out/", said.short, folder=tmp_path)
+    page = (tmp_path / "out" / "short.html").read_text()
+    assert "<title>short.flac</title>" in page
+    assert len(re.findall("data-to=", page)) >= 4
+    assert len(page.partition('data-type="audio/mpeg">')[2].partition("<")[0]) > 10_000
+    assert (tmp_path / "out" / "short.srt").exists()
+    refused = streamer_here("--server", service.url, "-o", "all.html", said.short, said.phrase, folder=tmp_path)
+    assert (refused.returncode, "only one recording" in refused.stderr) == (2, True)
 
 
 def test_raw_sound_on_standard_input(service: Service, speech: str) -> None:

@@ -110,7 +110,7 @@ class Watch:
 
     def _asked(self, url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob", "about") and parts.hostname not in ("127.0.0.1", "localhost"):
+        if parts.scheme not in ("data", "blob", "about", "file") and parts.hostname not in ("127.0.0.1", "localhost"):
             self._complain(f"spoke to {url}")
 
     def _complain(self, complaint: str) -> None:

@@ -33,6 +33,40 @@ DROP: Final = """async (files) => {
     return seen;
 }"""
 
+# Every visible text with too little contrast: WCAG AA requires 4.5, or 3 for large text.
+FAINT: Final = """() => {
+    const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+    const over = (colours) => {
+        pen.clearRect(0, 0, 1, 1);
+        for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
+        return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const light = (rgb) => {
+        const linear = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = rgb.map((each) => linear(each / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const found = {looked: 0, faint: []};
+    for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].filter((node) => node.nodeType === 3);
+        const text = own.map((node) => node.data).join("").trim();
+        const style = getComputedStyle(element);
+        const box = element.getBoundingClientRect();
+        const shown = element.checkVisibility({visibilityProperty: true}) && box.width > 2 && style.clipPath === "none";
+        if (!text || !shown || element.closest(":disabled") || element.closest(".unseen")) continue;
+        const behind = [];
+        for (let each = element; each; each = each.parentElement) {
+            behind.unshift(getComputedStyle(each).backgroundColor);
+        }
+        const [a, b] = [light(over(behind)), light(over([...behind, style.color]))];
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        const large = parseFloat(style.fontSize) >= 24;
+        found.looked += 1;
+        if (ratio < (large ? 3 : 4.5)) found.faint.push([text.slice(0, 30), ratio, style.color]);
+    }
+    return found;
+}"""
+
 
 def wave_file(name: str, seconds: float | None = None, noise: float = 0.0) -> bytes:
     """A recording of `audio_samples/`, or its beginning, as samples for other clients, with noise of this loudness."""

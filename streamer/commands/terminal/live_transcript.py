@@ -113,9 +113,9 @@ class LiveTranscript:
                 self._write(format, f"[{stop_text(transcript)}]\n")
             elif format == "jsonl" and self.words and not transcript.complete:
                 self._write(format, event_line(stop_event(transcript)))
-            elif format == "json":
+            elif format in ("json", "html"):
                 self._transcript.duration_ms = max(self._transcript.duration_ms, self._heard_ms)
-                self._write(format, self._transcript.render("json"))
+                self._write(format, self._transcript.render(format))
             else:
                 self._write(format, "")  # silence leaves a file, too
         if self._files.replaces and not self.words:

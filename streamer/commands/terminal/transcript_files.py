@@ -16,11 +16,11 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from streamer.audio.recordings import STDIN, ListedRecording, must_be_fetched
-from streamer.base.transcript import FORMATS, SUBTITLES
+from streamer.base.transcript import FORMATS, ONE_RECORDING
 from streamer.commands.terminal.journal import Journal
 from streamer.commands.terminal.status_lines import is_terminal
 
-ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt", "html": ".html"}
 _FORMATS: Final = {ending: format for format, ending in ENDINGS.items()}
 # The choices for a file that exists already.
 REFUSE, APPEND, OVERWRITE, SKIP = "refuse", "append", "overwrite", "skip"
@@ -69,8 +69,8 @@ class TranscriptFiles:
         if output is None:
             _check_stream(formats, several=several, existing=existing)
             return
-        if existing == APPEND and (subtitles := next((name for name in formats if name in SUBTITLES), None)):
-            raise OutputError(f"--append does not work with {subtitles}: its times would start again from zero.")
+        if existing == APPEND and (format := next((name for name in formats if name in ONE_RECORDING), None)):
+            raise OutputError(f"--append does not work with {format}: its times would start again from zero.")
         target = Path(output)
         if _is_folder(output, formats, several=several):
             self.shared = False
@@ -195,7 +195,7 @@ class TranscriptFiles:
         if self._existing == REFUSE and there:
             more = f", and {len(there) - 1} more" if len(there) > 1 else ""
             ways = ["--overwrite replaces it when the new one is complete"]
-            if not any(path.suffix in (ENDINGS[format] for format in SUBTITLES) for path in there):
+            if not any(path.suffix in (ENDINGS[format] for format in ONE_RECORDING) for path in there):
                 ways.insert(0, "--append adds to its end")
             if not self._growing:
                 ways.insert(0, "--skip-existing skips it")
@@ -214,7 +214,7 @@ def _check_stream(formats: Sequence[str], *, several: bool, existing: str) -> No
     """Raise OutputError if standard output cannot take these formats."""
     if len(formats) > 1:
         raise OutputError("standard output takes only one format: give a folder with --output for several.")
-    if several and formats[0] in SUBTITLES:
+    if several and formats[0] in ONE_RECORDING:
         raise OutputError(f"{formats[0]} contains only one recording: give a folder with --output for several.")
     if existing != REFUSE:
         option = {APPEND: "--append", OVERWRITE: "--overwrite", SKIP: "--skip-existing"}[existing]
@@ -228,7 +228,7 @@ def _is_folder(output: str, formats: Sequence[str], *, several: bool) -> bool:
         return True
     if len(formats) > 1:
         reason = "several formats need a folder"
-    elif several and formats[0] in SUBTITLES:
+    elif several and formats[0] in ONE_RECORDING:
         reason = f"{formats[0]} contains only one recording: give a folder with --output for several"
     else:
         return False

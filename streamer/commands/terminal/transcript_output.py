@@ -1,6 +1,6 @@
 """Shows and writes the transcripts of `streamer FILE…`, in the order of the recordings on the command line.
 
-Text and jsonl are written as the words come, documents (json, srt, vtt) when a recording is complete. Recordings
+Text and jsonl are written as the words come, documents (json, srt, vtt, html) when a recording is complete. Recordings
 may be transcribed at the same time. If all go to one output, each has to wait for its turn there.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from streamer.audio.recordings import ListedRecording
 from streamer.base.json_types import JsonObject
+from streamer.base.reading_page import Sound
 from streamer.base.text import printable
 from streamer.base.transcript import (
     TextWriter,
@@ -23,6 +24,7 @@ from streamer.base.transcript import (
     TranscriptSegment,
     event_line,
     is_abrupt,
+    render_page,
     stop_event,
     stop_text,
 )
@@ -179,6 +181,7 @@ class RecordingOutput:
 
     def __init__(self, output: TranscriptOutput, index: int) -> None:
         self.has_turn = False
+        self.sound: Sound | None = None  # for a page for reading
         self._whole = False
         self._output = output
         self._index = index
@@ -194,6 +197,11 @@ class RecordingOutput:
         self._pending: list[tuple[str, str]] = []
         self._begun = False
         self._headed = False
+
+    @property
+    def wants_sound(self) -> bool:
+        """Whether the transcript has the sound of the recording, too."""
+        return "html" in self._output.formats
 
     @property
     def name(self) -> str:
@@ -384,6 +392,8 @@ class RecordingOutput:
                 self._write_text(self._text.end(stop_text(transcript)))
             elif format == "jsonl":
                 self._write(format, "" if transcript.complete else event_line(stop_event(transcript)))
+            elif format == "html":
+                self._write(format, render_page(transcript, self.sound))
             else:
                 self._write(format, transcript.render(format))
 

@@ -13,7 +13,7 @@ import {Settings} from "./settings.js";
 import {Player} from "./sound/player.js";
 import {Waveform} from "./sound/waveform.js";
 import {Standing} from "./standing.js";
-import {copy, save} from "./transcript/export.js";
+import {copy, save, savePage} from "./transcript/export.js";
 import {shortClock, stopText} from "./transcript/formats.js";
 import {FindBar} from "./transcript/find-bar.js";
 import {SegmentMenu} from "./transcript/segment-menu.js";
@@ -46,6 +46,7 @@ const dialogs = new Dialogs(settings, () => Microphone.devices(), list);
 const progress = new Progress(at("progress"), desk);
 const menu = new Menu(at("save"), at("formats"), (format) => {
     if (format === "copy-times") void take("times");
+    else if (format === "html") void keepPage();
     else at("spoken").textContent = `Saved as ${save(desk.sheet, format)}.`;
 });
 const notice = new Notice(at("notice"), at("alarm"), {
@@ -92,6 +93,13 @@ function show() {
     document.title = doing === "listening" ? "Listening · Streamer" : named;
     if (doing !== "listening") showLevel({rms: 0, peak: 0});
     progress.show();
+}
+
+/** Saves a page for reading, and says whether it has the sound. */
+async function keepPage() {
+    const {sheet, sheets} = desk;
+    const {file, sounds} = await savePage(sheet, sheets.source);
+    at("spoken").textContent = `Saved as ${file}${sounds ? "" : ", without the sound"}.`;
 }
 
 /** Says where the transcript stops, and offers to go on there. */

@@ -2,11 +2,37 @@
 
 import {FORMATS} from "./formats.js";
 import {printable} from "./printable.js";
+import {readingPage} from "./reading-page.js";
+
+/** A larger recording is not put into a page for reading: it would take too much memory to open. */
+const LARGEST_SOUND = 64 * 1024 * 1024;
 
 /** @param {import("./sheet.js").Sheet} sheet @param {string} format @returns {string} the name of the file */
 export function save(sheet, format) {
     const {ending, type, write} = FORMATS[format];
     return download(sheet.name, ending, type, write(transcriptOf(sheet)));
+}
+
+/**
+ * Saves a page for reading with its sound.
+ * @param {import("./sheet.js").Sheet} sheet @param {Blob | null} source its sound
+ * @returns {Promise<{file: string, sounds: boolean}>} the name of the page, and whether the sound is in it
+ */
+export async function savePage(sheet, source) {
+    const template = await (await fetch(new URL("../../reading.html", import.meta.url))).text();
+    const sound = source && source.size <= LARGEST_SOUND ? {type: source.type, content: await base64(source)} : null;
+    const file = download(sheet.name, "html", "text/html", readingPage(template, transcriptOf(sheet), sound));
+    return {file, sounds: sound !== null};
+}
+
+/** @param {Blob} blob @returns {Promise<string>} */
+function base64(blob) {
+    return new Promise((resolve, reject) => {
+        const reader = new FileReader();
+        reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
+        reader.onerror = () => reject(reader.error);
+        reader.readAsDataURL(blob);
+    });
 }
 
 /** Saves a text in a file. @returns {string} its name */

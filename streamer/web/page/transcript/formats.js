@@ -119,13 +119,13 @@ export function shortClock(milliseconds, tenths = false) {
     return `${front}:${two(seconds % 60)}${tenths ? `.${Math.floor(milliseconds / 100) % 10}` : ""}`;
 }
 
-/** @param {string} line */
-function escaped(line) {
-    return printable(line).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+/** @param {string} text @param {(text: string) => string} [safe] @returns {string} the text for HTML and WebVTT */
+export function escaped(text, safe = printable) {
+    return safe(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
 /** The name of a channel, or its number, counted from 1. @param {Transcript} transcript @param {number} channel */
-function nameOf({channelNames}, channel) {
+export function nameOf({channelNames}, channel) {
     return printable(channelNames?.[channel] || String(channel + 1));
 }
 

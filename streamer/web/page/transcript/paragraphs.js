@@ -16,8 +16,10 @@ const END = /[.?!。？！]$/;
 const ABBREVIATIONS = new Set("mr mrs ms dr st prof gen col capt lt sgt rev hon jr sr vs".split(" "));
 
 /**
- * @typedef {{text: string, startMs: number, endMs: number, whole: boolean, turn: boolean, channel?: number}} Sentence
- * a sentence, or the part of one that is in one segment. `whole`: it ends here. `turn`: a turn ends here
+ * @typedef {{text: string, startMs: number, endMs: number, whole: boolean, turn: boolean, channel?: number,
+ *     words: any[]}} Sentence
+ * a sentence, or the part of one that is in one segment. `whole`: it ends here. `turn`: a turn ends here. `words`: with
+ * their times; none if they do not make up the text
  */
 
 /** Says where a new paragraph begins, sentence by sentence. */
@@ -64,7 +66,7 @@ function sentencesOf(segment) {
     const words = timedWords(segment).filter(({word}) => word.trim());
     // A line break that was dictated is no word, and belongs where it is.
     if (!words.length || joined(words.map(({word}) => word)) !== text) {
-        return [{text, startMs, endMs, whole: hasEnd(text), turn, channel}];
+        return [{text, startMs, endMs, whole: hasEnd(text), turn, channel, words: []}];
     }
     /** @type {any[][]} */
     const groups = [[]];
@@ -75,7 +77,8 @@ function sentencesOf(segment) {
     return groups.map((group, index) => {
         const part = joined(group.map(({word}) => word));
         const times = {startMs: group[0].start_ms, endMs: group.at(-1).end_ms};
-        return {text: part, ...times, whole: hasEnd(part), turn: turn && index === groups.length - 1, channel};
+        const ends = {whole: hasEnd(part), turn: turn && index === groups.length - 1};
+        return {text: part, ...times, ...ends, channel, words: group};
     });
 }
 
