@@ -133,7 +133,7 @@ class Routes:
                 self._patterns[path] = pattern, route
 
     def __contains__(self, path: str) -> bool:
-        return path in self._routes
+        return path in self._exact or path in self._patterns
 
     def find(self, request: Request) -> Route:
         """Return the route of the request's path. Raise HttpError if there is none."""
