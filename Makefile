@@ -100,6 +100,8 @@ coverage: $(STAMP)
 CLIENTS := build/clients
 CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0 openai@6.49.0 ws@8.18.3
 clients: $(STAMP) $(CLIENTS)/.installed
+	$(CLIENTS)/bin/python -m pip freeze
+	if command -v npm >/dev/null; then npm ls --prefix $(CLIENTS); fi
 	STREAMER_CLIENTS=$(CLIENTS) $(PY) -m pytest tests/clients $(ARGS)
 
 $(CLIENTS)/.installed: tests/clients/requirements.txt

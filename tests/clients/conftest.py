@@ -10,6 +10,7 @@ import pytest
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.keys import KeyFile, make_key
+from streamer.bridge.access.quotas import Fetch, UploadLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
@@ -37,10 +38,11 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="package")
 def guarded(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
-    """Provide a service with a certificate and one key, KEY, that takes one session at a time."""
+    """Provide a service with a certificate and one key, KEY, that takes one session at a time, and fetches."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(f"{KEY.line}\n")
-    policy = PortPolicy(AccessRules(KeyFile(keys)), Certificate(authority.chain, authority.key))
+    access, certificate = AccessRules(KeyFile(keys)), Certificate(authority.chain, authority.key)
+    policy = PortPolicy(access, certificate, uploads=UploadLimits(fetch=Fetch.ANY))
     with ExactService(slots=2, policy=policy) as service:  # one slot is for probes
         yield service
 

@@ -1,4 +1,4 @@
-"""A program with deepgram-sdk that looks up models and projects, and gives a page a token for a short time.
+"""A program with deepgram-sdk that looks up models and projects, names an address, and gives a page a token.
 
 It prints what the SDK made of the answers, as JSON. The environment names the authority of the certificate.
 """
@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,16 @@ def refused(ask: Any) -> list[Any]:
     return ["answered"]
 
 
+@contextmanager
+def site(recording: Path) -> Iterator[str]:
+    """The address of the recording on a site of its own."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(recording.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/{recording.name}"
+        server.shutdown()
+
+
 def main(host: str, recording: Path, key: str) -> None:
     """Use the service at this host and port."""
     http, websocket = f"https://{host}", f"wss://{host}"
@@ -35,6 +50,8 @@ def main(host: str, recording: Path, key: str) -> None:
     page = DeepgramClient(access_token=token.access_token, environment=here)
     with page.listen.v1.connect(model="nova-3", encoding="linear16", sample_rate=16_000):
         opened = True
+    with site(recording) as address:
+        fetched = client.listen.v1.media.transcribe_url(url=address, model="nova-3")
     recorded = page.listen.v1.media.transcribe_file(request=recording.read_bytes(), model="nova-3")
     told = {
         "project": [project.name, manage.projects.get(project.project_id).project_id == project.project_id],
@@ -45,6 +62,7 @@ def main(host: str, recording: Path, key: str) -> None:
         "expires": token.expires_in,
         "opened": opened,
         "recorded": recorded.results.channels[0].alternatives[0].transcript,
+        "fetched": fetched.results.channels[0].alternatives[0].transcript,
         "another token": refused(page.auth.v1.tokens.grant),
     }
     print(json.dumps(told))

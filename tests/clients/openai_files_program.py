@@ -88,6 +88,8 @@ def main(host: str, recording: Path, key: str = "any") -> None:
     azure = AzureOpenAI(azure_endpoint=f"{scheme}://{host}", api_key=key, api_version="2025-03-01-preview")
     told["azure"] = azure.audio.transcriptions.create(file=file(), model="my-deployment").text
     if key != "any":
+        with azure.realtime.connect(model="my-deployment") as session:  # it always encrypts
+            told["azure in realtime"] = session.recv().type
         told["secret"] = with_secret(client, recording)
         told["full"] = full(client, recording)
     print(json.dumps(told))

@@ -61,6 +61,7 @@ def test_recordings_and_keys(guarded: ExactService, authority: Authority, talk: 
     told = run("openai_files_program.py", guarded, talk, KEY.secret, environment={"SSL_CERT_FILE": str(authority.root)})
     assert told["json"] == TEXT
     assert told["refusals"]["wrong key"] == ["AuthenticationError", 401, "invalid_api_key"]
+    assert told["azure in realtime"] == "session.created"
     refusal = ["AuthenticationError", 401, "invalid_api_key"]
     assert told["secret"] == ["transcription", "audio/pcmu", None, TEXT, refusal]
     assert told["full"] == [["InvalidStatus", 503], ["InternalServerError", 503, "full"]]
