@@ -13,10 +13,11 @@ import pytest
 import trustme
 
 from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.quotas import Fetch
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.arguments import Parser
 from streamer.commands.cli import run
-from streamer.commands.serve import add_setting_arguments, flag_values, is_local
+from streamer.commands.serve import add_setting_arguments, flag_values, is_local, port_policy
 from streamer.commands.settings.configuration import configure
 from streamer.commands.settings.serve import SETTINGS, ServeSettings
 from streamer.commands.settings.served_models import ServedModel
@@ -51,6 +52,16 @@ def test_an_unsafe_or_impossible_port_policy_is_refused(
     """Unsafe or impossible settings are refused with one sentence before anything is started."""
     assert run(["serve", *arguments]) == 2
     assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fetch"), [([], Fetch.OFF), (["--fetch", "public"], Fetch.PUBLIC), (["--fetch", "any"], Fetch.ANY)]
+)
+def test_what_is_fetched(arguments: list[str], fetch: Fetch) -> None:
+    """Nothing is fetched for clients, unless the operator says from where."""
+    parser = Parser(prog="streamer serve")
+    add_setting_arguments(parser)
+    assert port_policy(configure(flag_values(parser.read(arguments)), {})).uploads.fetch is fetch
 
 
 @pytest.mark.parametrize(

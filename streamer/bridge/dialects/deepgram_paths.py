@@ -64,9 +64,10 @@ class DeepgramPaths:
                 self._access.caller(request)
             except Denied as denied:
                 raise denial(denied) from None
+            await request.content()  # older clients send one, with nothing in it
             return as_json(HTTPStatus.OK, content(request))
 
-        return replace(self._route, methods={"GET": answer})
+        return replace(self._route, methods={"GET": answer}, largest_body=LARGEST_REQUEST)
 
     def _list(self, _: Request) -> JsonObject:
         return models(self._models.languages)

@@ -46,6 +46,12 @@ async def test_models(guarded: BridgeServer) -> None:
     assert (await get(guarded, "/v1/models", **BEARER))[1]["object"] == "list"
 
 
+async def test_a_body_without_a_meaning(guarded: BridgeServer) -> None:
+    """Older clients send a body where there is nothing to say; it is no reason to refuse them."""
+    status, _, content = await asyncio.to_thread(lambda: post(guarded.url, "/v1/models", b"{}", "GET", **TOKEN))
+    assert (status, list(json.loads(content))) == (200, ["stt", "tts"])
+
+
 @pytest.mark.parametrize("base", ["/v1/models", f"{PROJECT}/models"])
 async def test_one_model(guarded: BridgeServer, base: str) -> None:
     """A model is found by its UUID and by its name; others are not there."""
