@@ -156,6 +156,8 @@ class _Transfer:
             raise _failed(self._address, "its host is not known")
         trouble: OSError | None = None
         for address in list(found)[:_MOST_TRIES]:
+            if self._interrupted:
+                raise ConnectionAbortedError
             try:
                 self._socket = socket.create_connection((address, port), self._stall_s)
             except OSError as error:

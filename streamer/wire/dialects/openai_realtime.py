@@ -117,6 +117,8 @@ PATH: Final = "/v1/realtime"
 SECRETS: Final = f"{PATH}/client_secrets"
 FLAT_SECRETS: Final = (f"{PATH}/transcription_sessions", f"{PATH}/sessions")
 SUBPROTOCOL: Final = "realtime"
+# The settings of `transcription` that the query may have, as clients of speaches send them.
+_QUERY_NAMES: Final = {"model": "transcription_model", "language": "language"}
 # From this status on, the service is at fault, and another connection may help.
 _FIRST_SERVICE_FAULT: Final = 500
 _OLD_HEADER: Final = "realtime=v1"
@@ -215,13 +217,17 @@ class OpenAIRealtime(Dialect):
     # Inside
 
     def _first_settings(self, settings: Settings, opening: Opening) -> Settings:
-        """Return the settings at the beginning. A key for a short time may bring its own."""
-        if not opening.settings:
-            return settings
+        """Return the settings at the beginning. A key for a short time may bring its own, and then the query."""
+        query = {name: value for name, value in opening.query if value}
+        transcription = {name: query[option] for name, option in _QUERY_NAMES.items() if option in query}
+        updates = [json.loads(opening.settings)] if opening.settings else []
+        updates += [{"audio": {"input": {"transcription": transcription}}}] if transcription else []
         try:
-            return update_settings(settings, json.loads(opening.settings), self._models, self._model)
-        except Mistake as mistake:  # the models have changed since the key was made
+            for update in updates:
+                settings = update_settings(settings, update, self._models, self._model)
+        except Mistake as mistake:  # in the query; or the models have changed since the key was made
             raise bad(ErrorCode.BAD_OPTION, mistake.message) from None
+        return settings
 
     @property
     def _now_ms(self) -> int:

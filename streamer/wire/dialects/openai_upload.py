@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from streamer.base.codes import ErrorCode
@@ -90,10 +91,14 @@ class OpenAIUpload(UploadFormat):
         elif name == "model" and value in self._models and not late:
             self.take("model", value)
         elif name == "keywords" and not late:
-            try:
-                self.take("hotwords", json.dumps([value]))
-            except WireError:
-                return  # a hotword is only a hint: an invalid one is no reason to refuse the recording
+            self._listen_for(value)
+        elif name == "hotwords" and not late:  # of speaches' clients: one text with all of them
+            for phrase in value.split(","):
+                self._listen_for(phrase.strip())
+
+    def _listen_for(self, phrase: str) -> None:
+        with suppress(WireError):  # a hotword is only a hint: an invalid one is no reason to refuse the recording
+            self.take("hotwords", json.dumps([phrase]))
 
     def look(self, data: bytes) -> None:
         """Fix the language of the session: all fields that precede the file have come."""

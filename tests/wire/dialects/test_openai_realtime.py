@@ -34,6 +34,7 @@ from streamer.wire.dialects.openai_realtime import (
     read,
 )
 from streamer.wire.dialects.openai_settings import Mistake
+from streamer.wire.errors import WireError
 
 SECOND = bytes(48_000)
 START = (
@@ -91,6 +92,29 @@ def test_a_model_of_the_service_may_be_named_in_the_address() -> None:
         assert json.loads(shown)["session"]["audio"]["input"]["transcription"] == {"model": name}
         start, _ = append(client, SECOND)
         assert json.loads(str(start))["model"] == model
+
+
+def test_settings_in_the_address() -> None:
+    """The address may have the model and the language of the transcription; what the model lacks is refused."""
+    client = dialect("intent=transcription&transcription_model=fine&language=de&model=")
+    [shown] = told(client.greet())
+    assert json.loads(shown)["session"]["audio"]["input"]["transcription"] == {"model": "fine", "language": "de"}
+    start, _ = append(client, SECOND)
+    assert (json.loads(str(start))["model"], json.loads(str(start))["language"]) == ("fine", "de-DE")
+    with pytest.raises(WireError, match="knows only English"):
+        dialect("language=de")
+
+
+def test_settings_of_a_key() -> None:
+    """A session begins with the settings that its key for a short time was made for."""
+    settings = json.dumps({"audio": {"input": {"format": {"type": "audio/pcmu"}, "turn_detection": None}}})
+    models = {"default": ()}
+    [shown] = told(OpenAIRealtime(Opening(models=models, settings=settings)).greet())
+    first = json.loads(shown)["session"]["audio"]["input"]
+    assert (first["format"], first["turn_detection"]) == ({"type": "audio/pcmu"}, None)
+    settings = json.dumps({"audio": {"input": {"transcription": {"language": "de"}}}})
+    with pytest.raises(WireError, match="knows only English"):
+        OpenAIRealtime(Opening(models=models, settings=settings))
 
 
 def test_a_turn_with_detection() -> None:

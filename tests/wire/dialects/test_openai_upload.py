@@ -1,4 +1,4 @@
-"""OpenAI's form of a recording: the language. The rest is tested at the port (tests/bridge/uploads)."""
+"""OpenAI's form of a recording: the language and hotwords. The rest is tested at the port (tests/bridge/uploads)."""
 
 from __future__ import annotations
 
@@ -49,3 +49,12 @@ def test_a_language_that_the_model_lacks() -> None:
     form.field("language", "de", late=True)
     with pytest.raises(WireError, match="must be one of auto"):
         started(("model", "several")).field("language", "nl", late=True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [[("keywords[]", "Ada"), ("keywords[]", "Grace Hopper")], [("hotwords", "Ada, , Grace Hopper,a b c d e f g")]],
+)
+def test_hotwords_before_the_file(fields: list[tuple[str, str]]) -> None:
+    """Hotwords are listened for, one in each field or all in one; what cannot be a hotword is left out."""
+    assert json.loads(started(*fields).start(1))["hotwords"] == ["Ada", "Grace Hopper"]
