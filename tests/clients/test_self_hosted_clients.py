@@ -27,6 +27,25 @@ def sherpa_finals(told: Any) -> list[str]:
     return [result["text"] for result in told["results"] if result["is_final"] and result["text"]]
 
 
+def test_vosk(exact: ExactService, talk: Path) -> None:
+    """It waits for the answer to each message, so it gets each final in time, with its words."""
+    told = run("vosk_program.py", exact, talk)
+    assert [result["text"] for result in told["results"] if result["text"]] == SENTENCES
+    assert told["text"].split("\n")[:2] == SENTENCES
+    assert told["srt"].startswith("1\n00:00:00,040 --> 00:00:01,3")
+    assert [word["word"] for result in told["results"] for word in result.get("result", ())] == [
+        "hello",
+        "world",
+        "goodbye",
+    ]
+
+
+def test_vosk_and_a_killed_triton(exact: ExactService, talk: Path) -> None:
+    """Each word comes once, and the client only waits."""
+    told = run("vosk_program.py", exact, talk, when={HALF: exact.kill_recogniser})
+    assert " ".join(result["text"] for result in told["results"] if result["text"]) == " ".join(SENTENCES)
+
+
 def test_sherpa_onnx(at_sherpa: ExactService, talk: Path) -> None:
     """Its client shows each result, and closes after the last one."""
     told = run("sherpa_program.py", at_sherpa, talk)

@@ -9,8 +9,9 @@ from streamer.wire.dialects.deepgram import DeepgramLive
 from streamer.wire.dialects.dialect import Dialect
 from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
+from streamer.wire.dialects.vosk import Vosk
 
-_DIALECTS: Final = (DeepgramLive, OpenAIRealtime, SherpaOnnx)
+_DIALECTS: Final = (DeepgramLive, OpenAIRealtime, SherpaOnnx, Vosk)
 # By the name that people write, such as sherpa-onnx.
 FORMATS: Final[Mapping[str, type[Dialect]]] = {kind.protocol.replace("_", "-"): kind for kind in _DIALECTS}
 NATIVE: Final = "native"

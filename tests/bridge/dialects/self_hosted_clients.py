@@ -79,6 +79,21 @@ async def sherpa(websocket: ClientConnection, audio: Audio, middle: Middle | Non
     return await reading
 
 
+async def vosk(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and wait for the answer to each message. Return the texts of finals."""
+    answers = []
+    for place in range(0, len(audio), PIECE):
+        await websocket.send(int16(audio[place : place + PIECE]))
+        if middle and place <= len(audio) // 2 < place + PIECE:
+            await middle()
+        answers.append(json.loads(await receive(websocket)))
+    await websocket.send('{"eof" : 1}')
+    answers.append(json.loads(await receive(websocket)))
+    await websocket.wait_closed()
+    assert websocket.close_code == 1000
+    return [answer["text"] for answer in answers if "text" in answer]
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
@@ -95,6 +110,7 @@ class Client:
 
 CLIENTS: Final[Mapping[str, Client]] = {
     "sherpa-onnx": Client(sherpa, floats),
+    "vosk": Client(vosk, int16, '{"config" : {"sample_rate" : 16000}}'),
 }
 
 

@@ -24,7 +24,9 @@ from tests.bridge.dialects.self_hosted_clients import CLIENTS, address, floats, 
 from tests.bridge.service_client import eventually
 from tests.bridge.uploads.uploading import post
 
-SENTENCES = talk(say("the first one"), silence(1500), say("and the second"), silence(1500), say("bye"))
+SENTENCES = talk(
+    *(part for said in ("the first one", "and the second", "bye") for part in (say(said), silence(1500))), silence(4000)
+)
 HEARD = ["the first one", "and the second", "bye"]
 every_format = pytest.mark.parametrize("format", CLIENTS)
 
