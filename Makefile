@@ -104,9 +104,10 @@ clients: $(STAMP) $(CLIENTS)/.installed
 	if command -v npm >/dev/null; then npm ls --prefix $(CLIENTS); fi
 	STREAMER_CLIENTS=$(CLIENTS) $(PY) -m pytest tests/clients $(ARGS)
 
-$(CLIENTS)/.installed: tests/clients/requirements.txt
+$(CLIENTS)/.installed: tests/clients/requirements.txt tests/clients/requirements-alone.txt
 	$(PY) -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --requirement tests/clients/requirements.txt
+	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --no-deps --requirement tests/clients/requirements-alone.txt
 	if command -v npm >/dev/null; then npm install --silent --prefix $(CLIENTS) $(CLIENTS_IN_JAVASCRIPT); fi
 	@touch $@
 

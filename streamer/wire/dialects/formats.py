@@ -10,8 +10,10 @@ from streamer.wire.dialects.dialect import Dialect
 from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
 from streamer.wire.dialects.vosk import Vosk
+from streamer.wire.dialects.whisperlive import WhisperLive
+from streamer.wire.dialects.whisperlivekit import WhisperLiveKit
 
-_DIALECTS: Final = (DeepgramLive, OpenAIRealtime, SherpaOnnx, Vosk)
+_DIALECTS: Final = (DeepgramLive, OpenAIRealtime, SherpaOnnx, Vosk, WhisperLive, WhisperLiveKit)
 # By the name that people write, such as sherpa-onnx.
 FORMATS: Final[Mapping[str, type[Dialect]]] = {kind.protocol.replace("_", "-"): kind for kind in _DIALECTS}
 NATIVE: Final = "native"

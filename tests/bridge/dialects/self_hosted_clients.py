@@ -94,6 +94,36 @@ async def vosk(websocket: ClientConnection, audio: Audio, middle: Middle | None)
     return [answer["text"] for answer in answers if "text" in answer]
 
 
+async def whisperlive(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of completed segments. Each must come once, in its order."""
+    ready = json.loads(await receive(websocket))
+    assert (ready["message"], ready["backend"], ready["uid"]) == ("SERVER_READY", "faster_whisper", "ab-12")
+
+    async def read() -> list[str]:
+        completed: dict[str, str] = {}
+        for line in (await rest(websocket)).splitlines():
+            segments: list[dict[str, Any]] = json.loads(line)["segments"]
+            assert all(segment["completed"] for segment in segments[:-1])
+            completed |= {segment["start"]: segment["text"].strip() for segment in segments if segment["completed"]}
+        return list(completed.values())
+
+    reading = asyncio.create_task(read())
+    await send_pieces(websocket, audio, floats, middle)
+    await websocket.send(b"END_OF_AUDIO")
+    return await reading
+
+
+async def whisperlivekit(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of all lines."""
+    assert json.loads(await receive(websocket)) == {"type": "config", "useAudioWorklet": True, "mode": "full"}
+    reading = asyncio.create_task(rest(websocket))
+    await send_pieces(websocket, audio, int16, middle)
+    await websocket.send(b"")
+    *states, ready = map(json.loads, (await reading).splitlines())
+    assert ready == {"type": "ready_to_stop"}
+    return [line["text"] for line in states[-1]["lines"]]
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
@@ -110,6 +140,8 @@ class Client:
 
 CLIENTS: Final[Mapping[str, Client]] = {
     "sherpa-onnx": Client(sherpa, floats),
+    "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
+    "whisperlivekit": Client(whisperlivekit, int16),
     "vosk": Client(vosk, int16, '{"config" : {"sample_rate" : 16000}}'),
 }
 
