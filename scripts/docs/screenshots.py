@@ -89,6 +89,13 @@ async def _take(browser: Browser, site: str, output: Path) -> None:
         await page.locator("#partial .word").nth(11).wait_for(timeout=PATIENCE_MS)
         await page.wait_for_function("() => document.getElementById('level').ariaValueNow > 40")
         await _keep(page, output / "listening.png")
+        captions = await page.context.new_page()
+        await captions.set_viewport_size({"width": 960, "height": 270})
+        await captions.goto(f"{site}/captions?background=transparent")
+        picture = "linear-gradient(#274046, #101820)"  # of a video, behind the lines
+        await captions.evaluate("(picture) => (document.documentElement.style.background = picture)", picture)
+        await captions.locator("#lines p").nth(1).wait_for(timeout=PATIENCE_MS)
+        await _keep(captions, output / "captions.png")
     async with _page(await browser.new_context(viewport=desk, color_scheme="dark"), site) as page:
         await _transcribe(page)
         await page.locator("#finals .word").nth(9).click()
@@ -102,6 +109,26 @@ async def _take(browser: Browser, site: str, output: Path) -> None:
         await page.click("#options-open")
         await page.wait_for_timeout(500)
         await _keep(page, output / "phone-options.png")
+    await _take_reading_page(browser, site, output)
+
+
+async def _take_reading_page(browser: Browser, site: str, output: Path) -> None:
+    """Save a page for reading as a user does, and open it from disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "talk.html"
+        async with _page(await browser.new_context(), site) as page:
+            await _transcribe(page)
+            await page.click("#save")
+            async with page.expect_download() as saving:
+                await page.click("[data-deed=html]")
+            await (await saving.value).save_as(path)
+        page = await browser.new_page(viewport={"width": 960, "height": 420})
+        await page.goto(path.as_uri())
+        await page.fill("input", "the")
+        await page.locator("[data-to]").nth(14).click()
+        await page.locator(".now").wait_for(timeout=PATIENCE_MS)
+        await _keep(page, output / "reading.png")
+        await page.close()
 
 
 async def _transcribe(page: Page) -> None:

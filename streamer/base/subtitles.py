@@ -39,9 +39,13 @@ class GrowingSubtitles:
             return self._release(next_ms)
         return self._release() if self._last_cue and audio_ms >= self._last_cue.end_ms + _LATE_MS else ""
 
+    def rest(self) -> str:
+        """Return the last cue, because nothing follows."""
+        return self._release()
+
     def end(self, transcript: Transcript) -> str:
         """End the document. It says where it stops, if the transcript is not complete."""
-        text = self._release()
+        text = self.rest()
         if stopped := stop_text(transcript):
             at_ms = transcript.stopped_ms or 0
             cue = Cue(at_ms, at_ms + STOP_CUE_MS, (f"[{stopped}]",))

@@ -23,6 +23,7 @@ from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Ready
 from streamer.base.options import Resume
 from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.broadcast import Broadcast
 from streamer.bridge.http.websocket import Chunk, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.model_requests import Holdings, ModelRequests
 from streamer.bridge.session.messages import Numbered
@@ -81,6 +82,7 @@ class SessionDriver:
         `protocol`: its name in metrics.
         """
         self.session = session
+        self.broadcast: Broadcast | None = None  # if the session is shared with listeners
         self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
         self._connection: Connection | None = connection
         self._resumption = resumption
@@ -412,6 +414,8 @@ class SessionDriver:
         if message.n > self._last_sent:
             self._last_sent = message.n
             self._session_metrics.note_message(message.message, time.monotonic())
+            if self.broadcast is not None:
+                self.broadcast.note(message)
 
     def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
@@ -426,6 +430,8 @@ class SessionDriver:
         self._holdings.give_back()
         self._resumption.remove(session.token)
         self._room.set()
+        if self.broadcast is not None:
+            self.broadcast.close()
         self._session_metrics.end(time.monotonic())
         former = self._states.become(DriverState.ENDED)
         if former is not DriverState.PASSED_ON:

@@ -13,6 +13,7 @@ from streamer.base.events import Error
 from streamer.base.machine import give_back_freed_memory
 from streamer.bridge.access.quotas import Denied, Fetch
 from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
+from streamer.bridge.captions import Captions
 from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
 from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
 from streamer.bridge.http.channel import ConnectionCounts
@@ -67,6 +68,7 @@ class BridgeServer:
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
+        self._captions = Captions(self._policy.access, self._sessions, self._policy.listeners, self._count_drop)
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -89,7 +91,7 @@ class BridgeServer:
             self._routes(),
             ConnectionCounts(FreedMemory().note),
             metrics.failures(HTTP),
-            lambda reason: metrics.connections_dropped.labels(reason).inc(),
+            self._count_drop,
             protection,
             policy.handshake_s,
         )
@@ -156,6 +158,7 @@ class BridgeServer:
         # The others have nothing but a websocket.
         kinds = [kind for kind in FORMATS.values() if kind.path not in routes]
         routes.add((kind.path, self._dialects.route(kind)) for kind in kinds)
+        routes.add(self._captions.routes())
         routes.add(probes.routes())
         routes.add(StaticFiles(root=lambda page: self._root(page, native)).routes())
         return routes
@@ -164,6 +167,9 @@ class BridgeServer:
         """Return the route of `/`: the page, and a websocket for clients that know no path."""
         root = self._policy.root
         return Route(page.methods, native) if root == NATIVE else self._dialects.route(FORMATS[root], page)
+
+    def _count_drop(self, reason: str) -> None:
+        self._metrics.connections_dropped.labels(reason).inc()
 
     def _deepgram_recorded(self) -> Route | None:
         if not self._policy.uploads.most:

@@ -48,6 +48,10 @@ class Sessions:
         """Return whether a caller with this key may resume one of its sessions although it may not open one."""
         return self._resumption.knows(key) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
 
+    def find(self, token: str, key: str) -> SessionDriver | None:
+        """Return the session with this token; None if it does not exist any more or belongs to another key."""
+        return self._resumption.find(token, key)
+
     def open(
         self,
         connection: Connection,

@@ -13,11 +13,12 @@ from typing import Final
 
 from streamer.audio.decoder import Int16Samples
 from streamer.audio.microphone import Microphone, MicrophoneError
-from streamer.client import Session, SessionError, connect
+from streamer.client import KEY_VARIABLE, Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
 from streamer.commands.arguments import error_text
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.commands.service import ReadyService
+from streamer.commands.sharing import SharingError, captions_address
 from streamer.commands.terminal.live_transcript import NAME, LiveTranscript
 from streamer.commands.terminal.transcript_files import OutputError
 
@@ -34,9 +35,15 @@ class Dictation:
     """Transcribes the audio of a microphone from now on. Ctrl-C or SIGTERM ends it after the last words."""
 
     def __init__(
-        self, make_microphone: Callable[[], Microphone], transcript: LiveTranscript, options: Mapping[str, object]
+        self,
+        make_microphone: Callable[[], Microphone],
+        transcript: LiveTranscript,
+        options: Mapping[str, object],
+        *,
+        captions: bool = False,
     ) -> None:
-        """`options`: those of the session."""
+        """`options`: those of the session. `captions`: print the address of a page that shows the words."""
+        self._captions = captions
         self._make_microphone = make_microphone
         self._transcript = transcript
         self._options = options
@@ -75,7 +82,7 @@ class Dictation:
         self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
-        options = {"partials": self._transcript.wants_partials, **self._options}
+        options = {"partials": self._transcript.wants_partials or self._captions, **self._options}
         async with connect(url, options, on_starting=self._report_loading) as session:
             with ExitStack() as stack:
                 can_pause = stack.enter_context(keys(lambda key: self._on_key(microphone, key)))
@@ -89,6 +96,8 @@ class Dictation:
                 keys_help = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
                 device = microphone.device
                 self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_help}")
+                if self._captions:
+                    await self._share(session)
                 sound = self._sound(microphone, session)
                 sending = asyncio.create_task(send_all(session, sound, describe_audio(self._options), paced=False))
                 self._state = "listening"
@@ -103,6 +112,15 @@ class Dictation:
                     self._report_losses(microphone, at_once=True)
                     # The words so far are saved, even if the connection was lost after an hour.
                     self._transcript.end()
+
+    async def _share(self, session: Session) -> None:
+        key = os.environ.get(KEY_VARIABLE, "")
+        try:
+            token = session.ready["token"]
+            address = await asyncio.to_thread(captions_address, session.url, token, key)
+            self._transcript.say(f"streamer: captions for a second screen or OBS: {address}")
+        except SharingError as error:
+            self._transcript.say(f"streamer: {error}")
 
     def _report_loading(self, model: str) -> None:
         self._transcript.say(f"streamer: the model {model} is being loaded …")

@@ -22,9 +22,10 @@ from streamer.commands.capacity.reader_choice import choose_reader
 class Embedded:
     """Spawns a Triton server on entry, and stops it on exit."""
 
-    def __init__(self, timing: Timing, folder: Path | None = None) -> None:
-        """`folder`: the model, if it is not the shipped one."""
+    def __init__(self, timing: Timing, folder: Path | None = None, listeners: int = 0) -> None:
+        """`folder`: the model, if it is not the shipped one. `listeners`: how many may read a session along."""
         self._timing = timing
+        self._listeners = listeners
         self._model = model_name(folder) if folder else MODEL
         folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
@@ -50,6 +51,7 @@ class Embedded:
     async def serving(self) -> AsyncIterator[str]:
         """Wait until the service is ready, and provide its URL."""
         try:
+            from streamer.bridge.access.rules import PortPolicy
             from streamer.bridge.service import Service
             from streamer.bridge.telemetry import logs
         except ImportError as error:
@@ -58,7 +60,8 @@ class Embedded:
         # The client tells the user what goes wrong with a session. So only errors that nothing else reports are logged.
         logs.configure("text", "error")
         self._timing.mark("bridge imported")
-        async with Service(self._triton, port=0, models={DEFAULT_MODEL: self._model}) as service:
+        models, policy = {DEFAULT_MODEL: self._model}, PortPolicy(listeners=self._listeners)
+        async with Service(self._triton, port=0, models=models, policy=policy) as service:
             self._timing.mark("service ready")
             self._timing.notes += self._triton.loads()
             try:

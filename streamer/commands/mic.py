@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from streamer.commands.terminal.live_transcript import LiveTranscript
 
 CHANNELS: Final = ("mix", "separate")
+CAPTION_LISTENERS: Final = 16  # of an embedded service, which only this machine can reach
 
 EXAMPLES: Final = """\
 examples:
@@ -44,6 +45,7 @@ examples:
   streamer mic -o notes.txt --append       the same, at the end of the existing file
   streamer mic -o talk.srt                 subtitles that grow while somebody speaks
   streamer mic --dictation                 "comma", "full stop", "new paragraph" and others become marks
+  streamer mic --captions                  the address of a page with large lines, for a second screen or OBS
   streamer mic --server example.org:8080   with a service that runs elsewhere
   streamer mic --input-channels 2 --channels separate   two microphones, with a speaker at each
 
@@ -74,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=CHANNELS,
         default=CHANNELS[0],
         help="mix the channels, or recognise each separately and show its number (mix)",
+    )
+    add(
+        "--captions",
+        action="store_true",
+        help="print the address of a page that shows the words in large lines, for a second screen or OBS "
+        "(docs/how-to/captions.md)",
     )
     group = parser.add_argument_group("recognition")
     add_form_arguments(group)
@@ -120,7 +128,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
-    with chosen_service(options.server, Timing(), model_folder(options)) as ready_service:
+    listeners = CAPTION_LISTENERS if options.captions else 0
+    with chosen_service(options.server, Timing(), model_folder(options), listeners=listeners) as ready_service:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
         from streamer.commands.interrupt import run_until_signal
@@ -130,7 +139,10 @@ def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTr
         if separate:
             session |= {"channels": options.input_channels, "multichannel": True}
         dictation = Dictation(
-            lambda: Microphone(device, options.input_channels, separate=separate), transcript, session
+            lambda: Microphone(device, options.input_channels, separate=separate),
+            transcript,
+            session,
+            captions=options.captions,
         )
         return run_until_signal(dictation.run(ready_service), tell=dictation.stop)
 

@@ -482,6 +482,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
         announcing,
         usage_file,
         settings.root,
+        settings.share,
     )
 
 

@@ -38,10 +38,13 @@ def choose_service(server: str | None, folder: Path | None = None) -> str:
 
 
 @contextmanager
-def chosen_service(server: str | None, timing: Timing, folder: Path | None = None) -> Iterator[ReadyService]:
+def chosen_service(
+    server: str | None, timing: Timing, folder: Path | None = None, *, listeners: int = 0
+) -> Iterator[ReadyService]:
     """Provide a service within a `with` block; `async with ready_service() as url` waits until it is ready.
 
-    `folder`: the model of an embedded service, if it is not the default of this machine.
+    `folder`: the model of an embedded service, if it is not the default of this machine. `listeners`: how many may
+    read a session of it along.
 
     An embedded service is spawned here, so that it starts while the rest is imported. TritonError if that fails.
     """
@@ -63,7 +66,7 @@ def chosen_service(server: str | None, timing: Timing, folder: Path | None = Non
     from streamer.commands.embedded import Embedded
 
     folder = folder or _default_folder()
-    with Embedded(timing, folder) as embedded:
+    with Embedded(timing, folder, listeners) as embedded:
         yield embedded.serving
 
 

@@ -106,6 +106,11 @@ export class Session extends EventTarget {
         this.ready.catch(() => {}); // errors are also an event
     }
 
+    /** The secret with which this session can be resumed or shared; empty before it is ready. */
+    get token() {
+        return this.#token;
+    }
+
     /** How much audio has not left the browser, in milliseconds. */
     get bufferedMs() {
         const {givenMs, sentMs} = this.#kept;

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -19,10 +20,13 @@ import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 
 from streamer.audio.microphone import NO_SOUNDDEVICE
+from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.service import Service
+from streamer.bridge.triton.server import TritonServer
 from streamer.commands.accuracy.manifest import normalise
 from streamer.commands.accuracy.word_errors import count_errors
 from streamer.testing.faulty_proxy import proxy
+from tests.bridge.service_client import eventually, serving
 from tests.project import DOCS, SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 from tests.virtual_microphone import SINK, Room, room, silent_environment, without_portaudio
@@ -318,6 +322,40 @@ import streamer.audio.microphone, sys, runpy
 streamer.audio.microphone.MOST_WAITING_S = 0.2
 runpy.run_module("streamer", run_name="__main__")
 """
+
+
+def read(address: str) -> bytes:
+    """All that comes from an address."""
+    with urlopen(address, timeout=PATIENCE_S) as answer:
+        return bytes(answer.read())
+
+
+async def test_captions_of_what_is_said(studio: Room, exact_triton: TritonServer) -> None:
+    """With --captions, the command says the address of a page; the words there end with the session."""
+    async with serving(exact_triton, policy=PortPolicy(listeners=2)) as service:
+        listening, line = await asyncio.to_thread(captioned, studio, service.url)
+        assert line.startswith(f"streamer: captions for a second screen or OBS: http://127.0.0.1:{service.port}/")
+        address = line.split()[-1].replace("/captions?id=", "/v1/captions/")
+        reading = asyncio.create_task(asyncio.to_thread(read, address))
+        await eventually(lambda: service.metrics.connections()["listening"] == 1)
+        await asyncio.to_thread(listening.end)
+        assert (await reading).endswith(b"event: end\ndata: {}\n\n")
+
+
+async def test_captions_that_the_service_does_not_allow(studio: Room, exact_triton: TritonServer) -> None:
+    """Where sessions cannot be shared, the command says why, and goes on."""
+    async with serving(exact_triton) as service:
+        listening, line = await asyncio.to_thread(captioned, studio, service.url)
+        assert line.startswith("streamer: there are no captions: Sessions cannot be shared here; ")
+        await asyncio.to_thread(listening.end)
+        assert listening.process.returncode == 0
+
+
+def captioned(studio: Room, url: str) -> tuple[Listening, str]:
+    """Start the command with captions. Return what it says about them, too."""
+    listening = Listening(studio, "--captions", "--server", url).wait_until_ready()
+    assert listening.process.stderr is not None
+    return listening, listening.process.stderr.readline()
 
 
 def test_a_service_that_hangs(studio: Room, mute: str) -> None:

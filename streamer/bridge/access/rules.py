@@ -63,11 +63,11 @@ class AccessRules:
 
     def enter(self, request: Request) -> Admittance:
         """Admit the session of a websocket with this request, or raise Denied. Call leave() when the session ends."""
-        return self.quotas.enter(self._admit(request))
+        return self.quotas.enter(self.admit(request))
 
     def check(self, request: Request) -> None:
         """Raise Denied if a websocket with this request would be refused."""
-        self.quotas.check(self._admit(request))
+        self.quotas.check(self.admit(request))
 
     def admits_page(self, request: Request) -> bool:
         """Return whether the page that sent this request may use the service; True if no page sent it."""
@@ -127,7 +127,8 @@ class AccessRules:
         key = self._short_keys.find(_key_in(request))
         return "" if key is None else key.content
 
-    def _admit(self, request: Request) -> Caller:
+    def admit(self, request: Request) -> Caller:
+        """Return the caller of this request, which may come from a page. Raise Denied if it is not admitted."""
         self._check_origin(request.headers, request.peer)
         return self.caller(request)
 
@@ -260,6 +261,7 @@ class PortPolicy:
     header_proxies: Proxies = field(default_factory=Proxies)
     usage_file: UsageFile | None = None
     root: str = NATIVE  # what the websocket at / speaks, one of ROOTS
+    listeners: int = 0  # the most of all sessions that are shared; with 0, none can be
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

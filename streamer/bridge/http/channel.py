@@ -195,8 +195,9 @@ def ending_of(transport: asyncio.Transport) -> Ending:
 OPENING: Final = "opening"  # the TLS handshake is under way, or the first request has not come
 IDLE: Final = "idle"  # kept for another request
 ANSWERING: Final = "answering"  # a request is being read or answered
+LISTENING: Final = "listening"  # an answer that lasts as long as somebody reads it
 WEBSOCKET: Final = "websocket"
-STATES: Final = (OPENING, IDLE, ANSWERING, WEBSOCKET)
+STATES: Final = (OPENING, IDLE, ANSWERING, LISTENING, WEBSOCKET)
 
 # Further connections are cut off at once, without an answer.
 MOST_OPENING = 256

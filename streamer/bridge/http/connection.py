@@ -14,6 +14,7 @@ from streamer.base.codes import ErrorCode
 from streamer.bridge.http.channel import (
     ANSWERING,
     IDLE,
+    LISTENING,
     NOT_READ,
     WEBSOCKET,
     Channel,
@@ -107,7 +108,7 @@ class Connection(Channel):
     @property
     def waits(self) -> bool:
         """Whether no request is under way."""
-        return self._entry.state not in (ANSWERING, WEBSOCKET)
+        return self._entry.state not in (ANSWERING, LISTENING, WEBSOCKET)
 
     # Called by asyncio
 
@@ -284,7 +285,9 @@ class Connection(Channel):
         headers.update(response.headers)
         if isinstance(response.body, bytes) and response.status not in _WITHOUT_BODY:
             headers["Content-Length"] = str(len(response.body))
-        keep = request is not None and request.version != "1.0" and self._worth_keeping
+        if response.lasting:
+            self._entry.move(LISTENING)
+        keep = request is not None and request.version != "1.0" and self._worth_keeping and not response.lasting
         if not keep:
             headers["Connection"] = "close"
         head = framing.head(response.status, headers)

@@ -78,12 +78,14 @@ class Response:
     """An answer. An iterable body is sent piece by piece, no faster than the client reads.
 
     `release` is called once when the answer has ended, in any way. Until then the request's body may be read.
+    `lasting`: the answer lasts as long as somebody listens, so it does not count among the requests that are answered.
     """
 
     status: HTTPStatus
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | AsyncIterable[bytes] = b""
     release: Callable[[], Awaitable[None]] | None = None
+    lasting: bool = False
 
 
 class HttpError(Exception):

@@ -278,6 +278,8 @@ class StaticFiles:
                 tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
                 self._files[f"/{path.relative_to(folder).as_posix()}"] = File(TYPES[path.suffix], content, tag)
         self._files["/"] = self._files.pop("/index.html")
+        if "/captions.html" in self._files:
+            self._files["/captions"] = self._files.pop("/captions.html")
 
     def routes(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths with their routes."""

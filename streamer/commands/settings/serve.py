@@ -222,6 +222,13 @@ class ServeSettings:
         0,
         bare="1",
     )
+    share: int = setting(
+        Whole(0, 100_000, "LISTENERS"),
+        _ACCESS,
+        "Let clients share their sessions by a link that only reads, with at most so many listeners at a time in all "
+        "sessions together; 0: no session can be shared (docs/how-to/captions.md).",
+        0,
+    )
     open_metrics: bool = setting(Switch(), _ACCESS, "Let anybody read /metrics, without a key.", False)
     fetch: str = setting(
         Choice(*map(str, Fetch)),

@@ -2,6 +2,7 @@
 
 import {Microphone} from "../microphone.js";
 import {Dialogs, Menu, dropping} from "./controls.js";
+import {Sharing} from "./captions/sharing.js";
 import {Desk} from "./desk.js";
 import {Archive} from "./history/archive.js";
 import {HistoryList} from "./history/history-list.js";
@@ -49,6 +50,7 @@ const menu = new Menu(at("save"), at("formats"), (format) => {
     else if (format === "html") void keepPage();
     else at("spoken").textContent = `Saved as ${save(desk.sheet, format)}.`;
 });
+const sharing = new Sharing(at("captions"), settings);
 const notice = new Notice(at("notice"), at("alarm"), {
     again: () => desk.again(),
     choose: () => at("file").click(),
@@ -233,6 +235,7 @@ function key(event) {
 }
 
 desk.addEventListener("begin", () => notice.clear());
+desk.addEventListener("session", ({detail}) => sharing.follow(detail));
 desk.addEventListener("change", show);
 desk.addEventListener("progress", () => progress.show());
 desk.addEventListener("level", ({detail}) => showLevel(detail));

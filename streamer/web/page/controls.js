@@ -2,7 +2,7 @@
 
 import {ModelChoice} from "./models.js";
 
-/** The dialogs: options, history, keys, and use from a program. */
+/** The dialogs: options, history, captions, keys, and use from a program. */
 export class Dialogs {
     #dialogs = new Map();
     #refresh;
@@ -15,7 +15,7 @@ export class Dialogs {
     /** `devices` lists the microphones of this machine. `list` is the content of the history. */
     constructor(settings, devices, list) {
         this.#list = list;
-        for (const id of ["options", "history", "keys", "programs", "names"]) {
+        for (const id of ["options", "history", "keys", "programs", "names", "captions"]) {
             const dialog = /** @type {HTMLDialogElement} */ (document.getElementById(id));
             this.#dialogs.set(id, dialog);
             document.getElementById(`${id}-open`)?.addEventListener("click", () => this.open(id));

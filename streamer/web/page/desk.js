@@ -18,7 +18,7 @@ const OF_THE_FILE = ["unsupported_audio"];
  * length in milliseconds, and "level", while listening; "lost" and "found" when the connection is lost and back;
  * "overflow" ({ms}) when sound was dropped; "trouble" with a StreamerError; "silent" when no words were recognised;
  * "paused" when recordings still wait after a stop; "finished" ({total, unread, silent}) after the last of several;
- * "call" when the recording has two voices on two channels, which are mixed.
+ * "session" with each session that is opened; "call" when the recording has two voices on two channels, which are mixed.
  */
 export class Desk extends EventTarget {
     doing = "nothing";
@@ -376,6 +376,7 @@ export class Desk extends EventTarget {
         let began = false;
         session.ready.then(() => (began = true), () => {});
         this.#views.standing.follow(session, this, paced);
+        this.#tell("session", session);
         for (const type of ["partial", "final", "heard", "done", "restarted"]) {
             session.addEventListener(type, ({detail}) => {
                 if (this.#session === session) this.#receive({type, ...detail}, session.contextOf(detail));

@@ -326,11 +326,11 @@ def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
     assert numbers.enter() is None
     first.move(ANSWERING)
     assert numbers.enter() is not None
-    assert numbers.numbers == {"opening": 2, "idle": 0, "answering": 1, "websocket": 0}
+    assert numbers.numbers == {"opening": 2, "idle": 0, "answering": 1, "listening": 0, "websocket": 0}
     for _ in range(2):
         first.leave()
         first.move(OPENING)
-    assert numbers.numbers == {"opening": 2, "idle": 0, "answering": 0, "websocket": 0}
+    assert numbers.numbers == {"opening": 2, "idle": 0, "answering": 0, "listening": 0, "websocket": 0}
     assert first.state is None
 
 
