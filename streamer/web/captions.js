@@ -10,6 +10,11 @@ const QUIET_MS = 8_000; // after this time without words, the lines are cleared
 const NEAR_THE_END = 120; // pixels
 const ASK_AGAIN_MS = 3_000;
 
+/** The parts of the address that are properties of CSS. */
+const PROPERTIES = {color: "color", background: "background-color", font: "font-family"};
+
+/** @typedef {import("./page/captions/lines.js").Shown} Shown */
+
 /** @param {string} id @returns {any} an element of the page */
 const at = (id) => document.getElementById(id);
 const asked = new URLSearchParams(location.search);
@@ -20,7 +25,10 @@ const lines = new CaptionLines(whole("lines", 2, MOST_LINES), whole("width", 42,
 const known = new Set();
 let quiet = 0;
 
-/** Returns a whole number of the address, from 1 to the most. */
+/**
+ * Returns a whole number of the address, from 1 to the most.
+ * @param {string} name @param {number} usual @param {number} most
+ */
 function whole(name, usual, most) {
     const value = Number(asked.get(name) ?? usual);
     return Number.isInteger(value) && value >= 1 && value <= most ? value : usual;
@@ -28,25 +36,31 @@ function whole(name, usual, most) {
 
 /** Takes what the address says about the looks, as far as a browser understands it. */
 function dress() {
-    Object.assign(document.body.dataset, {view, position: choice("position", ["bottom", "top", "middle"]), align: choice("align", ["center", "left", "right"])});
+    const [position, align] = [choice("position", "bottom top middle"), choice("align", "center left right")];
+    Object.assign(document.body.dataset, {view, position, align});
     style.setProperty("--size", `${whole("size", SIZES[view], 400)}px`);
-    for (const [name, property] of [["color", "color"], ["background", "background-color"], ["font", "font-family"]]) {
-        const value = asked.get(name);
-        if (value && CSS.supports(property, value) && !/[;{}]|url\(/i.test(value)) style.setProperty(`--${name}`, value);
+    for (const [name, property] of Object.entries(PROPERTIES)) {
+        const value = asked.get(name) ?? "";
+        const plain = CSS.supports(property, value) && !/[;{}]|url\(/i.test(value);
+        if (plain) style.setProperty(`--${name}`, value);
     }
 }
 
-function choice(name, values) {
-    return values.includes(asked.get(name)) ? asked.get(name) : values[0];
+/** @param {string} name @param {string} words the values, of which the first is the usual one */
+function choice(name, words) {
+    const values = words.split(" ");
+    const value = asked.get(name) ?? "";
+    return values.includes(value) ? value : values[0];
 }
 
+/** @param {string} text @param {boolean} [trouble] whether it is shown over a video, too */
 function say(text, trouble = false) {
     at("state").textContent = text;
     at("state").toggleAttribute("data-trouble", trouble);
 }
 
-/** Shows an event of the session: a partial or a final, with its number. */
-function take(type, {n, ...event}) {
+/** Shows an event of the session. @param {string} type @param {string | number} n its number @param {Shown} event */
+function take(type, n, event) {
     if (type === "final" && known.has(n)) return;
     const follows = innerHeight + scrollY >= document.body.scrollHeight - NEAR_THE_END;
     if (type === "final") {
@@ -65,6 +79,7 @@ function take(type, {n, ...event}) {
     if (view === "text" && follows) scrollTo({top: document.body.scrollHeight});
 }
 
+/** @param {Shown} event */
 function paragraph({text, channel}) {
     const element = document.createElement("p");
     element.textContent = channel === undefined ? text : `[${channel + 1}] ${text}`;
@@ -88,11 +103,14 @@ function end() {
     hush();
 }
 
-/** Reads a session that is shared. The browser connects again by itself, unless the service says that it is over. */
+/**
+ * Reads a session that is shared. The browser connects again by itself, unless the service says that it is over.
+ * @param {string} id
+ */
 function follow(id) {
     const source = new EventSource(`/v1/captions/${encodeURIComponent(id)}`);
     for (const type of ["partial", "final"]) {
-        source.addEventListener(type, ({data, lastEventId}) => take(type, {...JSON.parse(data), n: lastEventId}));
+        source.addEventListener(type, ({data, lastEventId}) => take(type, lastEventId, JSON.parse(data)));
     }
     source.addEventListener("open", () => say(known.size ? "" : "Waiting for words"));
     source.addEventListener("end", () => {
@@ -112,10 +130,11 @@ function overhear() {
     say("Waiting for words");
     new BroadcastChannel(CHANNEL).addEventListener("message", ({data: {type, event}}) => {
         if (type === "end") end();
-        else take(type, event);
+        else take(type, event.n, event);
     });
 }
 
 dress();
-if (asked.get("id")) follow(asked.get("id"));
+const shared = asked.get("id");
+if (shared) follow(shared);
 else overhear();

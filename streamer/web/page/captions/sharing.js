@@ -14,6 +14,7 @@ export class Sharing {
     #session = null;
     #shared = false;
     #looking = 0;
+    #link = "";
 
     /** @param {any} dialog @param {any} settings have the key */
     constructor(dialog, settings) {
@@ -21,7 +22,7 @@ export class Sharing {
         this.#part("share").addEventListener("click", () => void this.#share());
         this.#part("unshare").addEventListener("click", () => void this.#end());
         this.#part("copy-link").addEventListener("click", () => void this.#copy());
-        for (const input of dialog.querySelectorAll("[name=look]")) input.addEventListener("change", () => this.#show());
+        dialog.querySelector("#look").addEventListener("change", () => this.#show());
         this.#show();
     }
 
@@ -52,7 +53,10 @@ export class Sharing {
         const session = this.#session;
         const answer = await this.#ask("POST").catch(() => null);
         if (this.#session !== session) return;
-        if (!answer?.ok) return this.#say((await answer?.json().catch(() => null))?.error?.message ?? "The service does not answer.");
+        if (!answer?.ok) {
+            const problem = await answer?.json().catch(() => null);
+            return this.#say(problem?.error?.message ?? "The service does not answer.");
+        }
         const {page, listeners} = await answer.json();
         this.#link = new URL(page, location.href).href;
         this.#say(listeners === 1 ? "1 person reads along." : `${listeners} people read along.`);
@@ -82,8 +86,6 @@ export class Sharing {
         await navigator.clipboard?.writeText(field.value).catch(() => document.execCommand("copy"));
         this.#say("The link is copied.");
     }
-
-    #link = "";
 
     #show() {
         const running = this.#session !== null && this.#session.state !== "connecting";
