@@ -90,7 +90,8 @@ export function srt(transcript) {
 export function vtt(transcript) {
     const block = (cue) => {
         const voice = cue.channel === undefined ? "" : `<v ${escaped(nameOf(transcript, cue.channel))}>`;
-        return `${clock(cue.startMs, ".")} --> ${clock(cue.endMs, ".")}\n${voice}${cue.lines.map(escaped).join("\n")}\n`;
+        const lines = cue.lines.map((line) => escaped(line)).join("\n");
+        return `${clock(cue.startMs, ".")} --> ${clock(cue.endMs, ".")}\n${voice}${lines}\n`;
     };
     const all = cues(transcript.segments, (channel) => label(transcript, channel));
     const stopped = transcript.stoppedMs === null ? [] : [`NOTE ${stopText(transcript)}\n`];
