@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from streamer.base.limits import READER
+from streamer.base.limits import READER, SPEAKERS
 from streamer.base.package import install_command, shipped
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.models.model_folder import holds_graphs
@@ -63,8 +63,8 @@ def parts_of(model: Path, repository: Path) -> list[Path]:
 
 
 def models_to_serve(repository: Path) -> tuple[str, ...]:
-    """Return the names of the models of a repository that sessions may use: no steps of ensembles, and no reader."""
-    others = steps_in(repository) | {READER}
+    """Return the names of the models of a repository that sessions may use: not those that only help others."""
+    others = steps_in(repository) | {READER, SPEAKERS}
     return tuple(name for name in models_in(repository) if name not in others)
 
 

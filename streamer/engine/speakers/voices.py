@@ -1,0 +1,219 @@
+"""Decides which runs of speech are of the same voice: while they are heard, and once more over all of them.
+
+A *piece* is the part of a run that was heard in one window. Pieces are compared by the angle between their prints, and
+grouped: the most similar groups are joined first (average linkage), until no two are similar enough. While a stream is
+heard, each new piece is grouped with the last ones, and gets the voice that was told for most of its group. At the end,
+all pieces are grouped anew. docs/decisions/speakers.md has the figures behind the numbers here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.speakers.networks import PRINT_NUMBERS, RATE, Floats, Run
+
+NOBODY: Final = -1  # the voice of a piece that cannot be told
+
+_SAME_GROUP: Final = 0.4  # groups that are less similar than this are of two voices
+_TELLING_S: Final = 0.8  # shorter pieces do not make groups
+_FEWEST_S: Final = 3.0  # a group that speaks for less is no voice, once all of them are known
+_REMEMBERED: Final = 150  # the last pieces with which a new one is grouped: a quarter of an hour of talk
+_ROUNDS: Final = 3
+# More pieces than this are grouped in parts, each together with the groups of the parts before.
+_MOST_AT_ONCE: Final = 1_000
+
+_PIECE: Final = np.dtype(
+    [("start", "<i8"), ("end", "<i8"), ("alone_s", "<f4"), ("voice", "<i2"), ("print", "<f2", PRINT_NUMBERS)]
+)
+_TOLD: Final = struct.Struct("<h")  # the number of voices
+
+Pieces = NDArray[np.void]
+Turn = tuple[int, int, int]
+"""The first sample of a turn, the one after its last, and the number of its voice."""
+
+
+class Voices:
+    """The voices of one stream, as far as it was heard. They can be written down and read again."""
+
+    def __init__(self, memory: bytes = b"") -> None:
+        """`memory`: what `written` gave; nothing for a new stream. ValueError if it is no memory."""
+        self._last = np.zeros(0, _PIECE)
+        self._count = 0
+        if memory:
+            try:
+                (self._count,) = _TOLD.unpack_from(memory)
+                self._last = read_pieces(memory[_TOLD.size :])
+            except struct.error as error:
+                raise ValueError(f"this is no memory of voices: {error}") from error
+
+    @property
+    def written(self) -> bytes:
+        """What must be kept until the next window."""
+        return _TOLD.pack(self._count) + written_pieces(self._last)
+
+    def take(self, runs: Sequence[Run], begin: int, since: int, most: int = 0) -> Pieces:
+        """Take the runs of a window that begins at this sample, and return their pieces after the sample `since`.
+
+        `most`: how many voices there are; 0 if nobody knows.
+        """
+        pieces = np.zeros(len(runs), _PIECE)
+        for piece, run in zip(pieces, runs, strict=True):
+            piece["start"], piece["end"] = max(begin + run.start, since), begin + run.end
+            piece["alone_s"] = run.alone_s
+            if run.print is not None:
+                piece["print"] = run.print
+            piece["voice"] = self._voice_of(piece, most)
+            self._last = np.append(self._last, piece)[-_REMEMBERED:]
+        return pieces
+
+    def _voice_of(self, piece: np.void, most: int) -> int:
+        last = self._last[self._last["voice"] != NOBODY]
+        if not piece["print"].any():
+            return int(last["voice"][-1]) if len(last) else NOBODY
+        prints, own = last["print"].astype(np.float32), piece["print"].astype(np.float32)
+        heard = prints.any(1)
+        last, prints = last[heard], prints[heard]
+        if len(last) and piece["alone_s"] < _TELLING_S:
+            return _nearest(own, prints, last["voice"])
+        telling = last["alone_s"] >= _TELLING_S
+        group = _linked(np.vstack([prints[telling], own]), _seconds(np.append(last[telling], piece)), 0)
+        alike = last[telling][group[:-1] == group[-1]]
+        if len(alike):
+            return int(np.bincount(alike["voice"], _seconds(alike)).argmax())
+        if len(last) and self._count >= (most or np.iinfo(np.int16).max):
+            return _nearest(own, prints, last["voice"])
+        self._count += 1
+        return self._count - 1
+
+
+def written_pieces(pieces: Pieces) -> bytes:
+    """Return pieces as bytes. Those of several windows may be joined."""
+    return pieces.tobytes()
+
+
+def read_pieces(content: bytes) -> Pieces:
+    """Read pieces. ValueError if these are none."""
+    return np.frombuffer(content, _PIECE)
+
+
+def turns_of(pieces: Pieces, shortest_gap: int = RATE // 2) -> list[Turn]:
+    """Return the turns of pieces in order. Pieces of a voice that follow each other closely are one turn."""
+    turns: list[Turn] = []
+    last: dict[int, int] = {}  # the turn of each voice
+    for piece in pieces[np.argsort(pieces["start"], kind="stable")]:
+        start, end, voice = int(piece["start"]), int(piece["end"]), int(piece["voice"])
+        if voice == NOBODY:
+            continue
+        at = last.get(voice)
+        if at is not None and start - turns[at][1] <= shortest_gap:
+            turns[at] = (turns[at][0], max(turns[at][1], end), voice)
+        else:
+            last[voice] = len(turns)
+            turns.append((start, end, voice))
+    return turns
+
+
+def look_again(pieces: Pieces, count: int = 0) -> Pieces:
+    """Return the pieces with other voices, which follow from all of them together.
+
+    Voices are numbered in the order in which they speak. `count`: how many there are; 0 if nobody knows.
+    """
+    pieces = pieces.copy()
+    prints = pieces["print"].astype(np.float32)
+    lengths = np.linalg.norm(prints, axis=1)
+    heard = np.flatnonzero(lengths > 0)
+    if not len(heard):
+        return pieces
+    seconds = _seconds(pieces)
+    telling = heard[pieces["alone_s"][heard] >= _TELLING_S]
+    if len(telling) < max(1, count):
+        telling = heard
+    means = _group(prints[telling], seconds[telling], count)
+    similar = prints[heard] @ means.T
+    pieces["voice"][heard] = similar.argmax(1)
+    for silent in np.flatnonzero(lengths == 0):
+        gaps = np.maximum(
+            pieces["start"][heard] - pieces["end"][silent], pieces["start"][silent] - pieces["end"][heard]
+        )
+        pieces["voice"][silent] = pieces["voice"][heard[gaps.argmin()]]
+    order = pieces["voice"][np.argsort(pieces["start"], kind="stable")]
+    number = {voice: index for index, voice in enumerate(dict.fromkeys(order.tolist()))}
+    pieces["voice"] = [number[voice] for voice in pieces["voice"].tolist()]
+    return pieces
+
+
+def _seconds(pieces: Pieces) -> NDArray[np.float64]:
+    """Return how much each piece counts."""
+    seconds: NDArray[np.float64] = np.maximum(0.1, (pieces["end"] - pieces["start"]) / RATE)
+    return seconds
+
+
+def _nearest(own: Floats, prints: Floats, voices: NDArray[np.int16]) -> int:
+    """Return the voice whose mean print is the most similar one."""
+    numbers = np.unique(voices)
+    means = _normed(np.stack([prints[voices == number].sum(0) for number in numbers]))
+    return int(numbers[(means @ own).argmax()])
+
+
+def _group(prints: Floats, seconds: NDArray[np.float64], count: int) -> Floats:
+    """Return the mean print of each voice."""
+    groups = np.zeros(0, np.int64)
+    sums, weights = prints[:0], seconds[:0]
+    for first in range(0, len(prints), _MOST_AT_ONCE):
+        part = slice(first, first + _MOST_AT_ONCE)
+        sums = np.concatenate((sums, prints[part] * seconds[part, None].astype(np.float32)))
+        weights = np.concatenate((weights, seconds[part]))
+        groups = _linked(_normed(sums), weights, count)
+        sums = np.stack([sums[groups == group].sum(0) for group in range(groups.max() + 1)])
+        weights = np.bincount(groups, weights).astype(np.float64)
+    large = np.flatnonzero(weights >= (0.0 if count else min(_FEWEST_S, weights.max())))
+    means = _normed(sums[large])
+    for _ in range(_ROUNDS):
+        nearest = (prints @ means.T).argmax(1)
+        for group in np.unique(nearest):
+            own = nearest == group
+            means[group] = (prints[own] * seconds[own, None]).sum(0)
+        means = _normed(means)
+    return means
+
+
+def _linked(prints: Floats, weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Group prints by average linkage. Return the group of each.
+
+    Groups are joined while two are similar enough, or until there are `count`.
+    """
+    similar = prints @ prints.T
+    np.fill_diagonal(similar, -np.inf)
+    weights = weights.copy()
+    groups = np.arange(len(prints))
+    nearest = similar.argmax(1)
+    best = similar[groups, nearest]
+    for left in range(len(prints), max(1, count), -1):
+        one = int(best.argmax())
+        other = int(nearest[one])
+        if left <= 1 or (not count and best[one] < _SAME_GROUP):
+            break
+        joined = (similar[one] * weights[one] + similar[other] * weights[other]) / (weights[one] + weights[other])
+        weights[one] += weights[other]
+        groups[groups == other] = one
+        joined[[one, other]] = -np.inf
+        similar[one], similar[:, one] = joined, joined
+        similar[other], similar[:, other] = -np.inf, -np.inf
+        best[other] = -np.inf
+        changed = np.flatnonzero((nearest == one) | (nearest == other) | (joined > best))
+        changed = changed[np.isfinite(best[changed])]
+        rows = np.append(changed, one)
+        nearest[rows] = similar[rows].argmax(1)
+        best[rows] = similar[rows, nearest[rows]]
+    found: NDArray[np.int64] = np.unique(groups, return_inverse=True)[1]
+    return found
+
+
+def _normed(rows: Floats) -> Floats:
+    normed: Floats = (rows / np.maximum(1e-6, np.linalg.norm(rows, axis=1, keepdims=True))).astype(np.float32)
+    return normed
