@@ -34,17 +34,6 @@ def test_found() -> None:
         assert table().find(request).handler(request) is answer
 
 
-def test_a_folder_has_all_paths_directly_in_it() -> None:
-    """A route that ends with / is for what lies in this folder, but not deeper, and an exact path comes first."""
-    routes = table()
-    routes.add([("/folder/", Route({"GET": answer})), ("/folder/own", Route())])
-    assert "GET" in routes.find(Request("GET", "/folder/any")).methods
-    assert "GET" not in routes.find(Request("GET", "/folder/own")).methods
-    for path in ("/folder", "/folder/any/deeper"):
-        with pytest.raises(HttpError):
-            routes.find(Request("GET", path))
-
-
 @pytest.mark.parametrize("path", ["/", "/here/", "/HERE", "//here", "*"])
 def test_not_found(path: str) -> None:
     """The sentence names the existing paths."""
