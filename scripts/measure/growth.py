@@ -10,19 +10,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 from streamer.audio.audio_file import read_audio
 from streamer.base.package import shipped
-from workshop.load.growth import Sessions, Watch, left_behind, run, table
+from workshop.load.growth import Sessions, Show, Watch, left_behind, run, table
 from workshop.watched_process import service
 
 AUDIO = shipped("audio_samples/talk.flac")
 RATE = 16_000
-# Where Triton, its models and the bridge put what is temporary. Triton ignores TMPDIR.
-FOLDERS = tuple({Path("/tmp"), Path(tempfile.gettempdir()), Path("/dev/shm")})
 
 
 def main() -> int:
@@ -40,10 +39,9 @@ def main() -> int:
         if sessions.done % (10 * options.every) == 0:
             print(f"{sessions.done} sessions, {sessions.done / seconds:.0f} a second", file=sys.stderr, flush=True)
 
-    with service(None) as (url, watched):
-        pids = {name: watched.pid(name) for name in ("bridge", "Triton", "model")}
-        watch = Watch(pids, FOLDERS)
-        sessions = asyncio.run(run(url, audio, options.sessions, options.together, options.every, watch, show))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"] = folder  # so that all that lies there is of this service
+        sessions, watch = measure(audio, options, show, Path(folder))
     if options.json:
         series = {f"{name}: {what}": vars(each) for (name, what), each in watch.growth.items()}
         options.json.write_text(json.dumps(series, indent=1) + "\n")
@@ -55,6 +53,13 @@ def main() -> int:
     for fault in faults:
         print(f"growth: {fault}", file=sys.stderr)
     return 1 if faults or sessions.failed else 0
+
+
+def measure(audio: bytes, options: argparse.Namespace, show: Show, folder: Path) -> tuple[Sessions, Watch]:
+    """Start a service, and open the sessions."""
+    with service(None) as (url, watched):
+        watch = Watch({name: watched.pid(name) for name in watched.names}, folder)
+        return asyncio.run(run(url, audio, options.sessions, options.together, options.every, watch, show)), watch
 
 
 if __name__ == "__main__":

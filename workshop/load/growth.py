@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,8 +19,7 @@ from streamer.commands.traffic.processes import memory_mb
 PROCESSES: Final = Path("/proc")
 # Caches fill and allocators settle in this part of the sessions, which does not count.
 SETTLING: Final = 0.25
-# What our processes and Triton call what they put there, and what only they put there.
-OURS: Final = ("streamer", "python_env_", "triton")
+SHARED_MEMORY: Final = Path("/dev/shm")  # a server's regions begin with the name of its folder
 DRAWS: Final = 1000
 BLOCK: Final = 5  # neighbouring samples are alike, so so many are drawn together
 FEWEST_SAMPLES: Final = 4 * BLOCK
@@ -86,10 +85,10 @@ Growth = dict[tuple[str, str], Series]
 
 
 class Watch:
-    """Looks at the processes of a service, and at the folder for temporary files."""
+    """Looks at the processes of a service, and at its folder for temporary files, which nobody else uses."""
 
-    def __init__(self, pids: Mapping[str, int], folders: Sequence[Path]) -> None:
-        self._pids, self._folders = pids, folders
+    def __init__(self, pids: Mapping[str, int], folder: Path) -> None:
+        self._pids, self._folder = pids, folder
         self._used_s, self._done = self._cpu_s(), 0
         self.growth: Growth = {}
 
@@ -99,8 +98,9 @@ class Watch:
             self._note(name, MEMORY, sessions, memory_mb(pid))
             self._note(name, DESCRIPTORS, sessions, _count(PROCESSES / str(pid) / "fd"))
             self._note(name, THREADS, sessions, _count(PROCESSES / str(pid) / "task"))
-        ours = [path for folder in self._folders for path in folder.iterdir() if path.name.startswith(OURS)]
-        self._note("machine", FOLDERS, sessions, len(ours) + sum(map(_count, ours)))
+        servers = tuple(path.name for path in self._folder.iterdir())
+        regions = sum(path.name.startswith(servers) for path in SHARED_MEMORY.iterdir())
+        self._note("machine", FOLDERS, sessions, sum(1 for _ in self._folder.rglob("*")) + regions)
         if sessions > self._done:
             used_s = self._cpu_s()
             each_ms = 1000 * (used_s - self._used_s) / (sessions - self._done)
@@ -130,15 +130,11 @@ class Sessions:
     finals: int = 0
 
 
-async def run(
-    url: str,
-    audio: bytes,
-    number: int,
-    together: int,
-    every: int,
-    watch: Watch,
-    show: Callable[[Sessions, float], None],
-) -> Sessions:
+Show = Callable[[Sessions, float], None]
+"""Shows the sessions so far, and after how many seconds."""
+
+
+async def run(url: str, audio: bytes, number: int, together: int, every: int, watch: Watch, show: Show) -> Sessions:
     """Open so many sessions, some of them together, and look every so many. Each says this audio."""
     sessions, began = Sessions(), time.monotonic()
     left = iter(range(number))

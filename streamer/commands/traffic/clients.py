@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 import threading
 import time
@@ -60,9 +61,9 @@ class Speech:
         self.samples = samples
         self._beginnings = [0, *pauses(samples)]
 
-    def beginning_near(self, share: float) -> int:
-        """Return the beginning that is nearest to this part of the recording, as a number of bytes."""
-        return min(self._beginnings, key=lambda each: abs(each - share * len(self.samples)))
+    def beginning_before(self, place: int) -> int:
+        """Return the last beginning up to this place, both as a number of bytes."""
+        return max(each for each in self._beginnings if each <= place)
 
 
 def pauses(samples: bytes) -> list[int]:
@@ -96,9 +97,21 @@ class Order:
     measure: float
     end: float
 
-    def start_of(self, speaker: int) -> float:
-        """Return when this speaker begins: they are spread over the time before the measurement."""
-        return self.begin + (self.measure - self.begin) * (speaker + 1) / self.all_speakers
+    def place_of(self, speaker: int) -> float:
+        """Return which part of its first recording a speaker has said when the measurement begins.
+
+        It is chance, as among people, and the same in each measurement. So the sessions end one by one, and sometimes
+        several together.
+        """
+        return _chance(speaker) if self.all_speakers > 1 else 0.0
+
+    def start_of(self, speaker: int, said_s: float) -> float:
+        """Return when a speaker begins who has said so many seconds when the measurement begins.
+
+        If the time before is too short for that, it begins at any moment of it.
+        """
+        ramp_s = self.measure - self.begin
+        return self.measure - (said_s if said_s <= ramp_s else ramp_s * _chance(~speaker))
 
     def counts(self, spoken_at: float) -> bool:
         """Return whether what was spoken at this time is measured."""
@@ -108,6 +121,10 @@ class Order:
     def stop(self) -> float:
         """When all speakers stop: some time after the measurement."""
         return self.end + BEYOND_S
+
+
+def _chance(number: int) -> float:
+    return random.Random(number).random()
 
 
 @dataclass
@@ -153,14 +170,14 @@ class Speaker:
 
     async def speak(self) -> None:
         """Speak until the level ends."""
-        await _until(self._order.start_of(self._number))
-        # They begin at different places, so that their ends do not come together.
-        at, share = self._number, self._number / self._order.all_speakers
+        at = self._number
+        audio = self._audio[at % len(self._audio)]
+        place = int(self._order.place_of(at) * len(audio.samples))
+        begin = audio.beginning_before(place)
+        await _until(self._order.start_of(at, (place - begin) / BYTES_PER_S))
         while time.monotonic() < self._order.stop:
-            which = at % len(self._audio)
-            begin = self._audio[which].beginning_near(share)
             try:
-                await self._session(which, begin)
+                await self._session(at % len(self._audio), begin)
             except Refused as refusal:
                 self._process.tally.refused[refusal.code] += 1
                 await _until(min(self._order.stop, time.monotonic() + refusal.retry_s))
@@ -168,7 +185,7 @@ class Speaker:
             except Failed as failure:
                 self._process.tally.failed[failure.code] += 1
                 await _until(min(self._order.stop, time.monotonic() + TELL_S))
-            at, share = at + 1, 0.0
+            at, begin = at + 1, 0
 
     async def _session(self, which: int, begin: int) -> None:
         conversation = CONVERSATIONS[self._plan.format](self._plan.url, self._plan.options)

@@ -31,7 +31,7 @@ from streamer.commands.traffic.results import (
 from streamer.commands.traffic.service import OwnService
 
 # The sessions of a level begin spread over this time, but not slower than a few of them a second.
-RAMP_S: Final = 3.0
+RAMP_S: Final = 8.0
 FASTEST_S: Final = 0.2
 SETTLE_S: Final = 0.5  # from the order to the first session
 WARM_UP_S: Final = 2.0

@@ -98,9 +98,22 @@ def test_orders_end_within_a_level(exact_service: Service, tmp_path: Path) -> No
 
 
 def test_speakers_begin_one_after_the_other() -> None:
-    """The last one begins when the measurement does, and only what was spoken then is measured."""
+    """They begin so that each is at a place of its own when the measurement begins, if there is time for that."""
     order = Order([0, 1], 4, begin=100.0, measure=102.0, end=110.0)
-    assert [order.start_of(speaker) for speaker in range(4)] == [100.5, 101.0, 101.5, 102.0]
+    assert [order.start_of(speaker, 1.5) for speaker in range(4)] == [100.5] * 4
+    late = [order.start_of(speaker, 30.0) for speaker in range(4)]
+    assert len(set(late)) == 4
+    assert all(100 <= start <= 102 for start in late)
+    places = [order.place_of(speaker) for speaker in range(1000)]
+    assert [sum(place < limit for place in places) / 1000 for limit in (0.25, 0.5, 0.75)] == pytest.approx(
+        [0.25, 0.5, 0.75], abs=0.05
+    )
+    assert Order([0], 1, 100.0, 102.0, 110.0).place_of(0) == 0.0
+
+
+def test_only_what_is_spoken_in_the_measurement_counts() -> None:
+    """Neither what was spoken before counts, nor what is spoken after."""
+    order = Order([0, 1], 4, begin=100.0, measure=102.0, end=110.0)
     assert [order.counts(at) for at in (101.9, 102.0, 109.9, 110.0)] == [False, True, True, False]
 
 
@@ -187,10 +200,11 @@ def test_sessions_begin_at_pauses() -> None:
     assert lengths[0] < first < sum(lengths[:2])
     assert sum(lengths[:3]) < second < sum(lengths)
     speech = Speech(audio)
-    assert [speech.beginning_near(share) for share in (0.0, first / len(audio), 1.0)] == [0, first, second]
+    places = (0, first - 1, first, second - 1, len(audio))
+    assert [speech.beginning_before(place) for place in places] == [0, 0, first, first, second]
     assert pauses(say("none").tobytes()) == []
     assert pauses(b"") == []
-    assert Speech(silence(1000).tobytes()).beginning_near(0.5) == 0
+    assert Speech(silence(1000).tobytes()).beginning_before(16_000) == 0
 
 
 def test_the_talk_has_pauses() -> None:

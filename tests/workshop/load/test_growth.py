@@ -44,7 +44,7 @@ def test_few_samples_say_nothing() -> None:
 async def test_sessions_one_after_another(exact_service: Service, tmp_path: Path) -> None:
     """All of them are opened and end, and what is there is looked at in between."""
     (tmp_path / "streamer-left").mkdir()
-    watch, seen = Watch({"this": os.getpid()}, [tmp_path]), []
+    watch, seen = Watch({"this": os.getpid()}, tmp_path), []
 
     def show(sessions: Sessions, seconds: float) -> None:
         seen.append(sessions.done)
@@ -60,6 +60,6 @@ async def test_sessions_one_after_another(exact_service: Service, tmp_path: Path
 
 async def test_failed_sessions_are_counted(tmp_path: Path) -> None:
     """A session that cannot be opened is a failure with its reason."""
-    sessions = await run("ws://127.0.0.1:9", b"", 1, 1, 1, Watch({}, [tmp_path]), lambda *_: None)
+    sessions = await run("ws://127.0.0.1:9", b"", 1, 1, 1, Watch({}, tmp_path), lambda *_: None)
     assert sessions.done == 1
     assert sum(sessions.failed.values()) == 1
