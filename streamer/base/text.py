@@ -168,6 +168,15 @@ def printable_lines(text: str) -> str:
     return _UNSAFE.sub(lambda found: found[0] if found[0] in _KEPT_IN_LINES else _substitute(found), text)
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a client's text can be sent back: JSON may name characters that do not exist in Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def json_text(
     value: Any,
     *,

@@ -29,6 +29,7 @@ from workshop.attack.families import (
     openai_files,
     openai_realtime,
     second_passes,
+    self_hosted,
     sessions,
     uploads,
     websocket_frames,
@@ -321,6 +322,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *deepgram_recorded.ATTACKS,
     *openai_realtime.ATTACKS,
     *openai_files.ATTACKS,
+    *self_hosted.ATTACKS,
     *models.ATTACKS,
     *faults.ATTACKS,
 )

@@ -27,7 +27,7 @@ CUT_OFF = (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError)
 class Ended:
     """How a websocket ended: the events it received, the code of the close (None: no close), the number of pongs.
 
-    In a foreign format, the events are messages of that format.
+    In a foreign format, the events are messages of that format. A text that is no JSON is one too, as its `text`.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -38,17 +38,17 @@ class Ended:
     @property
     def error(self) -> str:
         """The code of the error that ended it, in the native protocol; empty if there was none."""
-        fatal = (event for event in self.events if event["type"] == "error" and event.get("fatal"))
+        fatal = (event for event in self.events if event.get("type") == "error" and event.get("fatal"))
         return next((str(event["code"]) for event in fatal), "")
 
     def number_of(self, *types: str) -> int:
         """Return how many of the events have one of these types."""
-        return sum(event["type"] in types for event in self.events)
+        return sum(event.get("type") in types for event in self.events)
 
     @property
     def text(self) -> str:
         """The text of all finals."""
-        return " ".join(event["text"] for event in self.events if event["type"] == "final")
+        return " ".join(event["text"] for event in self.events if event.get("type") == "final")
 
 
 class RawConnection:
@@ -150,7 +150,7 @@ class RawConnection:
         while (received := await self.frame()) is not None:
             opcode, data = received
             if opcode == TEXT:
-                ended.events.append(json.loads(data))
+                ended.events.append(_message(data))
                 if enough is not None and enough(ended):
                     enough = None
                     await self.send(frame(CLOSE, struct.pack("!H", 1000)))
@@ -231,6 +231,14 @@ CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 _LONG, _LONGER = 126, 127
 # A valid mask that leaves the content readable in a report.
 _MASK = bytes(4)
+
+
+def _message(data: bytes) -> dict[str, Any]:
+    try:
+        message: dict[str, Any] = json.loads(data)
+    except ValueError:
+        return {"text": data.decode()}
+    return message
 
 
 def frame(

@@ -1,4 +1,4 @@
-"""Sessions of the soak test in Deepgram's and OpenAI's formats and over HTTP: each word once, in order, at its time."""
+"""Sessions of the soak test in the formats of other services and over HTTP: each word once, in order, at its time."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from streamer.wire.dialects import deepgram, openai_upload
 from streamer.wire.dialects.deepgram import PATH
 from streamer.wire.dialects.openai_realtime import PATH as REALTIME_PATH
 from streamer.wire.dialects.openai_settings import COMMIT_EMPTY
+from workshop.soak import self_hosted_formats
 from workshop.soak.foreign_session import (
     BOUNDARY,
     DONE,
@@ -296,6 +297,7 @@ def _error(answer: str) -> str:
 SESSIONS: dict[str, type[ForeignSession]] = {
     "deepgram": DeepgramSession,
     "openai_realtime": RealtimeSession,
+    **self_hosted_formats.SESSIONS,
     **dict.fromkeys(UPLOADS, UploadSession),
 }
 

@@ -158,7 +158,13 @@ FORMATS: Final = {
     "deepgram": 10,
     "deepgram_file": 4,
     "openai_realtime": 10,
+    "sherpa_onnx": 4,
+    "vosk": 5,
+    "whisperlive": 4,
+    "whisperlivekit": 4,
 }
+# Their live audio may also come in a container. That of the others is always samples.
+_CONTAINED: Final = ("deepgram", "upload", "openai_file", "deepgram_file")
 UPLOADS: Final = ("upload", "openai_file", "deepgram_file")
 _VANISH: Final = 0.12
 _MEAN_WORDS: Final = 11
@@ -182,6 +188,10 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
         {"turn_detection": {"type": "server_vad", "silence_duration_ms": 500}},
         {"turn_detection": {"type": "semantic_vad", "eagerness": "low"}},
     ),
+    "sherpa_onnx": ({}, {"written": "true"}),
+    "vosk": ({}, {"words": True, "partial_words": True}, {"max_alternatives": 2}),
+    "whisperlive": ({}, {"audio_format": "int16"}, {"send_last_n_segments": 1}),
+    "whisperlivekit": ({"mode": "full"}, {"mode": "diff"}),
 }
 
 
@@ -195,7 +205,7 @@ def draw_foreign_plan(seed: int, number: int, format: str) -> SessionPlan:
     """Draw the plan of the session with this number in this format. Its kind is the format."""
     rng = random.Random(f"{seed} {number} {format}")
     options: dict[str, Any] = {"ways": rng.choice(_CHOICES[format])}
-    if format != "openai_realtime":
+    if format in _CONTAINED:
         # Files come as WAV or FLAC. Live audio comes as samples, or in the container of a WAV file.
         options["container"] = rng.choice(("WAV", "FLAC")) if format in UPLOADS else rng.choice(("", "", "WAV"))
     words = min(1 + int(rng.expovariate(1 / _MEAN_WORDS)), 60)

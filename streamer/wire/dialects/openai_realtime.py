@@ -16,8 +16,9 @@ from typing import Any, Final
 from streamer.base.codes import ErrorCode
 from streamer.base.events import Error, ServerMessage
 from streamer.base.limits import DEFAULT_MODEL
+from streamer.base.text import is_unicode
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply, Step, start
-from streamer.wire.dialects.openai_settings import Mistake, Settings, is_unicode, update_settings
+from streamer.wire.dialects.openai_settings import Mistake, Settings, update_settings
 from streamer.wire.dialects.openai_turns import ServerEvents, Turns
 from streamer.wire.dialects.openai_upload import error_of
 from streamer.wire.errors import CloseCode, bad, kind_of, quote

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, READER, SAMPLE_RATES
 from streamer.base.options import SAMPLE_BYTES
-from streamer.base.text import either
+from streamer.base.text import either, is_unicode
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import WireError, kind_of, quote
 from streamer.wire.options import hints
@@ -342,15 +342,6 @@ def _number(param: str, setting: Mapping[str, Any], name: str, default: float) -
 
 INVALID: Final = "invalid_value"
 COMMIT_EMPTY: Final = "input_audio_buffer_commit_empty"
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether a text of the client can be sent back: JSON may name characters that do not exist in Unicode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class Mistake(Exception):

@@ -15,6 +15,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Error, Partial, ServerMessage, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
+from streamer.base.text import is_unicode
 from streamer.wire.dialects.audio_first import AudioFirst
 from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step
 from streamer.wire.errors import CloseCode, WireError, bad, quote
@@ -181,7 +182,8 @@ def _first(message: str | bytes) -> JsonObject:
     except (ValueError, RecursionError):
         content = None
     uid = content.get("uid") if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not isinstance(uid, str) or len(uid) > _LONGEST_UID:
+    named = isinstance(uid, str) and len(uid) <= _LONGEST_UID and is_unicode(uid)
+    if not isinstance(content, dict) or not named:
         raise bad(ErrorCode.BAD_MESSAGE, "The first message must be a JSON object with a 'uid' of 1 to 200 characters.")
     return content
 

@@ -95,7 +95,8 @@ def test_refusals(options: dict[str, Any], word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["hello", "[]", "{}", '{"uid": 5}', json.dumps({"uid": "a" * 201}), bytes(640), "[" * 9999]
+    "first",
+    ["hello", "[]", "{}", '{"uid": 5}', json.dumps({"uid": "a" * 201}), bytes(640), "[" * 9999, '{"uid": "\\ud800"}'],
 )
 def test_a_first_message_without_a_name(first: str | bytes) -> None:
     """It closes the connection, because each message needs the name."""
