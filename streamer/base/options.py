@@ -348,7 +348,7 @@ class RecogniserOptions:
         "service has one; otherwise the same as `true`. The field `read_by` of a final says what has read it: if a "
         "busy recogniser has no time within 3 s (10 s for audio that comes faster than speech), the words of the "
         'first pass stay. Not with `settle_ms` or `"stability":"high"`. The commands, uploads, the page, and live '
-        f'sessions of the clients of Deepgram and OpenAI ask for `"{READER}"`',
+        f'sessions of the clients of other services ask for `"{READER}"`',
         group=Group.RECOGNITION,
         argument=Argument(
             ("--second-pass",),
