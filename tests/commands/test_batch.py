@@ -168,6 +168,7 @@ def test_ctrl_c_keeps_what_is_final(service: Service, said: Said, tmp_path: Path
             "streamer: stopping: saving what was recognised so far, and ending what this command started. "
             "Press Ctrl-C again to quit at once.",
             f"streamer: {said.talk} was not transcribed to its end: the text so far is in {partial}.",
+            "streamer: the same command goes on there.",
         ]
     assert (tmp_path / f"talk.{ending}").read_text() == "finished"
     kept = partial.read_text()

@@ -13,7 +13,15 @@ from typing import Any, Final, TextIO
 from streamer.audio.recordings import ListedRecording
 from streamer.base.subtitles import GrowingSubtitles
 from streamer.base.text import printable
-from streamer.base.transcript import SUBTITLES, Transcript, event_line, stop_event, stop_text, text_line
+from streamer.base.transcript import (
+    SUBTITLES,
+    TextWriter,
+    Transcript,
+    event_line,
+    stop_event,
+    stop_text,
+    text_line,
+)
 from streamer.commands.terminal.status_lines import LiveWords, is_terminal
 from streamer.commands.terminal.transcript_files import REFUSE, TranscriptFiles
 
@@ -40,7 +48,10 @@ class LiveTranscript:
         stream = sys.stdout if self._stay else sys.stderr
         self._live = LiveWords(stream) if is_terminal(stream) else None
         # Finals that go into a file would otherwise not be visible.
-        self._shows_finals = self._stay or output is not None or _is_file(sys.stdout)
+        in_file = output is not None or _is_file(sys.stdout)
+        self._shows_finals = self._stay or in_file
+        # A file is read when it is finished. Whatever reads a pipe wants each final at once, as a line.
+        self._paragraphs = TextWriter() if in_file else None
         self._plain = not (stream.encoding or "").lower().startswith("utf")
 
     @property
@@ -76,7 +87,7 @@ class LiveTranscript:
                 next_ms = event["start_ms"] if event["type"] == "partial" and event["text"] else None
                 self._write(format, subtitles.add(event) if final else subtitles.advance(self._heard_ms, next_ms))
             elif final and format == "text" and not (self._stay and self._live):
-                self._write(format, text_line(event))
+                self._write(format, self._paragraphs.add(event) if self._paragraphs else text_line(event))
         if final and self._live and self._shows_finals:
             self._live.final(event)
 
@@ -109,6 +120,8 @@ class LiveTranscript:
         for format in self._formats:
             if subtitles := self._subtitles.get(format):
                 self._write(format, subtitles.end(transcript))
+            elif format == "text" and self._paragraphs:
+                self._write(format, self._paragraphs.end(stop_text(transcript) if self.words else ""))
             elif format == "text" and self.words and not transcript.complete and not self._stay:
                 self._write(format, f"[{stop_text(transcript)}]\n")
             elif format == "jsonl" and self.words and not transcript.complete:

@@ -127,6 +127,11 @@ class TranscriptFiles:
             self._journals[path] = Journal(path)
         return self._journals[path]
 
+    def continues(self, recording: ListedRecording) -> bool:
+        """Return whether another command can go on where this transcript was broken off."""
+        path = self._journal_path(recording)
+        return path is not None and not self._growing and path.exists()
+
     def may_replace_partial(self, recording: ListedRecording, why: str) -> None:
         """Raise OutputError if there is an unfinished text that would be lost. `why`: why it cannot be continued."""
         if self._existing == OVERWRITE:

@@ -83,6 +83,7 @@ class TranscriptOutput:
         self._waiting: dict[int, RecordingOutput] = {}
         self._closed: set[int] = set()
         self._partial: list[tuple[str, Path]] = []
+        self._continues = False  # whether another command can go on where one was broken off
 
     @property
     def wants_partials(self) -> bool:
@@ -123,6 +124,7 @@ class TranscriptOutput:
         else:
             self._lost = True
             self._partial += [(recording.name, path) for path in self.files.break_off(recording)]
+            self._continues = self._continues or self.files.continues(recording)
             self.tally.failed += not self.tally.interrupted
         self.display.end(index)
 
@@ -149,6 +151,8 @@ class TranscriptOutput:
                 self.say(f"streamer: {name} was not transcribed to its end: the text so far is in {path}.")
             for path in shared:
                 self.say(f"streamer: the text so far is in {path}.")
+            if self._continues and (self._partial or shared):
+                self.say("streamer: the same command goes on there.")
             if one and tally.skipped:
                 self.say("streamer: the transcript exists already: there is nothing to do.")
             if not has_summary and not one and (tally.failed or tally.skipped or tally.interrupted):

@@ -65,7 +65,7 @@ def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytes
     """Words of an incomplete dictation are written beside the old file; a complete one replaces it."""
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL)
     assert notes.read_text() == "the work of an hour\n"
-    assert notes.with_name("notes.partial.txt").read_text() == "hello\n[stopped at 0:00]\n"
+    assert notes.with_name("notes.partial.txt").read_text() == "hello\n\n[stopped at 0:00]\n"
     assert f"its text is in {notes.with_name('notes.partial.txt')}" in capsys.readouterr().err
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL, DONE)
     assert {path.name: path.read_text() for path in notes.parent.iterdir()} == {"notes.txt": "hello\n"}
@@ -101,6 +101,17 @@ def test_what_is_redirected_into_a_file_is_seen_too(tmp_path: Path, monkeypatch:
         assert os.fstat(stream.fileno()).st_size == 6
     assert screen.lines() == ["[0:00.0] hello"]
     screen.close()
+
+
+def test_a_file_has_paragraphs_and_a_pipe_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text in a file is as that of a recording; whatever reads a pipe gets a line for each final."""
+    first = {**FINAL, "text": "Hello there.", "spoken": "hello there"}
+    second = {**first, "text": "How are you?", "start_ms": 900, "end_ms": 1500}
+    later = {**first, "text": "Much later.", "start_ms": 9_000, "end_ms": 9_500}
+    dictate(LiveTranscript("text", f"{tmp_path}/a.txt"), first, second, later, DONE)
+    assert (tmp_path / "a.txt").read_text() == "Hello there. How are you?\n\nMuch later.\n"
+    dictate(LiveTranscript("text", None), first, second, later, DONE)
+    assert capsys.readouterr().out == "Hello there.\nHow are you?\nMuch later.\n"
 
 
 @pytest.mark.parametrize(
