@@ -1,12 +1,12 @@
 // The desk: a sheet, and the work on it, with the microphone or with recordings.
 
-import {wav} from "../decoding/wav-writer.js";
 import {StreamerError} from "../errors.js";
 import {Microphone} from "../microphone.js";
 import {Recording} from "../recording.js";
 import {Session} from "../streamer.js";
 import {Queue} from "./queue.js";
 import {Sheets} from "./sheets.js";
+import {SheetSound} from "./sound/sheet-sound.js";
 
 const CHUNK_MS = 60;
 /** Errors of a file. Any other error is a problem of the service, so the next recordings would fail too. */
@@ -27,8 +27,8 @@ export class Desk extends EventTarget {
     sheets;
     #views;
     #settings;
-    #recording = null;
-    #playedAnew = false; // as decoded by the page, because the browser does not play the file
+    /** @type {SheetSound} */
+    #sound;
     #microphone = null;
     #session = null;
     #sending = null; // stops sending the recording
@@ -46,11 +46,12 @@ export class Desk extends EventTarget {
             this.#turns += 1;
             this.halt();
             this.#again = () => this.listen();
-            this.#recording = null;
+            this.#sound.recording = null;
             this.#tell("begin");
         });
         this.sheets.addEventListener("change", () => this.#tell("change"));
-        views.player.addEventListener("unplayable", () => void this.#playDecoded());
+        this.#sound = new SheetSound(this.sheets, views);
+        this.#sound.addEventListener("change", () => this.#tell("change"));
     }
 
     /** The sheet on the desk. */
@@ -65,19 +66,19 @@ export class Desk extends EventTarget {
 
     /** The part of the recording that was recognised, 0 to 1. Null without a recording, or if its length is unknown. */
     get progress() {
-        const total = this.doing === "nothing" ? 0 : (this.#recording?.durationMs ?? 0);
+        const total = this.doing === "nothing" ? 0 : (this.#sound.recording?.durationMs ?? 0);
         return total > 0 ? Math.min(1, this.sheet.heardMs / total) : null;
     }
 
     /** The length of the recording, 0 if unknown. */
     get recordingMs() {
-        return this.#recording?.durationMs ?? 0;
+        return this.#sound.recording?.durationMs ?? 0;
     }
 
     /** Begins to listen. New words go below earlier speech; after a recording, they go on a new sheet. */
     async listen() {
         this.#makeReady(() => this.listen());
-        this.#recording = null;
+        this.#sound.recording = null;
         if (this.sheet.file) this.sheets.begin();
         const microphone = new Microphone();
         this.#microphone = microphone;
@@ -156,7 +157,7 @@ export class Desk extends EventTarget {
         session?.close();
         void this.#release();
         this.sheets.settle();
-        this.#keepSound();
+        this.#sound.keep();
         this.#do("nothing");
         void this.#views.standing.ask();
         if (this.queue.length) this.#tell("paused");
@@ -193,7 +194,7 @@ export class Desk extends EventTarget {
         const recording = await this.#read(source, turn, sheet.channels > 1);
         if (!recording) return true;
         if (!Object.keys(sheet.options).length) this.#ask(recording); // a transcript that was saved has none
-        this.#show(recording, source);
+        this.#sound.show(recording, source);
         this.sheets.resume(source);
         await this.#send(recording, this.#settings.get("pace") === "paced");
         return true;
@@ -219,24 +220,12 @@ export class Desk extends EventTarget {
     async give(sound) {
         const {sheet} = this;
         if (this.doing !== "nothing") return;
-        this.sheets.give(sound);
-        const recording = await Recording.open(sound).catch(() => null);
-        if (!recording || this.sheet !== sheet || this.doing !== "nothing") return;
-        const {wave} = this.#views;
-        wave.expect(recording.durationMs);
-        wave.heard(sheet.heardMs);
-        wave.finals(sheet.segments);
-        wave.seekable = true;
-        for await (const piece of recording.pieces()) {
-            if (this.sheet !== sheet || this.doing !== "nothing") return;
-            wave.push(piece);
-        }
-        this.#tell("change");
+        await this.#sound.give(sound, () => this.sheet === sheet && this.doing === "nothing");
     }
 
     /** Begins an empty sheet. Undo brings the last one back. @returns {boolean} whether there was one */
     clear() {
-        this.#recording = null;
+        this.#sound.recording = null;
         return this.sheets.begin(null, "clear");
     }
 
@@ -284,7 +273,7 @@ export class Desk extends EventTarget {
         this.sheet.begin(0, channels);
         this.sheet.recordingMs = durationMs;
         this.#ask(recording);
-        this.#show(recording, file);
+        this.#sound.show(recording, file);
         if (call && channels === 1 && this.#settings.get("channels") === "ask") this.#tell("call");
         await this.#send(recording, this.#settings.get("pace") === "paced");
     }
@@ -306,15 +295,6 @@ export class Desk extends EventTarget {
     #ask({channels}) {
         const apart = channels > 1 ? {channels, multichannel: true} : {};
         this.sheet.options = {...this.#settings.options, ...apart};
-    }
-
-    /** Shows a recording that is about to be sent. */
-    #show(recording, file) {
-        [this.#recording, this.#playedAnew] = [recording, false];
-        const {wave, player} = this.#views;
-        wave.expect(recording.durationMs, recording.channels);
-        wave.seekable = true;
-        player.load(file);
     }
 
     /** Notes that a file cannot be read. Of several recordings, all such files are reported at the end. */
@@ -348,7 +328,7 @@ export class Desk extends EventTarget {
         try {
             await session.ready;
             if (paced) void this.#views.player.play();
-            const onpiece = (samples) => this.#recording === recording && this.#views.wave.push(samples);
+            const onpiece = (samples) => this.#sound.recording === recording && this.#views.wave.push(samples);
             const cutsMs = this.sheet.cuts.map(({ms}) => ms);
             await recording.play(session, {paced, signal: sending.signal, onpiece, cutsMs});
         } catch (error) {
@@ -417,7 +397,7 @@ export class Desk extends EventTarget {
         this.#session = null;
         if (!this.#broken) this.sheet.finish();
         this.#views.words.clearPartial();
-        this.#keepSound();
+        this.#sound.keep();
         this.#do("nothing");
         this.#views.standing.done();
         if (!this.sheet.segments.length && this.queue.busy && this.queue.total > 1) {
@@ -437,7 +417,7 @@ export class Desk extends EventTarget {
         const {sheet} = this;
         if (began) this.#again = () => (sheet.file ? this.#resumeSeries() : this.#catchUp());
         if (!sheet.file && !began && sheet.empty) this.sheets.begin();
-        this.#keepSound();
+        this.#sound.keep();
         this.#do("nothing");
         this.#tell("trouble", error);
     }
@@ -466,31 +446,6 @@ export class Desk extends EventTarget {
         } catch {
             // The session reports its errors itself.
         }
-    }
-
-    /** Makes the sound of the microphone playable. */
-    #keepSound() {
-        const {pieces} = this.sheet.spoken;
-        if (this.sheet.file || !pieces?.length) return;
-        this.sheets.source = wav(pieces);
-        this.#views.player.load(this.sheets.source);
-        this.#views.wave.seekable = true;
-    }
-
-    /** Plays the decoded sound if the browser can decode the file but not play it. */
-    async #playDecoded() {
-        const [recording, again, {player, wave}] = [this.#recording, this.#playedAnew, this.#views];
-        player.unload();
-        wave.seekable = false;
-        this.#playedAnew = true;
-        this.#tell("change");
-        if (!recording || again) return; // if even that cannot be played, nothing can
-        const sound = await recording.wav().catch(() => null);
-        if (!sound || this.#recording !== recording) return;
-        this.sheets.source = sound;
-        player.load(sound);
-        wave.seekable = true;
-        this.#tell("change");
     }
 
     #tell(type, detail = null) {
