@@ -166,6 +166,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_flow.py",
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
+    "tests/bridge/test_speakers.py",
     "tests/bridge/uploads/test_deepgram.py",
     "tests/bridge/uploads/test_other_site.py",
     "tests/bridge/uploads/test_shutdown.py",

@@ -113,7 +113,8 @@ def _types(kinds: Sequence[type[Any]], about: Mapping[str, str]) -> Iterator[Typ
     partial = Type("PartialWord", "A word that may still change.", tuple(e for e in word if e.name not in final_only))
     yield partial
     yield Type("Word", "A word of a final.", tuple(each for each in word if each.name in final_only), partial)
-    yield Type("Alternative", _about(events.Alternative), tuple(_entries(events.Alternative)))
+    for part in (events.Alternative, events.SpeakerTurn):
+        yield Type(part.__name__, _about(part), tuple(_entries(part)))
     for kind in kinds:
         name, literal = _name(kind), f'"{kind.type}"'
         first = [Entry("type", f"Literal[{literal}]", literal, False, ""), Entry("n", "int", "number", False, "")]
@@ -156,7 +157,7 @@ def _type_names(plain: Any, owner: type[Any]) -> tuple[str, str]:
         return f"list[{python}]", f"{javascript}[]"
     if get_origin(plain) is not None:
         return "dict[str, Any]", "Record<string, any>"
-    if plain in (events.Word, events.Alternative):
+    if plain in (events.Word, events.Alternative, events.SpeakerTurn):
         name = "PartialWord" if (plain, owner) == (events.Word, events.Partial) else str(plain.__name__)
         return name, name
     if plain is ErrorCode:  # a newer service may send others

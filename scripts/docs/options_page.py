@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Final
 
-from streamer.base.option_kinds import Choice, Flag, FlagOr, Group, Kind, Option, Structure, Whole
+from streamer.base.option_kinds import Choice, Flag, FlagOr, FlagOrWhole, Group, Kind, Option, Structure, Whole
 from streamer.base.options import (
     ENDPOINT_OPTIONS,
     OPTIONS,
@@ -118,6 +118,8 @@ def _python(kind: Kind) -> str:
         return f"Literal[{', '.join(map(json.dumps, kind.values))}]"
     if isinstance(kind, FlagOr):
         return f"bool | Literal[{', '.join(map(json.dumps, kind.words))}]"
+    if isinstance(kind, FlagOrWhole):
+        return "bool | int"
     assert kind.type is not None
     return kind.type.__name__
 
@@ -150,6 +152,8 @@ def _javascript(kind: Kind) -> str:
         return " | ".join(map(json.dumps, kind.values))
     if isinstance(kind, FlagOr):
         return " | ".join(("boolean", *map(json.dumps, kind.words)))
+    if isinstance(kind, FlagOrWhole):
+        return "boolean | number"
     return "boolean" if isinstance(kind, Flag) else "number" if isinstance(kind, Whole) else "string"
 
 

@@ -53,6 +53,7 @@ class ErrorCode(Code):
     HOTWORDS_USED_UP = "hotwords_used_up"
     NOT_READY = "not_ready"
     SHUTTING_DOWN = "shutting_down"
+    NO_SPEAKERS = "no_speakers"  # not fatal
     FAILED = "failed"
     INTERNAL = "internal"
     # A message or an option is wrong:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
+from streamer.base.speakers import parts_of
 from streamer.base.text import columns, joined, printable, separator, words_of
 
 SessionEvent = Mapping[str, Any]
@@ -63,23 +64,25 @@ _LONE_WORD: Final = 1.0  # for a line with one word
 
 @dataclass(frozen=True)
 class Cue:
-    """One subtitle: its times, its one or two lines, and its channel if there are several."""
+    """One subtitle: its times, its one or two lines, and its channel and its speaker if there are several."""
 
     start_ms: int
     end_ms: int
     lines: tuple[str, ...]
     channel: int | None = None
+    speaker: int | None = None
 
 
-def make_cues(segments: Sequence[SessionEvent], names: Sequence[str] = ()) -> list[Cue]:
+def make_cues(segments: Sequence[SessionEvent], names: Sequence[str] = (), speakers: Sequence[str] = ()) -> list[Cue]:
     """Return the cues for these segments. Words keep their times, and cues of one channel never overlap.
 
     Cues of two channels overlap only while words of both were spoken at the same time. `names`: those of the channels.
+    `speakers`: those of the speakers. A cue has the words of one of them.
     """
     channels: dict[int | None, list[SessionEvent]] = {}
     for segment in segments:
-        channels.setdefault(segment.get("channel"), []).append(segment)
-    cues = [cue for channel, own in channels.items() for cue in _channel_cues(own, channel, names)]
+        channels.setdefault(segment.get("channel"), []).extend(parts_of(segment))
+    cues = [cue for channel, own in channels.items() for cue in _channel_cues(own, channel, names, speakers)]
     cues.sort(key=lambda each: (each[0].start_ms, each[0].channel or 0))
     return [
         replace(cue, end_ms=max(spoken_ms, shown_until(cue.start_ms, cue.end_ms, after[0].start_ms))) if after else cue
@@ -96,30 +99,43 @@ def shown_until(start_ms: int, end_ms: int, next_ms: int) -> int:
     return latest if latest < end_ms else max(end_ms, min(latest, start_ms + LONGEST_CUE_MS))
 
 
-def channel_label(channel: int | None, names: Sequence[str] = ()) -> str:
-    """Return what stands before the words of a channel, such as `[1] `. Empty if there is only one channel."""
-    return "" if channel is None else f"[{channel_name(channel, names)}] "
+def voice_label(
+    channel: int | None, names: Sequence[str] = (), speaker: int | None = None, speakers: Sequence[str] = ()
+) -> str:
+    """Return what stands before somebody's words, such as `[1] `. Empty if there is only one channel and speaker."""
+    name = voice_name(channel, names, speaker, speakers)
+    return f"[{name}] " if name else ""
 
 
-def channel_name(channel: int, names: Sequence[str]) -> str:
-    """Return the name of a channel; its number, counted from 1, if it has none."""
-    return printable((names[channel] if channel < len(names) else "") or str(channel + 1))
+def voice_name(
+    channel: int | None, names: Sequence[str] = (), speaker: int | None = None, speakers: Sequence[str] = ()
+) -> str:
+    """Return the name of a channel and of the speaker there; a number, counted from 1, for one without a name."""
+    both = ((channel, names), (speaker, speakers))
+    known = [
+        (own[number] if number < len(own) else "") or str(number + 1) for number, own in both if number is not None
+    ]
+    return printable("/".join(known))
 
 
-def _channel_cues(segments: Sequence[SessionEvent], channel: int | None, names: Sequence[str]) -> list[tuple[Cue, int]]:
+def _channel_cues(
+    segments: Sequence[SessionEvent], channel: int | None, names: Sequence[str], speakers: Sequence[str]
+) -> list[tuple[Cue, int]]:
     """Return the cues of one channel, each with the time up to which its words need it."""
-    label_length = columns(channel_label(channel, names))
-    segments_words = [words for segment in segments if (words := timed_words(segment))]
+    spoken = [(words, segment.get("speaker")) for segment in segments if (words := timed_words(segment))]
     groups: list[_Group] = []
-    for words, following in zip_longest(segments_words, segments_words[1:]):
-        groups += _divide(words, following[0]["start_ms"] if following else None, label_length)
+    who: list[int | None] = []
+    for (words, speaker), following in zip_longest(spoken, spoken[1:]):
+        label_length = columns(voice_label(channel, names, speaker, speakers))
+        groups += _divide(words, following[0][0]["start_ms"] if following else None, label_length)
+        who += [speaker] * (len(groups) - len(who))
     cues: list[tuple[Cue, int]] = []
-    for (group, lines), after in zip_longest(groups, groups[1:]):
+    for (group, lines), after, speaker in zip_longest(groups, groups[1:], who):
         start = group[0]["start_ms"]
         end = max(group[-1]["end_ms"], start + _readable_ms(lines))
         if after:
             end = shown_until(start, end, after[0][0]["start_ms"])
-        cues.append((Cue(start, end, tuple(lines), channel), min(end, group[-1]["end_ms"])))
+        cues.append((Cue(start, end, tuple(lines), channel, speaker), min(end, group[-1]["end_ms"])))
     return cues
 
 

@@ -62,6 +62,16 @@ class Word:
     end_ms: WordTime
     confidence: InFinals[float | None] = None
     spoken: str | None = None  # with `written`: the word as it was spoken
+    speaker: Added[int | None] = None  # with `speakers`: who says it, counted from 0
+
+
+@dataclass(frozen=True)
+class SpeakerTurn:
+    """A time in which a speaker speaks."""
+
+    start_ms: Time
+    end_ms: Time
+    speaker: int
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,7 @@ class Final:
     context: Withheld[TextContext | None] = None  # for a session that goes on from here
     turn: float | None = None  # the probability that the turn was over, if the end of a turn ended the segment
     read_by: ReadBy | None = None  # with `second_pass`: which pass has read the words
+    speaker: Added[int | None] = None  # with `speakers`: who says most of its words
 
 
 class SpeechState(str, Enum):
@@ -298,6 +309,18 @@ class Recovered:
 
 
 @dataclass(frozen=True)
+class Speakers:
+    """With `speakers`, at the end of a recording: who speaks when, after a second look at the whole of it.
+
+    It replaces the speakers in all finals: a word belongs to the turn in which most of it lies.
+    """
+
+    type: ClassVar[str] = "speakers"
+    turns: tuple[SpeakerTurn, ...]
+    channel: int | None = None  # with `multichannel`
+
+
+@dataclass(frozen=True)
 class Error:
     """An error. If it is `fatal`, the session ends."""
 
@@ -336,7 +359,7 @@ StreamEvent = Partial | Final | Speech | Turn | Cut | Flushed | Heard | Again
 ModelEvent = StreamEvent | Opened | Closed | HeadEvent | Other
 StreamResult = Partial | Final | Speech | Turn | HeadEvent  # of one channel of a session
 Result = StreamResult | Flushed
-ServerMessage = Ready | Result | Acknowledgement | Starting | Recovered | Error | Done
+ServerMessage = Ready | Result | Acknowledgement | Starting | Recovered | Speakers | Error | Done
 
 
 def as_json(event: ModelEvent) -> str:

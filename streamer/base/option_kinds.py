@@ -64,6 +64,24 @@ class FlagOr(Kind):
         return {"enum": [True, False, *self.words]}
 
 
+class FlagOrWhole(Kind):
+    """True or false, or a whole number within bounds that means a special way of true."""
+
+    type = None  # values of two types
+
+    def __init__(self, bounds: tuple[int, int]) -> None:
+        self.least, self.most = bounds
+        self.right = f"true, false or a whole number from {self.least} to {self.most}"
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether this is true, false, or a number within the bounds."""
+        return type(value) is bool or (type(value) is int and self.least <= value <= self.most)
+
+    def schema(self) -> JsonObject:
+        """Return the JSON Schema of the values."""
+        return {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": self.least, "maximum": self.most}]}
+
+
 class Choice(Kind):
     """One of several words or numbers."""
 

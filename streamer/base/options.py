@@ -33,6 +33,7 @@ from streamer.base.limits import (
     MOST_CONTEXT_WORDS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
+    MOST_SPEAKERS,
     OFF,
     READER,
     SAMPLE_RATES,
@@ -53,6 +54,7 @@ from streamer.base.option_kinds import (
     Control,
     Flag,
     FlagOr,
+    FlagOrWhole,
     Foreign,
     Group,
     Number,
@@ -202,6 +204,15 @@ class ServiceOptions:
             ),
             Foreign(Service.OPENAI, "model", "A public name of a model; any other name means the default model."),
         ),
+    )
+    speakers: bool | int = option(
+        False,
+        FlagOrWhole((2, MOST_SPEAKERS)),
+        "tell the speakers apart; a number says how many there are",
+        "tell the speakers apart, see [Speakers](#speakers). A number says how many there are; with `true` the service "
+        "finds out",
+        group=Group.RECOGNITION,
+        argument=Argument(("--speakers",), "N"),
     )
     context: tuple[object, ...] = option(
         (),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamer.base.cues import SENTENCE_ENDS, SessionEvent, timed_words
+from streamer.base.speakers import parts_of
 from streamer.base.text import joined, words_of
 
 ENOUGH_WORDS: Final = 60  # from here on, a short pause ends a paragraph
@@ -37,6 +38,7 @@ class Sentence:
     whole: bool  # whether a sentence ends here
     turn: bool = False  # whether a turn ends here
     channel: int | None = None
+    speaker: int | None = None
     words: Sequence[SessionEvent] = ()  # with their times; none if they do not make up the text
 
 
@@ -50,7 +52,7 @@ class ParagraphRule:
 
     def sentences(self, segment: SessionEvent) -> list[Sentence]:
         """Return the sentences of a segment. Without marks, a segment is a sentence."""
-        parts = _sentences(segment)
+        parts = [sentence for part in parts_of(segment) for sentence in _sentences(part)]
         # The written form has marks, even if none has come yet.
         self._marks = self._marks or "spoken" in segment or any(_has_end(part.text) for part in parts)
         if not self._marks:
@@ -66,7 +68,7 @@ class ParagraphRule:
         return begins
 
     def _ends(self, last: Sentence, following: Sentence, words: int) -> bool:
-        if following.channel != last.channel:
+        if (following.channel, following.speaker) != (last.channel, last.speaker):
             return True
         # A sentence that goes on begins with a small letter, whatever mark is before it.
         if not last.whole or (self._marks and following.text[:1].islower()):
@@ -80,13 +82,14 @@ class ParagraphRule:
 
 
 def _sentences(segment: SessionEvent) -> list[Sentence]:
-    text, channel, turn = segment["text"], segment.get("channel"), segment.get("turn") is not None
+    text, turn = segment["text"], segment.get("turn") is not None
+    who = (segment.get("channel"), segment.get("speaker"))
     if not text.strip():
         return []
     words = timed_words(segment)
     # A line break that was dictated is no word, and belongs where it is.
     if not words or joined(word["word"] for word in words) != text:
-        return [Sentence(text, segment["start_ms"], segment["end_ms"], _has_end(text), turn, channel)]
+        return [Sentence(text, segment["start_ms"], segment["end_ms"], _has_end(text), turn, *who)]
     groups: list[list[SessionEvent]] = [[]]
     for index, word in enumerate(words):
         groups[-1].append(word)
@@ -95,9 +98,7 @@ def _sentences(segment: SessionEvent) -> list[Sentence]:
     texts = [joined(word["word"] for word in group) for group in groups]
     last = len(groups) - 1
     return [
-        Sentence(
-            part, group[0]["start_ms"], group[-1]["end_ms"], _has_end(part), turn and index == last, channel, group
-        )
+        Sentence(part, group[0]["start_ms"], group[-1]["end_ms"], _has_end(part), turn and index == last, *who, group)
         for index, (group, part) in enumerate(zip(groups, texts, strict=True))
     ]
 

@@ -12,9 +12,9 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from streamer.base.cues import SessionEvent, channel_name
+from streamer.base.cues import SessionEvent, voice_name
 from streamer.base.package import PACKAGE
 from streamer.base.paragraphs import ParagraphRule, Sentence
 from streamer.base.text import printable, printable_lines, separator, words_of
@@ -35,6 +35,13 @@ class Sound:
     content: bytes
 
 
+class Names(NamedTuple):
+    """The names of who speaks."""
+
+    channels: Sequence[str]
+    speakers: Sequence[str]
+
+
 @dataclass
 class _Paragraph:
     first: Sentence
@@ -52,13 +59,17 @@ def reading_page(
     names: Sequence[str] = (),
     stopped: str = "",
     sound: Sound | None = None,
+    speakers: Sequence[str] = (),
 ) -> str:
-    """Return the page. `names`: those of the channels. `stopped`: what the last line says about where it stops."""
+    """Return the page. `names`: those of the channels. `stopped`: what the last line says about where it stops.
+
+    `speakers`: the names of the speakers.
+    """
     chapters = _chapters(_paragraphs(segments))
     parts = {
         "TITLE": _escaped(title),
         "CONTENTS": _contents(chapters),
-        "TEXT": _text(chapters, names, stopped),
+        "TEXT": _text(chapters, Names(names, speakers), stopped),
         "SOUND": _sound(sound),
     }
     return _MARKER.sub(lambda found: parts[found[1]], TEMPLATE.read_text(encoding="utf-8"))
@@ -106,7 +117,7 @@ def _contents(chapters: Sequence[Sequence[_Paragraph]]) -> str:
     return f'<nav aria-label="Chapters">\n<ol>\n{links}\n</ol>\n</nav>'
 
 
-def _text(chapters: Sequence[Sequence[_Paragraph]], names: Sequence[str], stopped: str) -> str:
+def _text(chapters: Sequence[Sequence[_Paragraph]], names: Names, stopped: str) -> str:
     lines = []
     for number, chapter in enumerate(chapters, 1):
         if len(chapters) > 1:
@@ -123,10 +134,11 @@ def _heading(chapter: Sequence[_Paragraph]) -> str:
     return f"{clock(chapter[0].first.start_ms)} {_escaped(' '.join(words[:HEADING_WORDS]))}{more}"
 
 
-def _paragraph(paragraph: _Paragraph, names: Sequence[str]) -> str:
+def _paragraph(paragraph: _Paragraph, names: Names) -> str:
     first = paragraph.first
     at = clock(first.start_ms)
-    who = "" if first.channel is None else f"<b>{_escaped(channel_name(first.channel, names))}</b> "
+    name = voice_name(first.channel, names.channels, first.speaker, names.speakers)
+    who = f"<b>{_escaped(name)}</b> " if name else ""
     button = f'<button type="button" data-at="{first.start_ms}" aria-label="Play from {at}">{at}</button>'
     return f"<p>{button} {who}{''.join(_words(paragraph))}</p>"
 

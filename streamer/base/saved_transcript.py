@@ -17,6 +17,7 @@ ENDINGS: Final = (".json", ".jsonl")
 _MOST_MS: Final = 10**10  # about four months
 _MOST_CHANNELS: Final = 100
 _LONGEST_NAME: Final = 200
+_NUMBERED: Final = ("channel", "speaker")
 
 
 class TranscriptError(Exception):
@@ -58,6 +59,8 @@ def _of_events(events: list[JsonObject], name: str) -> Transcript:
     for event in events:
         if event["type"] == "final":
             transcript.add(_final(event, "a final"))
+        elif event["type"] == "speakers":
+            transcript.add({"type": "speakers", "turns": _turns(event), "channel": event.get("channel")})
         elif event["type"] == "done":
             transcript.add({"type": "done", "audio_ms": _time(event, "audio_ms", "the event done")})
     return transcript
@@ -79,10 +82,13 @@ def _of_object(value: Any, name: str) -> Transcript:
     duration_s = value.get("duration_s")
     if isinstance(duration_s, (int, float)) and 0 <= duration_s * 1000 <= _MOST_MS:
         transcript.recording_ms = round(duration_s * 1000)
-    if isinstance(names := value.get("channel_names"), list):
-        names = [name if isinstance(name, str) else "" for name in names[:_MOST_CHANNELS]]
-        transcript.channel_names = [name[:_LONGEST_NAME] for name in names]
+    transcript.channel_names, transcript.speaker_names = (_names(value.get(f"{each}_names")) for each in _NUMBERED)
     return transcript
+
+
+def _names(value: object) -> list[str]:
+    names = value[:_MOST_CHANNELS] if isinstance(value, list) else []
+    return [name[:_LONGEST_NAME] if isinstance(name, str) else "" for name in names]
 
 
 def _final(value: JsonObject, what: str) -> JsonObject:
@@ -94,16 +100,28 @@ def _final(value: JsonObject, what: str) -> JsonObject:
     return final
 
 
+def _turns(event: JsonObject) -> list[JsonObject]:
+    turns = event.get("turns")
+    what = "the event speakers"
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        raise TranscriptError(f"has no 'turns' in {what}")
+    if any(type(turn.get("speaker")) is not int or not 0 <= turn["speaker"] < _MOST_CHANNELS for turn in turns):
+        raise TranscriptError(f"has no speaker that can be in {what}")
+    return [{**turn, **{name: _time(turn, name, what) for name in ("start_ms", "end_ms")}} for turn in turns]
+
+
 def _segment(value: JsonObject, what: str) -> TranscriptSegment:
     """Return the fields of a segment that a writer needs, checked."""
-    text, words, channel = value.get("text"), value.get("words"), value.get("channel")
+    text, words = value.get("text"), value.get("words")
     if not isinstance(text, str):
         raise TranscriptError(f"has no 'text' in {what}")
     start_ms, end_ms = (_time(value, name, what) for name in ("start_ms", "end_ms"))
     if end_ms < start_ms:
         raise TranscriptError(f"has a time in {what} that runs backwards: {start_ms} to {end_ms}")
-    if channel is not None and (type(channel) is not int or not 0 <= channel < _MOST_CHANNELS):
-        raise TranscriptError(f"has no channel that can be in {what}")
+    for each in _NUMBERED:
+        number = value.get(each)
+        if number is not None and (type(number) is not int or not 0 <= number < _MOST_CHANNELS):
+            raise TranscriptError(f"has no {each} that can be in {what}")
     segment: JsonObject = {"start_ms": start_ms, "end_ms": end_ms, "text": text, "confidence": value.get("confidence")}
     segment["words"] = words if _fits(words, text) else None
     return cast(TranscriptSegment, segment)
@@ -117,6 +135,8 @@ def _fits(words: object, text: str) -> bool:
         if not isinstance(word, dict) or not isinstance(word.get("word"), str):
             return False
         if not all(type(word.get(name)) is int and 0 <= word[name] <= _MOST_MS for name in ("start_ms", "end_ms")):
+            return False
+        if type(word.get("speaker", 0)) is not int or not 0 <= word.get("speaker", 0) < _MOST_CHANNELS:
             return False
     return joined(word["word"] for word in words).split() == text.split()
 

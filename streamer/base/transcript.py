@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
-from streamer.base.cues import Cue, SessionEvent, channel_label, channel_name, make_cues, timed_words
+from streamer.base.cues import Cue, SessionEvent, make_cues, timed_words, voice_label, voice_name
 from streamer.base.paragraphs import ParagraphRule
+from streamer.base.speakers import TimedTurn, with_turns
 from streamer.base.text import joined, json_text, printable, printable_lines, separator
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ TAIL_MS: Final = 200
 STOP_CUE_MS: Final = 2_000  # SRT has no remarks, so a cue says where it stops
 
 _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
-_OPTIONAL_KEYS: Final = ("channel", "turn", "spoken", "alternatives")
+_OPTIONAL_KEYS: Final = ("channel", "speaker", "turn", "spoken", "alternatives")
 
 
 class _SpokenWord(TypedDict, total=False):
     spoken: str  # with the written form: the word as it was spoken
+    speaker: int  # if speakers are told apart
 
 
 class TranscriptWord(_SpokenWord):
@@ -48,6 +50,7 @@ class TranscriptWord(_SpokenWord):
 
 class _SegmentOptions(TypedDict, total=False):
     channel: int  # with channels that are recognised separately
+    speaker: int  # if speakers are told apart: the one of most words
     turn: float  # if the end of a turn ended the segment: the probability that it was over
     spoken: str  # with the written form: the text as it was spoken
     alternatives: list[dict[str, object]]  # if the session asked for some
@@ -71,6 +74,7 @@ class Transcript:
         self.duration_ms = 0  # how much audio was recognised
         self.recording_ms: int | None = None  # how long the recording is, if that is known
         self.channel_names: Sequence[str] = ()  # who speaks in each channel; empty for one without a name
+        self.speaker_names: Sequence[str] = ()  # the names of the speakers; empty for one without a name
         self._segments: list[TranscriptSegment] = []
         self._tails: dict[int | None, tuple[TranscriptSegment, int]] = {}  # see `break_off`
         self.complete = False
@@ -85,6 +89,13 @@ class Transcript:
                 self._tails[event.get("channel")] = segment, event["audio_ms"]
             else:
                 self._tails.pop(event.get("channel"), None)
+        elif event["type"] == "speakers":
+            turns = [TimedTurn(turn["start_ms"], turn["end_ms"], turn["speaker"]) for turn in event["turns"]]
+            for segment in self._segments:
+                if segment.get("channel") == event.get("channel"):
+                    told = cast(TranscriptSegment, with_turns(segment, turns))
+                    segment.pop("speaker", None)
+                    segment.update(told)
         # Channels are not recognised at the same pace, so the one that is furthest counts.
         self.duration_ms = max(self.duration_ms, event.get("audio_ms", 0))
         self.complete = self.complete or event["type"] == "done"
@@ -131,8 +142,8 @@ class Transcript:
 
 
 def channel_prefix(event: SessionEvent) -> str:
-    """Return the label of an event's channel, such as `[1] `. Empty if there is only one channel."""
-    return channel_label(event.get("channel"))
+    """Return the label of an event's channel and speaker, such as `[1] `. Empty if there is only one of both."""
+    return voice_label(event.get("channel"), speaker=event.get("speaker"))
 
 
 def is_abrupt(final: SessionEvent) -> bool:
@@ -158,9 +169,9 @@ def stop_event(transcript: Transcript) -> dict[str, object]:
 class TextWriter:
     """Writes text in paragraphs, final by final. Each method returns the text to append."""
 
-    def __init__(self, *, times: bool = False, names: Sequence[str] = ()) -> None:
-        """`times`: each paragraph begins with its time. `names`: those of the channels."""
-        self._names = names
+    def __init__(self, *, times: bool = False, names: Sequence[str] = (), speakers: Sequence[str] = ()) -> None:
+        """`times`: each paragraph begins with its time. `names`: those of the channels. `speakers`: their names."""
+        self._names, self._speakers = names, speakers
         self._rule = ParagraphRule()
         self._times = times
         self._last = ""  # the last sentence
@@ -171,7 +182,8 @@ class TextWriter:
         for sentence in self._rule.sentences(final):
             if self._rule.begins(sentence):
                 time = f"[{short_timestamp(sentence.start_ms)}] " if self._times else ""
-                text += ("\n\n" if self._last else "") + time + channel_label(final.get("channel"), self._names)
+                label = voice_label(sentence.channel, self._names, sentence.speaker, self._speakers)
+                text += ("\n\n" if self._last else "") + time + label
             else:
                 text += separator(self._last, sentence.text)
             text += printable_lines(sentence.text)
@@ -193,19 +205,21 @@ def event_line(event: SessionEvent) -> str:
     return json_text(event, separators=(",", ":")) + "\n"
 
 
-def srt_cue(number: int, cue: Cue, names: Sequence[str] = ()) -> str:
+def srt_cue(number: int, cue: Cue, names: Sequence[str] = (), speakers: Sequence[str] = ()) -> str:
     """Return a cue of SRT. Cues are numbered from 1, and an empty line separates them."""
     times = f"{timestamp(cue.start_ms, ',')} --> {timestamp(cue.end_ms, ',')}"
-    return f"{number}\n{times}\n{channel_label(cue.channel, names)}" + "\n".join(map(printable, cue.lines)) + "\n"
+    label = voice_label(cue.channel, names, cue.speaker, speakers)
+    return f"{number}\n{times}\n{label}" + "\n".join(map(printable, cue.lines)) + "\n"
 
 
-def vtt_cue(cue: Cue, names: Sequence[str] = ()) -> str:
+def vtt_cue(cue: Cue, names: Sequence[str] = (), speakers: Sequence[str] = ()) -> str:
     """Return a cue of WebVTT. The caller writes an empty line before it."""
     # Imported only when it is needed, because every client imports this module.
     import html
 
     lines = "\n".join(html.escape(printable(line), quote=False) for line in cue.lines)
-    voice = "" if cue.channel is None else f"<v {html.escape(channel_name(cue.channel, names), quote=False)}>"
+    name = html.escape(voice_name(cue.channel, names, cue.speaker, speakers), quote=False)
+    voice = f"<v {name}>" if name else ""
     times = f"{timestamp(cue.start_ms, '.')} --> {timestamp(cue.end_ms, '.')}"
     return f"{times}\n{voice}{lines}\n"
 
@@ -258,13 +272,17 @@ def _completeness(transcript: Transcript) -> dict[str, object]:
 
 
 def _text(transcript: Transcript) -> str:
-    writer = TextWriter(names=transcript.channel_names)
+    writer = TextWriter(names=transcript.channel_names, speakers=transcript.speaker_names)
     return "".join(map(writer.add, transcript.segments)) + writer.end(stop_text(transcript))
 
 
 def json_content(transcript: Transcript) -> dict[str, object]:
     """Return the JSON object of a transcript."""
-    names = {"channel_names": transcript.channel_names} if any(transcript.channel_names) else {}
+    names = {
+        name: value
+        for name, value in (("channel_names", transcript.channel_names), ("speaker_names", transcript.speaker_names))
+        if any(value)
+    }
     return {
         "file": transcript.file,
         "text": transcript.text,
@@ -280,19 +298,19 @@ def _json(transcript: Transcript) -> str:
 
 
 def _srt(transcript: Transcript) -> str:
-    names = transcript.channel_names
-    cues = make_cues(transcript.segments, names)
+    names = transcript.channel_names, transcript.speaker_names
+    cues = make_cues(transcript.segments, *names)
     if stopped := stop_text(transcript):
         begin = max([transcript.stopped_ms or 0, *(cue.end_ms for cue in cues)])
         cues.append(Cue(begin, begin + STOP_CUE_MS, (f"[{stopped}]",)))
-    return "\n".join(srt_cue(number, cue, names) for number, cue in enumerate(cues, 1))
+    return "\n".join(srt_cue(number, cue, *names) for number, cue in enumerate(cues, 1))
 
 
 def _vtt(transcript: Transcript) -> str:
     stopped = stop_text(transcript)
     notes = [f"NOTE {stopped}\n"] if stopped else []
-    names = transcript.channel_names
-    return "\n".join([VTT_HEADER, *(vtt_cue(cue, names) for cue in make_cues(transcript.segments, names)), *notes])
+    names = transcript.channel_names, transcript.speaker_names
+    return "\n".join([VTT_HEADER, *(vtt_cue(cue, *names) for cue in make_cues(transcript.segments, *names)), *notes])
 
 
 def render_page(transcript: Transcript, sound: Sound | None = None) -> str:
@@ -301,7 +319,14 @@ def render_page(transcript: Transcript, sound: Sound | None = None) -> str:
     from streamer.base.reading_page import reading_page
 
     title = PurePath(transcript.file).name or "Transcript"
-    return reading_page(title, transcript.segments, transcript.channel_names, stop_text(transcript), sound)
+    return reading_page(
+        title,
+        transcript.segments,
+        transcript.channel_names,
+        stop_text(transcript),
+        sound,
+        transcript.speaker_names,
+    )
 
 
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {

@@ -14,12 +14,14 @@ from streamer.base.codes import FailureCode
 from streamer.base.events import Heard
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.session.session import Session
+from streamer.bridge.session.speakers import Answer, Question
 from streamer.bridge.session.stream import Request
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.triton.link import ConnectionLost, LinkError
 from streamer.bridge.upstreams.admission import Admission, Loading, Refused
 from streamer.bridge.upstreams.pool import Reservation
+from streamer.bridge.upstreams.speaker_calls import ask_about_speakers
 from streamer.wire.options import Start
 
 log = Log("streamer.bridge")
@@ -68,6 +70,8 @@ class ModelRequests:
             return
         for stream, request in self._session.requests(time.monotonic()):
             self._tasks.add(asyncio.create_task(self._ask(stream, request)))
+        for stream, question in self._session.questions(time.monotonic()):
+            self._tasks.add(asyncio.create_task(self._ask_about_speakers(stream, question)))
 
     def collect(self) -> None:
         """Drop the tasks that are done. If one of them failed unexpectedly, raise its error."""
@@ -147,6 +151,18 @@ class ModelRequests:
                 self._on_change()
             elif (task := asyncio.current_task()) is not None:
                 self._tasks.discard(task)
+
+    async def _ask_about_speakers(self, stream: int, question: Question) -> None:
+        upstream = self._holdings.reservations[stream].upstream
+        answer: Answer | str
+        try:
+            answer = await ask_about_speakers(upstream.link, question)
+        except LinkError as error:
+            log.warning("no speakers", stream=stream, code=error.code, detail=error.message)
+            answer = error.message
+        self._session.answer_about_speakers(stream, answer, time.monotonic())
+        self.advance()
+        self._on_change()
 
 
 class Holdings:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict
 
 class _PartialWordOptions(TypedDict, total=False):
     spoken: str  # with `written`: the word as it was spoken
+    speaker: int  # with `speakers`: who says it, counted from 0
 
 
 class PartialWord(_PartialWordOptions):
@@ -34,6 +35,14 @@ class Alternative(TypedDict):
 
     text: str
     confidence: float  # its probability among the alternatives
+
+
+class SpeakerTurn(TypedDict):
+    """A time in which a speaker speaks."""
+
+    start_ms: int
+    end_ms: int
+    speaker: int
 
 
 class Ready(TypedDict):
@@ -73,6 +82,7 @@ class _FinalOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
     turn: float  # the probability that the turn was over, if the end of a turn ended the segment
     read_by: Literal["first_pass", "second_pass", "reader"]  # with `second_pass`: which pass has read the words
+    speaker: int  # with `speakers`: who says most of its words
 
 
 class Final(_FinalOptions):
@@ -155,6 +165,21 @@ class Recovered(TypedDict):
     gap_ms: int
 
 
+class _SpeakersOptions(TypedDict, total=False):
+    channel: int  # with `multichannel`
+
+
+class Speakers(_SpeakersOptions):
+    """With `speakers`, at the end of a recording: who speaks when, after a second look at the whole of it.
+
+    It replaces the speakers in all finals: a word belongs to the turn in which most of it lies.
+    """
+
+    type: Literal["speakers"]
+    n: int
+    turns: list[SpeakerTurn]
+
+
 class Error(TypedDict):
     """An error after which the session goes on. An error that ends it is a SessionError."""
 
@@ -189,4 +214,18 @@ class Restarted(_RestartedOptions):
     segment: int
 
 
-Event = Ready | Partial | Final | Speech | Turn | HeadEvent | Flushed | Heard | Recovered | Error | Done | Restarted
+Event = (
+    Ready
+    | Partial
+    | Final
+    | Speech
+    | Turn
+    | HeadEvent
+    | Flushed
+    | Heard
+    | Recovered
+    | Speakers
+    | Error
+    | Done
+    | Restarted
+)

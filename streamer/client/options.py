@@ -18,6 +18,7 @@ class Options(TypedDict, total=False):
     multichannel: bool
     live: bool
     model: str
+    speakers: bool | int
     context: Sequence[Mapping[str, Any] | None]
     resume: Mapping[str, Any]
     step_ms: Literal[160, 320, 640]

@@ -22,8 +22,13 @@ from streamer.commands.capacity.reader_choice import choose_reader
 class Embedded:
     """Spawns a Triton server on entry, and stops it on exit."""
 
-    def __init__(self, timing: Timing, folder: Path | None = None, listeners: int = 0) -> None:
-        """`folder`: the model, if it is not the shipped one. `listeners`: how many may read a session along."""
+    def __init__(
+        self, timing: Timing, folder: Path | None = None, *, listeners: int = 0, speakers: bool = False
+    ) -> None:
+        """`folder`: the model, if it is not the shipped one. `listeners`: how many may read a session along.
+
+        `speakers`: whether speakers will be told apart.
+        """
         self._timing = timing
         self._listeners = listeners
         self._model = model_name(folder) if folder else MODEL
@@ -36,6 +41,7 @@ class Embedded:
             folders=folders,
             instances=1,
             reader=None if reader is None else reader.folder,
+            speakers=speakers,
             private=True,
         )
 

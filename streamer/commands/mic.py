@@ -128,8 +128,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
-    listeners = CAPTION_LISTENERS if options.captions else 0
-    with chosen_service(options.server, Timing(), model_folder(options), listeners=listeners) as ready_service:
+    listeners, speakers = CAPTION_LISTENERS if options.captions else 0, bool(options.speakers)
+    service = chosen_service(options.server, Timing(), model_folder(options), listeners=listeners, speakers=speakers)
+    with service as ready_service:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
         from streamer.commands.interrupt import run_until_signal

@@ -95,10 +95,22 @@ def _add_hotwords(add: Callable[..., Any]) -> None:
     )
 
 
+def _add_speakers(add: Callable[..., Any]) -> None:
+    add(
+        "--speakers",
+        nargs="?",
+        const=True,
+        type=option("speakers", int),
+        metavar="N",
+        help="tell the speakers apart; N says how many there are, if you know (off)",
+    )
+
+
 # Options that have a short form of their own on the command line.
 _OWN_ARGUMENTS: Final[dict[str, Callable[[Callable[..., Any]], None]]] = {
     "endpoint": _add_endpoint,
     "hotwords": _add_hotwords,
+    "speakers": _add_speakers,
 }
 
 

@@ -39,6 +39,7 @@ from streamer.commands.settings.served_models import (
     locate,
 )
 from streamer.models.library import LibraryError, ModelLibrary
+from streamer.models.speaker_networks import find_speaker_networks
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service
@@ -151,6 +152,7 @@ def _serve(
             instances=instances,
             slots=slots,
             reader=None if reader is None else reader.folder,
+            speakers=find_speaker_networks() is not None,
             resizable=bounds is not None,
             private=True,
         )

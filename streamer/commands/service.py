@@ -39,12 +39,12 @@ def choose_service(server: str | None, folder: Path | None = None) -> str:
 
 @contextmanager
 def chosen_service(
-    server: str | None, timing: Timing, folder: Path | None = None, *, listeners: int = 0
+    server: str | None, timing: Timing, folder: Path | None = None, *, listeners: int = 0, speakers: bool = False
 ) -> Iterator[ReadyService]:
     """Provide a service within a `with` block; `async with ready_service() as url` waits until it is ready.
 
     `folder`: the model of an embedded service, if it is not the default of this machine. `listeners`: how many may
-    read a session of it along.
+    read a session of it along. `speakers`: whether sessions will ask who speaks.
 
     An embedded service is spawned here, so that it starts while the rest is imported. TritonError if that fails.
     """
@@ -66,7 +66,7 @@ def chosen_service(
     from streamer.commands.embedded import Embedded
 
     folder = folder or _default_folder()
-    with Embedded(timing, folder, listeners) as embedded:
+    with Embedded(timing, folder, listeners=listeners, speakers=speakers) as embedded:
         yield embedded.serving
 
 

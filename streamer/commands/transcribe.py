@@ -182,7 +182,8 @@ def _check(name: str) -> None:
 
 
 def _transcribe(output: TranscriptOutput, options: argparse.Namespace, timing: Timing) -> int:
-    with chosen_service(options.server, timing, model_folder(options)) as ready_service:
+    speakers = bool(options.speakers)
+    with chosen_service(options.server, timing, model_folder(options), speakers=speakers) as ready_service:
         from streamer.commands.batch import Batch
         from streamer.commands.interrupt import run_until_signal
 

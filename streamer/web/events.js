@@ -10,6 +10,7 @@
  * @property {number} start_ms
  * @property {number} end_ms
  * @property {string} [spoken] with `written`: the word as it was spoken
+ * @property {number} [speaker] with `speakers`: who says it, counted from 0
  */
 
 /**
@@ -19,6 +20,7 @@
  * @property {number} start_ms
  * @property {number} end_ms
  * @property {string} [spoken] with `written`: the word as it was spoken
+ * @property {number} [speaker] with `speakers`: who says it, counted from 0
  * @property {number} confidence
  */
 
@@ -27,6 +29,14 @@
  * @typedef {object} Alternative
  * @property {string} text
  * @property {number} confidence its probability among the alternatives
+ */
+
+/**
+ * A time in which a speaker speaks.
+ * @typedef {object} SpeakerTurn
+ * @property {number} start_ms
+ * @property {number} end_ms
+ * @property {number} speaker
  */
 
 /**
@@ -74,6 +84,7 @@
  * @property {number} [channel] with `multichannel`
  * @property {number} [turn] the probability that the turn was over, if the end of a turn ended the segment
  * @property {"first_pass" | "second_pass" | "reader"} [read_by] with `second_pass`: which pass has read the words
+ * @property {number} [speaker] with `speakers`: who says most of its words
  */
 
 /**
@@ -134,6 +145,17 @@
  */
 
 /**
+ * With `speakers`, at the end of a recording: who speaks when, after a second look at the whole of it.
+ *
+ * It replaces the speakers in all finals: a word belongs to the turn in which most of it lies.
+ * @typedef {object} Speakers
+ * @property {"speakers"} type
+ * @property {number} n
+ * @property {SpeakerTurn[]} turns
+ * @property {number} [channel] with `multichannel`
+ */
+
+/**
  * An error. If it is `fatal`, the session ends.
  * @typedef {object} Error
  * @property {"error"} type
@@ -151,6 +173,6 @@
  * @property {number} audio_ms
  */
 
-/** @typedef {Ready | Partial | Final | Speech | Turn | HeadEvent | Flushed | Heard | Recovered | Error | Done} Event */
+/** @typedef {Ready | Partial | Final | Speech | Turn | HeadEvent | Flushed | Heard | Recovered | Speakers | Error | Done} Event */
 
 export {};

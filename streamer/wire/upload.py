@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage, content
-from streamer.base.option_kinds import Flag, FlagOr
+from streamer.base.option_kinds import Flag, FlagOr, FlagOrWhole
 from streamer.base.options import OPTIONS
 from streamer.base.transcript import Transcript
 from streamer.wire.errors import WireError, bad, quote
@@ -202,7 +202,9 @@ def option_of_text(name: str, text: str) -> Any:
             raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {declared.right}, not {quote(text)}.")
         return value
     kind = declared.type
-    if kind is int:
+    if isinstance(declared, FlagOrWhole) and (truth := _WORDS.get(text.strip().lower())) is not None:
+        return truth
+    if kind is int or isinstance(declared, FlagOrWhole):
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a whole number, not {quote(text)}.")
         return int(text)

@@ -16,6 +16,7 @@ from streamer.bridge.service import Service
 from streamer.testing import say
 from tests.bridge.service_client import SPOKEN
 from tests.command_run import AWAY, PHRASE, SHORT, Said, finals, streamer, streamer_here
+from tests.engine.speakers.talks import conversation
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
 
 
@@ -317,3 +318,32 @@ def test_a_call_is_recognised_as_one(service: Service, tmp_path: Path) -> None:
     )
     apart = streamer_here("call.wav", "--channels", "separate", "--server", service.url, folder=tmp_path)
     assert (apart.stderr, streamer_here("room.wav", "--server", service.url, folder=tmp_path).stderr) == ("", "")
+
+
+def test_speakers_are_told_apart_in_all_formats(tmp_path: Path) -> None:
+    """With --speakers the command's own service has the model for it, and every format says who speaks."""
+    samples, _ = conversation()
+    soundfile.write(tmp_path / "talk.wav", samples, 16_000)
+    formats = "text,json,srt,vtt,jsonl"
+    done = streamer(
+        "--server", "embedded", "--speakers", "2", "--format", formats, "-o", "out/", "talk.wav", folder=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    text, srt, vtt = ((tmp_path / "out" / f"talk.{ending}").read_text() for ending in ("txt", "srt", "vtt"))
+    assert [paragraph[:4] for paragraph in text.strip().split("\n\n")] == ["[1] ", "[2] ", "[1] ", "[2] "]
+    assert "\n[1] " in srt
+    assert "\n[2] " in srt
+    assert vtt.count("<v 1>") >= 2
+    transcript = json.loads((tmp_path / "out" / "talk.json").read_text())
+    assert {word["speaker"] for segment in transcript["segments"] for word in segment["words"]} == {0, 1}
+    events = [json.loads(line) for line in (tmp_path / "out" / "talk.jsonl").read_text().splitlines()]
+    assert [event["type"] for event in events[-2:]] == ["speakers", "done"]
+
+    transcript["speaker_names"] = ["Ada", "Mister Q"]
+    (tmp_path / "named.json").write_text(json.dumps(transcript))
+    for ending in ("json", "jsonl"):
+        name = "named.json" if ending == "json" else "out/talk.jsonl"
+        label = "[Ada] " if ending == "json" else "[1] "
+        again = streamer_here("--format", "text", name, folder=tmp_path)
+        assert again.stdout.startswith(label), again.stderr
+        assert again.stdout.count("\n\n") == 3

@@ -14,13 +14,14 @@ from enum import Enum
 
 from streamer.audio.decoder import AudioDecoder
 from streamer.base.codes import ErrorCode, FailureCode, QuietEnding, Reason
-from streamer.base.events import Done, Error, ModelEvent
+from streamer.base.events import Done, Error, ModelEvent, Speakers
 from streamer.base.options import Resume
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.deadlines import Deadlines, Limits
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending, Outcome
 from streamer.bridge.session.messages import Messages, Numbered, Outbox
+from streamer.bridge.session.speakers import Answer, Question, SpeakerTrack
 from streamer.bridge.session.stream import MOST_WAITED_S, Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
 from streamer.wire.errors import WireError
@@ -291,6 +292,26 @@ class Session:
         requests = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self.streams))
         return [(number, request) for number, request in requests if request is not None]
 
+    def questions(self, now: float) -> list[tuple[int, Question]]:
+        """Return the next questions about speakers, with the numbers of their streams, at most one for each stream."""
+        if not self._intake.tracks or not self._messages.ready:
+            return []
+        questions = ((number, track.question(now)) for number, track in enumerate(self._intake.tracks))
+        return [(number, question) for number, question in questions if question is not None]
+
+    def answer_about_speakers(self, number: int, answer: Answer | str, now: float) -> None:
+        """Take the answer to a question about the speakers of a stream, or the reason why there is none."""
+        if self.state is State.CLOSED:
+            return
+        track = self._intake.tracks[number]
+        if isinstance(answer, str):
+            track.fail(answer, now)
+            message = f"Speakers cannot be told apart now: {answer}. The words have none until they can."
+            self._messages.complain(Error(ErrorCode.NO_SPEAKERS, message, fatal=False))
+        else:
+            track.take(answer)
+        self._release(now)
+
     def serve(self, triton_model: str) -> None:
         """Note that this Triton model recognises the session from now on."""
         self._messages.serve(triton_model)
@@ -302,6 +323,10 @@ class Session:
         if request.pcm or request.flush or request.start:
             self._deadlines.stir(now)
         if self.state is State.CLOSED:
+            return
+        if self._intake.tracks:
+            self._intake.tracks[number].hold(results, request.flush, now)
+            self._release(now)
             return
         self._messages.answer(number, results, now, flush=request.flush)
         if self.streams.ended:
@@ -336,6 +361,8 @@ class Session:
             self.vanish()
         elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
             self.vanish(QuietEnding.NOT_FETCHED)
+        if self._intake.tracks and self.state is not State.CLOSED:
+            self._release(now)
         deadlines = self._deadlines
         ending = deadlines.check_start(now) if self.state is State.OPENING else None
         ending = ending or deadlines.check_recogniser(now)
@@ -353,6 +380,7 @@ class Session:
         if self.state is State.OPENING:
             return deadlines.start_due_at
         due = [self._client.due_at, self.streams.due_at(), deadlines.recogniser_due_at]
+        due += [track.due_at for track in self._intake.tracks]
         if self.state is State.STREAMING:
             if not self.parked:
                 due.append(deadlines.idle_due_at)
@@ -384,6 +412,18 @@ class Session:
         self._states.become(State.FINISHING)
         self._intake.finish()
 
+    def _release(self, now: float) -> None:
+        """Send the results that need not wait for their speakers any more, and end after the last of them."""
+        for number, track in enumerate(self._intake.tracks):
+            for results, flush in track.release(now):
+                self._messages.answer(number, results, now, flush=flush)
+        if not self.streams.ended or not all(track.over for track in self._intake.tracks):
+            return
+        for number, track in enumerate(self._intake.tracks):
+            if track.turns:
+                self._messages.say(Speakers(track.turns, number if self.start.multichannel else None))
+        self._conclude()
+
     def _conclude(self) -> None:
         """End after the last answer of the model."""
         if self._ending.message:
@@ -410,6 +450,7 @@ class Session:
         self._outcome = Outcome(ended_by, close)
         self._deadlines.end_load()
         self.streams.drop()
+        self._intake.tracks.clear()
 
 
 # Takes a client's audio into the streams of its session: decodes it, splits it by channel, and bounds it.
@@ -424,6 +465,7 @@ class Intake:
 
     def __init__(self, streams: StreamGroup) -> None:
         self.start = Start()
+        self.tracks: list[SpeakerTrack] = []  # one for each stream, if the client wants speakers
         self.flushes = 0  # the number that the client asked for
         self.live_mark = LIVE_MARK
         self._streams = streams
@@ -437,7 +479,7 @@ class Intake:
     @property
     def full(self) -> bool:
         """Whether the client should not be read for now. A live client is always read."""
-        return not self.start.live and self._streams.full
+        return not self.start.live and (self._streams.full or any(track.full for track in self.tracks))
 
     def behind(self, now: float) -> bool:
         """Return whether too much audio of a live client waits for the model, besides what the model has delayed."""
@@ -448,11 +490,16 @@ class Intake:
         self.start = start
         self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
         self._streams.begin(self._decoder.streams, start.step_ms, refresh_s, now, start.context)
+        if start.speakers:
+            voices = 0 if start.speakers is True else start.speakers
+            self.tracks += [SpeakerTrack(voices, live=start.live) for _ in self._streams]
 
     def receive(self, data: bytes) -> None:
         """Take audio of any length. The next audio continues where it ends, even within a sample."""
-        for stream, pcm in zip(self._streams, self._decoder.pcm(data), strict=True):
+        for number, (stream, pcm) in enumerate(zip(self._streams, self._decoder.pcm(data), strict=True)):
             stream.add(pcm)
+            if self.tracks:
+                self.tracks[number].add(pcm)
 
     def flush(self) -> None:
         """Make all audio so far final."""
@@ -467,8 +514,11 @@ class Intake:
 
     def finish(self) -> None:
         """End the audio."""
-        for stream, block in zip(self._streams, self._decoder.finish(), strict=True):
+        for number, (stream, block) in enumerate(zip(self._streams, self._decoder.finish(), strict=True)):
             stream.add(block.tobytes())
+            if self.tracks:
+                self.tracks[number].add(block.tobytes())
+                self.tracks[number].finish()
         self._streams.finish()
 
 

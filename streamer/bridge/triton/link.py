@@ -210,6 +210,14 @@ class Link:
         """Return a new sequence. Nothing is sent yet."""
         return Sequence(self, self._model, options)
 
+    async def infer(self, request: Any, timeout: float) -> Any:
+        """Send a request to another model of this Triton, beside the stream. Return its answer, or raise LinkError."""
+        try:
+            return await service_pb2_grpc.GRPCInferenceServiceStub(self._channel).ModelInfer(request, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            raise LinkError(FailureCode.OVERDUE if late else FailureCode.FAILED, str(error.details())) from error
+
     @property
     def alive(self) -> bool:
         """Whether the link can send requests."""

@@ -21,7 +21,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from streamer.base.limits import READER
+from streamer.base.limits import READER, SPEAKERS
 from streamer.base.package import PACKAGE
 from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.installation import Installation, find_tritonserver
@@ -73,6 +73,7 @@ class TritonServer:
         instances: int | None = None,
         slots: int | None = None,
         reader: Path | None = None,
+        speakers: bool = False,
         resizable: bool = False,
         private: bool = False,
         ready_timeout: float = 60.0,
@@ -83,15 +84,16 @@ class TritonServer:
 
         `folders` has the models that are not in the repository, by name. `instances` and `slots` (sequences in each
         instance) replace the numbers in the models' config.pbtxt. `reader`: the folder with the weights of a reader;
-        the server then also has the model that reads ended segments with it. `resizable`: the number of instances can
-        change while the server runs. `private`: the server listens at sockets that only our user can open; otherwise it
-        listens at ports, which all users of this machine can reach. `grace`: how long stop() waits for requests in
-        flight and open sequences. `log`: the file that the server's log is appended to.
+        the server then also has the model that reads ended segments with it. `speakers`: it has the model that tells
+        voices apart, too. `resizable`: the number of instances can change while the server runs. `private`: the server
+        listens at sockets that only our user can open; otherwise it listens at ports, which all users of this machine
+        can reach. `grace`: how long stop() waits for requests in flight and open sequences. `log`: the file that the
+        server's log is appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
-        self._reader = reader
+        self._reader, self._speakers = reader, speakers
         self._instances, self._slots, self._private = instances, slots, private
         # The present number of instances of each model, if it can change.
         self._resizable, self._instance_counts = resizable, dict.fromkeys(self._models, instances or 1)
@@ -293,7 +295,7 @@ class TritonServer:
     def _is_copied(self) -> bool:
         """Whether the server gets a repository of links instead of the original."""
         return (
-            bool(self._folders or self._reader)
+            bool(self._folders or self._reader or self._speakers)
             or self._resizable
             or self._instances is not None
             or self._slots is not None
@@ -301,8 +303,9 @@ class TritonServer:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The models that a start loads, and the reader."""
-        return self._models if self._reader is None else (*self._models, READER)
+        """The models that a start loads, and those that help them."""
+        helpers = {READER: self._reader is not None, SPEAKERS: self._speakers}
+        return (*self._models, *(name for name, wanted in helpers.items() if wanted))
 
     def _link(self, model: Path, copy: Path) -> None:
         link_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
@@ -320,6 +323,8 @@ class TritonServer:
         if self._reader is not None:
             own = self._repository / READER
             link_reader(own if own.is_dir() else asr_repository() / READER, self._reader, copy / READER, instances=1)
+        if self._speakers and not (copy / SPEAKERS).exists():
+            link_model((asr_repository() / SPEAKERS).resolve(), copy / SPEAKERS)
         return copy
 
     def _make_resizable(self, copy: Path) -> None:

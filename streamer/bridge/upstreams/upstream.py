@@ -99,6 +99,11 @@ class Upstream:
         return self._health.now is Health.WELL and self._link is not None and self._link.alive
 
     @property
+    def link(self) -> Link | None:
+        """The present link; None if its Triton is away."""
+        return self._link
+
+    @property
     def retiring(self) -> bool:
         """Whether its sequences must move to other upstreams as soon as they can."""
         return self._health.now in (Health.RETIRING, Health.LEFT)

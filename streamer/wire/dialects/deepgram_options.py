@@ -79,7 +79,7 @@ OPTIONS: Final = (
     _used("utterances", "recorded: `utterances` in the answer"),
     _used("utt_split", "recorded: the silence between utterances in seconds, at least 0.4"),
     _used("paragraphs", "recorded: `paragraphs` in the answer, also with `smart_format`; in the written form"),
-    _used("diarize", "each word has `speaker`, which is always 0: the service does not tell speakers apart"),
+    _used("diarize", "each word has `speaker`; 0 if the service cannot tell speakers apart"),
     _used("detect_language", "recorded: `detected_language`, unless a model of several languages found it out itself"),
     _refused("redact", "nothing is redacted, and a client that asks for it relies on it"),
     _refused("callback", "the service calls no other one"),
@@ -168,6 +168,7 @@ class DeepgramOptions:
             "language": self.language,
             "written": self.written,
             "hotwords": list(self.hotwords),
+            **({"speakers": True} if self.diarize else {}),
             **self._flags,
         }
 

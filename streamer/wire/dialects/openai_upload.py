@@ -10,9 +10,10 @@ from typing import Final
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import Final as FinalMessage
-from streamer.base.events import Partial, ServerMessage
+from streamer.base.events import Partial, ServerMessage, content
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
+from streamer.base.speakers import Segment, parts_of
 from streamer.base.text import either, is_spaceless, json_text, printable_lines, separator
 from streamer.base.transcript import TranscriptSegment
 from streamer.wire.dialects.dialect import Languages, session_language
@@ -30,7 +31,7 @@ VERBOSE: Final = "verbose_json"
 DIARIZED: Final = "diarized_json"
 FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE, DIARIZED)
 LOGPROBS: Final = "logprobs"  # a word of `include`
-_ONLY_SPEAKER: Final = "A"  # OpenAI's name of the first speaker; the service does not tell speakers apart
+_SPEAKERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # as OpenAI names them; A also if nobody knows who speaks
 GRANULARITIES: Final = ("word", "segment")
 _LEAST_CONFIDENCE: Final = 1e-4
 # OpenAI answers 400 to a bad recording as well as to a bad request.
@@ -76,6 +77,8 @@ class OpenAIUpload(UploadFormat):
             if value not in FORMATS:
                 raise bad(ErrorCode.BAD_OPTION, f"'response_format' must be {either(FORMATS)}, not {quote(value)}.")
             self._format = value
+            if value == DIARIZED and not late:
+                self.take("speakers", "true")
         elif name == "stream":
             self._stream = flag(name, value)
         elif name == "timestamp_granularities":
@@ -136,10 +139,8 @@ class OpenAIUpload(UploadFormat):
         if self._format == "json":
             return JSON, _json({"text": transcript.text, **self._probabilities(), "usage": usage})
         if self._format == DIARIZED:
-            segments = [
-                _diarized(number, each["text"], each["start_ms"], each["end_ms"])
-                for number, each in enumerate(transcript.segments)
-            ]
+            parts = [part for segment in transcript.segments for part in parts_of(segment)]
+            segments = [_diarized(number, part) for number, part in enumerate(parts)]
             diarized = {"task": "transcribe", "duration": transcript.duration_ms / 1000, "text": transcript.text}
             return JSON, _json({**diarized, "segments": segments, "usage": usage})
         verbose: JsonObject = {
@@ -186,8 +187,11 @@ class OpenAIUpload(UploadFormat):
     def _segment_event(self, final: FinalMessage) -> bytes:
         if self._format != DIARIZED:
             return b""
-        self._segments += 1
-        return _data(_diarized(self._segments - 1, final.text, final.start_ms, final.end_ms))
+        events = b""
+        for part in parts_of(content(final)):
+            events += _data(_diarized(self._segments, part))
+            self._segments += 1
+        return events
 
     def _delta(self, text: str) -> bytes:
         """Return an event with what this text of the running segment has more than the deltas so far."""
@@ -244,11 +248,13 @@ def _segment(number: int, segment: TranscriptSegment) -> JsonObject:
     }
 
 
-def _diarized(number: int, text: str, start_ms: int, end_ms: int) -> JsonObject:
-    """Return a segment with its speaker."""
-    times = {"start": start_ms / 1000, "end": end_ms / 1000}
+def _diarized(number: int, part: Segment) -> JsonObject:
+    """Return a segment, or a part of one, with its speaker."""
+    times = {"start": part["start_ms"] / 1000, "end": part["end_ms"] / 1000}
     name = {"type": "transcript.text.segment", "id": f"seg_{number}"}
-    return {**name, **times, "text": text, "speaker": _ONLY_SPEAKER}
+    speaker = part.get("speaker") or 0
+    label = _SPEAKERS[speaker] if speaker < len(_SPEAKERS) else str(speaker + 1)
+    return {**name, **times, "text": part["text"], "speaker": label}
 
 
 def logprobs(words: Iterable[tuple[str, float]]) -> list[JsonObject]:

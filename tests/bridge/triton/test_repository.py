@@ -165,7 +165,7 @@ def test_steps_get_the_numbers_of_their_ensemble(tmp_path: Path) -> None:
 def test_steps_and_ensembles_are_not_models_alone() -> None:
     """A model that is loaded with an ensemble is not among the models that are loaded alone."""
     assert steps_in(asr_repository()) == {"speech_encoder", "feature_router", "activity_head", "transcript_head"}
-    assert models_alone(asr_repository()) == ("reader", "streaming_asr")
+    assert models_alone(asr_repository()) == ("reader", "speakers", "streaming_asr")
 
 
 def test_the_parts_of_an_ensemble() -> None:

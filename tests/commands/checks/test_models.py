@@ -12,7 +12,7 @@ from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.checks import packages
 from streamer.commands.checks.finding import FINE, WARNING, WRONG
-from streamer.commands.checks.models import NEEDED, model_files, public_model, public_models, readers
+from streamer.commands.checks.models import NEEDED, model_files, public_model, public_models, readers, speakers
 from streamer.models.library import ModelLibrary, part_file
 from streamer.models.readers import reader_library
 from tests.models.small_readers import FILES, NAME, catalogue, entry, put
@@ -243,3 +243,20 @@ def test_a_reader_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found, _ = readers()
     assert found.said.startswith(f"small-voice None has no {NAME}: ")
     assert found.remedy == "pip install --force-reinstall --no-deps small-voice==1.0"
+
+
+def test_speakers_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A finding says whether speakers can be told apart, and what is missing."""
+    (found,) = speakers()
+    assert found.state == FINE
+    assert "pyannote (CC BY 4.0)" in found.said
+    broken = tmp_path / "libmoonshine.so"
+    broken.write_bytes(b"broken" * 99)
+    monkeypatch.setattr("streamer.commands.checks.models.find_speaker_networks", lambda: broken)
+    (found,) = speakers()
+    assert found.state == WARNING
+    assert "--force-reinstall" in found.remedy
+    monkeypatch.setattr("streamer.commands.checks.models.find_speaker_networks", lambda: None)
+    (found,) = speakers()
+    assert found.state == FINE
+    assert "pip install 'moonshine-voice==" in found.said
