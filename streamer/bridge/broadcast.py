@@ -23,9 +23,9 @@ from streamer.bridge.http.channel import NOT_READ
 from streamer.bridge.http.request import HttpError
 from streamer.bridge.session.messages import Numbered
 
-# Pieces that may wait for a listener, besides what its connection holds: ten seconds of fast speech.
+# Pieces that may wait for a listener, besides what its connection holds.
 MOST_WAITING: Final = 64
-# The bytes of older finals that are kept in each form for listeners that come later: half an hour of speech.
+# The bytes of older finals that are kept in each form for listeners that come later.
 MOST_KEPT: Final = 128 * 1024
 # A proxy ends a connection over which nothing comes, often after a minute.
 KEEPALIVE_S: Final = 15.0
