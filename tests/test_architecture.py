@@ -74,7 +74,7 @@ PURE = {
     "streamer.base.cues": set(),
     "streamer.base.text": {"difflib", "json", "re", "unicodedata"},
 }
-HARMLESS = {"__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
+HARMLESS = {"__future__", "abc", "collections", "contextlib", "dataclasses", "enum", "functools", "itertools", "typing"}
 
 # Modules that a fresh interpreter must not have loaded after importing a part.
 HEAVY = {
