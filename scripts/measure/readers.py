@@ -2,13 +2,15 @@
 
     python scripts/measure/readers.py MANIFEST [--reader NAME=FOLDER ...] [--limit 150] [--cache FOLDER]
 
-A folder has the files of a reader: encoder_model.ort, decoder_model_merged.ort and tokenizer.bin. Without --reader, the
-tiny one of the package moonshine-voice is used. The script prints the word error rates by corpus with their intervals,
-and the CPU time for a second of audio. All are scored in the same way: without case and marks, and with figures as
-words. With --cache, what readers read is kept by the content of the audio.
+A folder has the files of a reader: encoder_model.ort, decoder_model_merged.ort and tokenizer.bin, or a Whisper model in
+CTranslate2's format, which reads English; with --whole it hears 30 s for each recording, as it was taught. Without
+--reader, the tiny one of the package moonshine-voice is used. The script prints the word error rates by corpus with
+their intervals, and the CPU time for a second of audio. All are scored in the same way: without case and marks, and
+with figures as words. With --cache, what readers read is kept by the content of the audio.
 
 --whisper adds a line for a model of Whisper, as CTranslate2 has them: in int8, greedy, with one thread. It is computed
 by the Python that --whisper-python names, whose environment has the package faster-whisper and need have nothing else.
+Below the table is how many texts of each reader are the same as its texts.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from streamer.commands.accuracy.manifest import ManifestError, read_manifest, se
 from streamer.commands.accuracy.results import Unavailable
 from streamer.engine.reader.pieces import PiecesError
 from streamer.engine.reader.weights import UnknownReader
-from workshop.comparison.readers import LIVE, SECOND, comparison, measure_ours, measure_reader, measure_whisper
+from streamer.models.whisper_folder import UnknownWhisper
+from workshop.comparison.readers import (
+    LIVE,
+    SECOND,
+    comparison,
+    measure_ours,
+    measure_reader,
+    measure_whisper,
+    same_texts,
+)
 from workshop.comparison.whisper import WhisperError
 
 
@@ -33,6 +44,7 @@ def main() -> int:
     parser.add_argument("manifest", help="table of recordings with their texts")
     parser.add_argument("--reader", action="append", metavar="NAME=FOLDER", help="a reader; may be given several times")
     parser.add_argument("--whisper", metavar="NAME=FOLDER", help="a model of Whisper, for comparison")
+    parser.add_argument("--whole", action="store_true", help="let Whisper as a reader hear 30 s for each recording")
     parser.add_argument("--whisper-python", type=Path, metavar="PYTHON", help="a Python that has faster-whisper")
     parser.add_argument("--readers-only", action="store_true", help="leave our own passes out")
     parser.add_argument("--corpus", action="append", default=[], help="only this corpus; may be given several times")
@@ -48,18 +60,30 @@ def main() -> int:
     try:
         utterances = select_utterances(read_manifest(Path(options.manifest)), options.corpus, options.limit)
         measured = [] if options.readers_only else [measure_ours(name, utterances) for name in (LIVE, SECOND)]
-        measured += [measure_reader(name, utterances, Path(folder), options.cache) for name, _, folder in readers]
+        for name, _, folder in readers:
+            measured.append(measure_reader(name, utterances, Path(folder), options.cache, whole=options.whole))
         if whisper:
             program = (
                 options.whisper_python.absolute()
             )  # not resolved: that would be the Python outside its environment
             measured.append(measure_whisper(whisper, utterances, Path(whisper_folder), program, options.cache))
-    except (ManifestError, AudioError, Unavailable, UnknownReader, PiecesError, WhisperError, OSError) as error:
+    except (
+        ManifestError,
+        AudioError,
+        Unavailable,
+        UnknownReader,
+        UnknownWhisper,
+        PiecesError,
+        WhisperError,
+        OSError,
+    ) as error:
         print(f"readers: {error}", file=sys.stderr)
         return 1
     if not measured:
         parser.error("there is no reader: give one, or install the package moonshine-voice")
     print(comparison(measured))
+    if whisper:
+        print(*same_texts(measured, measured[-1]), sep="\n")
     return 0
 
 

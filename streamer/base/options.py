@@ -26,6 +26,7 @@ from streamer.base.limits import (
     LONGEST_LANGUAGE,
     LONGEST_PAUSE_BOUNDS_MS,
     LONGEST_PAUSE_MS,
+    LONGEST_PROMPT,
     LONGEST_SEGMENT_BOUNDS_MS,
     LONGEST_SEGMENT_MS,
     MOST_ALTERNATIVES,
@@ -291,6 +292,28 @@ class RecogniserOptions:
             Foreign(Service.OPENAI, "language", "The language, such as en; without it, the model decides."),
         ),
     )
+    translate: bool = option(
+        False,
+        Flag(),
+        "write in English what is said in another language, if the service has a reader for that",
+        "write in English what is said in another language. It needs [a reader of many "
+        "languages](../explanation/reader.md#whisper); without one it is refused with `bad_option`. The words and "
+        "their times are those of the reader",
+        group=Group.RECOGNITION,
+        argument=Argument(("--translate",)),
+        public="refused with `bad_option`: these models translate nothing",
+    )
+    prompt: str = option(
+        "",
+        Text(LONGEST_PROMPT, right=f"at most {LONGEST_PROMPT} characters"),
+        "what was said before, or names as they are written, for a reader that takes it as an example",
+        f"up to {LONGEST_PROMPT} characters that [Whisper as a reader](../explanation/reader.md#whisper) takes as what "
+        "was said before: names as they are written, or an example of the style. Anything else ignores it",
+        group=Group.RECOGNITION,
+        argument=Argument(("--prompt",), "TEXT"),
+        public="no effect",
+        foreign=(Foreign(Service.OPENAI, "prompt", "What was said before, for Whisper as a reader; before the file."),),
+    )
     hotwords: tuple[object, ...] = option(
         (),
         Structure(
@@ -367,7 +390,17 @@ class RecogniserOptions:
         ),
         public="no effect: these models cannot read whole segments",
     )
-    partials: bool = option(True, Flag(), "send text while it may still change")
+    partials: bool | str = option(
+        True,
+        FlagOr(READER),
+        f"send text while it may still change; {READER}: with the words of a reader, if the service has one",
+        "send text while it may still change. "
+        f'`"{READER}"`: [a reader](../explanation/reader.md#while-somebody-speaks) reads the running segment again and '
+        'again, with `"second_pass":"reader"`. It is one segment at a time, in at most half of the time of the reader, '
+        "and only while no ended segment waits for it. Without a reader, the same as `true`",
+        argument=Argument(("--partials",)),
+        public="the words of the model alone",
+    )
     stability: str = option(
         STABILITY,
         Choice(*STABILITIES),
@@ -475,6 +508,12 @@ class StreamStart:
         "a reader does the second pass",
         "with `second_pass`: the model `reader` of the same Triton reads the segments, if it has weights. What it "
         "cannot read, or does not read in time, comes from the second pass or the first",
+    )
+    growing: bool = option(
+        False,
+        Flag(),
+        "a reader reads the running segment as well",
+        "with `reader`: partials have the words of the reader, which reads the running segment again and again",
     )
     caller: str = option(
         "",

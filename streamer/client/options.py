@@ -24,11 +24,13 @@ class Options(TypedDict, total=False):
     step_ms: Literal[160, 320, 640]
     search: Literal["lexicon", "greedy", "beam"]
     language: str
+    translate: bool
+    prompt: str
     hotwords: Sequence[str | Mapping[str, Any]]
     endpoint: Literal["off"] | Mapping[str, Any]
     settle_ms: int
     second_pass: bool | Literal["reader"]
-    partials: bool
+    partials: bool | Literal["reader"]
     stability: Literal["low", "medium", "high"]
     partial_words: bool
     words: bool

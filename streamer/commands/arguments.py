@@ -21,6 +21,7 @@ from streamer.commands.settings.kinds import COUNT, PORT, Kind, Whole, WrongValu
 from streamer.commands.settings.served_models import folder_error, unknown_model
 from streamer.commands.terminal.transcript_files import APPEND, OVERWRITE, REFUSE, SKIP
 from streamer.models.library import SHIPPED, LibraryError, ModelLibrary
+from streamer.models.readers import whisper_models
 
 USAGE: Final = 2
 _Group = TypeVar("_Group", bound=argparse._ArgumentGroup)
@@ -234,6 +235,8 @@ def model_choice(options: argparse.Namespace) -> ModelChoice:
         except LibraryError as error:
             raise TritonError(f"{error}; `streamer models get {choice.name}` fetches it again.") from None
         return ModelChoice(folder=folder)
+    if choice.name in (own := whisper_models()):
+        return ModelChoice(folder=own[choice.name])
     if alone or choice.name == DEFAULT_MODEL or (server is None and is_ready()):
         return choice
     if choice.name in models_to_serve(asr_repository()):

@@ -16,7 +16,8 @@ from streamer.base.timing import Timing
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository, is_public
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.capacity.reader_choice import choose_reader
+from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
+from streamer.models.whisper_folder import holds_whisper
 
 
 class Embedded:
@@ -32,15 +33,21 @@ class Embedded:
         self._timing = timing
         self._listeners = listeners
         self._model = model_name(folder) if folder else MODEL
-        folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
-        reader = None if folder and is_public(folder) else choose_reader(alone=True)  # public models do not use one
+        whisper = folder is not None and holds_whisper(folder)
+        if folder is not None and whisper:
+            reader: ChosenReader | None = ChosenReader(self._model, folder)
+            folder = asr_repository() / MODEL
+        else:  # public models do not use a reader
+            reader = None if folder and is_public(folder) else choose_reader(alone=True)
+        folders = {self._model: folder} if folder else {}
         self._triton = TritonServer(
             asr_repository(),
             models=[self._model],
             folders=folders,
             instances=1,
             reader=None if reader is None else reader.folder,
+            reads_alone=[self._model] if whisper else [],
             speakers=speakers,
             private=True,
         )

@@ -34,9 +34,12 @@ from streamer.models.readers import (
     installed_folder,
     known_readers,
     lacks,
+    reader_languages,
     reader_library,
     readers_here,
+    whisper_models,
 )
+from streamer.models.whisper_folder import holds_whisper, whisper_lacks
 
 EXAMPLES: Final = """\
 Public models are those that sherpa-onnx publishes, in many languages (docs/how-to/model-library.md). They are kept in
@@ -115,10 +118,14 @@ def _contradiction(options: argparse.Namespace) -> str:
 
 
 def _list(options: argparse.Namespace, library: ModelLibrary) -> int:
-    language = options.language and language_code(options.language)
+    language = options.language and language_code(options.language, others=_other_languages())
     listing = content(library, known_models(), language)
     print(json_text(listing, indent=1) if options.json else text(listing))
     return 0
+
+
+def _other_languages() -> set[str]:
+    return {code for folder in whisper_models().values() for code in reader_languages(folder)}
 
 
 def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
@@ -190,7 +197,7 @@ def _introduce(model: KnownModel) -> None:
 
 def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
     from streamer.models.installation import import_model
-    from streamer.models.reader_installation import WHEEL, import_reader, reader_at
+    from streamer.models.reader_installation import WHEEL, import_reader, import_whisper, reader_at
 
     path = Path(options.model)
     if reader := reader_at(path, known_readers()):
@@ -206,6 +213,11 @@ def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
         packages = " and ".join(each.wheel.requirement for each in known_readers().values())
         raise LibraryError(f"{path} is not the package of a reader; those that are known are {packages}")
     name = valid_name(options.as_name) if options.as_name else name_of(path.resolve().name)
+    if holds_whisper(path):
+        work = import_whisper(reader_library(), name, path)
+        _say(f"{name} is complete; `streamer serve --reader {name}` reads with it, `--model {name}` has only its words")
+        print(work)
+        return 0
     with FetchDisplay(sys.stderr, name) as display:
         folder = import_model(library, name, path, display)
     _report_ready(name, folder)
@@ -216,6 +228,10 @@ def _remove(options: argparse.Namespace, library: ModelLibrary) -> int:
     name = options.model
     if name in known_readers() and library.find(name) is None:
         return _remove_reader(known_readers()[name])
+    if name in whisper_models() and library.find(name) is None:
+        reader_library().remove(name)
+        _say(f"{name} was removed")
+        return 0
     try:
         was_default = library.remove(valid_name(name))
     except LibraryError as error:
@@ -366,6 +382,16 @@ class _ReaderFacts(TypedDict, total=False):
     part_bytes: int
 
 
+class _WhisperFacts(TypedDict, total=False):
+    """What is known of a Whisper model of this machine."""
+
+    name: str
+    path: str
+    size_bytes: int
+    languages: list[str]
+    wrong: str  # why it cannot be used
+
+
 class Listing(TypedDict):
     """The output of `streamer models list --json`."""
 
@@ -374,6 +400,7 @@ class Listing(TypedDict):
     folder: str
     models: list[_ModelFacts]
     readers: list[_ReaderFacts]
+    whisper: list[_WhisperFacts]
 
 
 def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> Listing:
@@ -400,6 +427,7 @@ def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language
         "folder": str(library.folder),
         "models": models,
         "readers": reader_content(language),
+        "whisper": whisper_content(language),
     }
 
 
@@ -423,6 +451,20 @@ def reader_content(language: str | None = None) -> list[_ReaderFacts]:
     return readers
 
 
+def whisper_content(language: str | None = None) -> list[_WhisperFacts]:
+    """Return all facts about each Whisper model of this machine. `language`: only those for this code."""
+    found: list[_WhisperFacts] = []
+    for name, folder in whisper_models().items():
+        lacks, languages = whisper_lacks(folder), reader_languages(folder)
+        if language and language not in languages:
+            continue
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        found.append(_WhisperFacts(name=name, path=str(folder), size_bytes=size, languages=list(languages)))
+        if lacks:
+            found[-1]["wrong"] = lacks
+    return found
+
+
 def text(listing: Listing) -> str:
     """Return the listing as text for people."""
     default, models = listing["default"], listing["models"]
@@ -443,6 +485,8 @@ def text(listing: Listing) -> str:
         lines += ["", "readers, which read ended segments once more beside any model:"]
     for reader in readers:
         lines += [f"  {reader['name']}", *_indent(_of_reader(reader))]
+    for own in listing["whisper"]:
+        lines += [f"  {own['name']}", *_indent(_of_whisper(own))]
     if later:
         lines += ["", "known, but not usable yet:"]
         lines += [f"  {model['name']}  {', '.join(model['languages'])}; {model['not_yet']}" for model in later]
@@ -505,6 +549,13 @@ def _of_reader(reader: _ReaderFacts) -> Iterator[str]:
         megabytes = reader["wheel"]["size"] / 1e6
         yield f"{wrong}`streamer models get {reader['name']}` fetches it, {megabytes:.0f} MB{part}"
     yield f"licence: {reader['licence']} ({reader['licence_source']})"
+
+
+def _of_whisper(model: _WhisperFacts) -> Iterator[str]:
+    languages = model["languages"]
+    read = f"{len(languages)} languages, and translation" if len(languages) > 1 else languages[0]
+    yield f"{read}, Whisper, {model['size_bytes'] / 1e6:.0f} MB"
+    yield f"is here: {model['path']}" + (f", but {model['wrong']}" if "wrong" in model else "")
 
 
 def _published(model: _ModelFacts) -> Iterator[str]:

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from streamer.bridge.access.quotas import Fetch, QuotaLimits, UploadLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.usage import UsageError, UsageFile
-from streamer.bridge.triton import TritonError
+from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository, is_public, parts_of
 from streamer.commands.arguments import USAGE
 from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
@@ -37,6 +37,7 @@ from streamer.commands.settings.served_models import (
     by_public_name,
     first_folder_error,
     locate,
+    whisper_among,
 )
 from streamer.models.library import LibraryError, ModelLibrary
 from streamer.models.speaker_networks import find_speaker_networks
@@ -92,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
             raise PortPolicyError(f"{label} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
         _check_load(configuration)
-        reader = _reader(configuration, models)
+        reader, alone = _reader(configuration, models)
+        models = {name: _recogniser_of(model, alone) for name, model in models.items()}
     except (SettingsError, PortPolicyError, TritonError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
@@ -102,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
     exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
     try:
-        return _serve(settings, models, policy, dial, reader, exposed=exposed)
+        return _serve(settings, models, policy, dial, reader, alone, exposed=exposed)
     except TritonError as error:
         return _fail(error)
 
@@ -113,12 +115,13 @@ def _serve(
     policy: PortPolicy,
     dial: Dialer | None,
     reader: ChosenReader | None,
+    alone: Collection[str],
     *,
     exposed: bool,
 ) -> int:
     """Run the service until a signal. `exposed`: whether others on the network can read the traffic.
 
-    `reader` reads ended segments once more.
+    `reader` reads ended segments once more. `alone`: the models whose words are those of the reader alone.
     """
     import asyncio
 
@@ -152,6 +155,7 @@ def _serve(
             instances=instances,
             slots=slots,
             reader=None if reader is None else reader.folder,
+            reads_alone=alone,
             speakers=find_speaker_networks() is not None,
             resizable=bounds is not None,
             private=True,
@@ -269,8 +273,15 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     return models
 
 
-def _reader(configuration: Configuration, models: Mapping[str, ServedModel]) -> ChosenReader | None:
-    """Return the reader; None without one. SettingsError if it cannot be had.
+def _recogniser_of(model: ServedModel, alone: Collection[str]) -> ServedModel:
+    """Return the recogniser that hears for a model that reads alone, under its name; any other model as it is."""
+    return replace(model, folder=asr_repository() / MODEL) if model.model in alone else model
+
+
+def _reader(
+    configuration: Configuration, models: Mapping[str, ServedModel]
+) -> tuple[ChosenReader | None, Collection[str]]:
+    """Return the reader, None without one, and the models that it reads alone. SettingsError if it cannot be had.
 
     None is chosen for public models alone, because they do not use it.
     """
@@ -280,9 +291,20 @@ def _reader(configuration: Configuration, models: Mapping[str, ServedModel]) -> 
             raise SettingsError(
                 f"{label} is only for the embedded Triton: another Triton has the reader that it loaded."
             )
-        return None
+        return None, ()
+    alone = whisper_among(list(models.values()))
+    if alone:
+        if settings.load == ON_DEMAND:
+            raise SettingsError(f"{configuration.label('load')} cannot load Whisper models: they read for all models.")
+        if len(alone) > 1 or settings.reader not in (AUTO, OFF, *alone, *map(str, alone.values())):
+            raise SettingsError(
+                f"{configuration.label('model')} names {' and '.join(alone)}, but a service has one reader: "
+                "give it one Whisper model, and no other reader."
+            )
+        [(name, folder)] = alone.items()
+        return ChosenReader(name, folder), alone
     if settings.reader == AUTO and all(model.folder and is_public(model.folder) for model in models.values()):
-        return None
+        return None, ()
     try:
         reader = choose_reader(settings.reader)
     except LibraryError as error:
@@ -292,7 +314,7 @@ def _reader(configuration: Configuration, models: Mapping[str, ServedModel]) -> 
             f"{label} names {settings.reader}, which is not on this machine: `streamer models get {settings.reader}` "
             "fetches it."
         )
-    return reader
+    return reader, ()
 
 
 def _check_load(configuration: Configuration) -> None:

@@ -73,12 +73,14 @@ def load_recogniser(
     precision: str | None = None,
     idle_limit_s: float = 20.0,
     reader: SegmentReader | None = None,
+    reads_alone: bool = False,
     threads: int = 1,
 ) -> Recogniser:
     """Return a recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
 
     `precision` is the number format of the encoder; by default the best one for this machine. `reader` reads the
-    segments of streams that want it. The streams of a batch are divided over this many `threads`.
+    segments of streams that want it, with `reads_alone` those of all streams, whose words are its alone. The streams
+    of a batch are divided over this many `threads`.
     """
     LOADING.mark("engine")
     folder = Path(folder)
@@ -93,6 +95,7 @@ def load_recogniser(
         device=device,
         idle_limit_s=idle_limit_s,
         reader=reader,
+        reads_alone=reads_alone,
         threads=threads,
     )
 
@@ -165,6 +168,7 @@ def assemble_recogniser(
     device: str,
     idle_limit_s: float,
     reader: SegmentReader | None = None,
+    reads_alone: bool = False,
     threads: int = 1,
 ) -> Recogniser:
     """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
@@ -206,6 +210,7 @@ def assemble_recogniser(
         detector=detector,
         second_searches=second_searches,
         reader_pass=reader_pass,
+        reads_alone=reads_alone,
         idle_limit_s=idle_limit_s,
         threads=threads,
     )

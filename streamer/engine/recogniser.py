@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.codes import FailureCode
-from streamer.base.limits import LANGUAGE
+from streamer.base.limits import LANGUAGE, SETTLE_MS
 from streamer.base.names import is_english
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, model_acoustics
 from streamer.engine.acoustics.activity import ActivityReading
 from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel, TwoPass
 from streamer.engine.endpointing import TurnRule, TurnWatch
+from streamer.engine.reader.growing import Growing, GrowingSegment
 from streamer.engine.reader.reader_pass import ReaderPass
+from streamer.engine.reader.reading import ReadingOptions
 from streamer.engine.search.search import NO_WORDS, Hypothesis, LikelyWords, Search
 from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import OpenStreams, SlotLease
@@ -30,6 +32,7 @@ from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import SentenceMarks
 from streamer.engine.threads import Parallel, Threads
 from streamer.engine.waiting import NotNow, Shares, Wait, WaitingWork, Work
+from streamer.models.whisper_folder import ENGLISH, language_code
 
 if TYPE_CHECKING:
     from streamer.engine.text.punctuation_model import PunctuationModel
@@ -82,6 +85,7 @@ class Recogniser:
         detector: Detector | None = None,
         second_searches: Mapping[str, Search] | None = None,
         reader_pass: ReaderPass | None = None,
+        reads_alone: bool = False,
         idle_limit_s: float = 20.0,
         threads: int = 1,
         clock: Callable[[], float] = time.monotonic,
@@ -89,7 +93,8 @@ class Recogniser:
         """`searches` are the searches from which streams may choose. Each has room for all slots.
 
         `second_searches` replace them in the second pass, under the same names, and use their hotwords. `reader_pass`
-        reads the segments of streams that want a reader.
+        reads the segments of streams that want a reader, with `reads_alone` those of all streams: they have no other
+        words.
 
         Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words do
         not help to find the end of a turn. Without `acoustics`, the model computes the audio, with this `detector` of
@@ -100,7 +105,7 @@ class Recogniser:
         self.steps = 0  # the number of steps of all streams that were computed
         self.searches = searches
         self._second_searches = second_searches or {}
-        self.reader_pass = reader_pass
+        self.reader_pass, self._reads_alone = reader_pass, reads_alone
         self._acoustics = acoustics or model_acoustics(model, slots, detector)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
@@ -108,6 +113,7 @@ class Recogniser:
         self._streams: OpenStreams[Stream] = OpenStreams(slots, idle_limit_s, clock, self._release)
         self.shares = Shares()
         self._waiting = WaitingWork(shares=self.shares)
+        self._growing = Growing()
         self._handling = StepHandling(self._waiting, punctuation, self._start_afresh)
 
     @property
@@ -138,13 +144,20 @@ class Recogniser:
         if options.search not in self.searches:
             names = ", ".join(self.searches)
             raise StreamError(FailureCode.BAD_OPTIONS, f"there is no search {options.search!r}; known are {names}")
-        self._check_language(options.language)
+        alone = self._alone(options)
+        if alone is None:
+            self._check_language(options.language)
+        else:
+            options = replace(options, second_pass=True, reader=True, settle_ms=SETTLE_MS, hotwords=())
         # A stream without events of speech needs no pieces.
         detects = self._acoustics.detects and options.speech
         supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms), pieces=detects)
 
         def make(lease: SlotLease, now: float) -> Stream:
-            results, watch = self._results(options), self._watch(options)
+            results, watch = (
+                self._results(options, alone=alone is not None),
+                self._watch(options, alone=alone is not None),
+            )
             return Stream(
                 stream,
                 lease,
@@ -156,6 +169,8 @@ class Recogniser:
                 detects=detects,
                 watch=watch,
                 reader_pass=self.reader_pass if options.second_pass and options.reader else None,
+                alone=alone,
+                growing=self._growing_segment(options, alone),
             )
 
         slot = self._streams.open(stream, make).lease.slot
@@ -191,7 +206,10 @@ class Recogniser:
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages from which a stream may choose; none if there is no choice."""
-        return self.model.languages if isinstance(self.model, Multilingual) else ()
+        if isinstance(self.model, Multilingual):
+            return self.model.languages
+        languages = () if self.reader_pass is None else self.reader_pass.reader.languages
+        return (LANGUAGE, *languages) if len(languages) > 1 else ()
 
     @property
     def unprepared(self) -> int:
@@ -359,11 +377,37 @@ class Recogniser:
             stream.flushing = chunk.flush or chunk.end
         return stream
 
+    def _alone(self, options: StreamOptions) -> ReadingOptions | None:
+        """Return how the reader reads for a stream that has only its words; None for other streams."""
+        languages = () if self.reader_pass is None else self.reader_pass.reader.languages
+        if options.translate and len(languages) < 2:
+            raise StreamError(FailureCode.BAD_OPTIONS, "nothing here translates: that needs a reader of many languages")
+        english = options.language == LANGUAGE or is_english(options.language)
+        if english and not options.translate and not self._reads_alone:
+            return None
+        if not self._reads_alone and len(languages) < 2:
+            return None
+        if options.language != LANGUAGE and language_code(options.language, languages) is None:
+            names = ", ".join(languages)
+            raise StreamError(
+                FailureCode.BAD_OPTIONS, f"the reader has no language {options.language!r}; it has {names}"
+            )
+        hotwords = ", ".join(dict.fromkeys(hotword.written or hotword.text for hotword in options.hotwords))
+        prompt = " ".join(filter(None, (hotwords, options.prompt)))
+        return ReadingOptions(options.language, options.translate, prompt, times=True)
+
+    def _growing_segment(self, options: StreamOptions, alone: ReadingOptions | None) -> GrowingSegment | None:
+        """Return the readings of a running segment, for a stream whose partials have the words of a reader."""
+        wanted = bool(options.partials) if alone else options.growing and options.second_pass
+        if self.reader_pass is None or not wanted or not options.reader or options.dictation:
+            return None
+        return GrowingSegment(self.reader_pass, alone or ReadingOptions(ENGLISH, prompt=options.prompt))
+
     def _check_language(self, language: str) -> None:
         if language == LANGUAGE:
             return
         model = self.model
-        if not isinstance(model, Multilingual) or not self.languages:
+        if not isinstance(model, Multilingual) or not model.languages:
             # A model without a choice counts as English, so whoever says what it speaks anyway is right.
             if is_english(language):
                 return
@@ -378,18 +422,20 @@ class Recogniser:
         self._waiting.drop(number)
         self.searches[stream.options.search].release(stream.lease.slot)
 
-    def _results(self, options: StreamOptions) -> ResultBuilder:
+    def _results(self, options: StreamOptions, *, alone: bool) -> ResultBuilder:
+        if alone:  # the reader writes marks and capitals of any language
+            return ResultBuilder(options, Calibration(), options.begins, None, untouched=True)
         marks = None
         if options.written and self._punctuation is not None and not self.model.writes:
             marks = SentenceMarks(self._punctuation.behind, self._punctuation.ahead, options.context)
         return ResultBuilder(options, self._calibration, options.begins, marks, untouched=self.model.writes)
 
-    def _watch(self, options: StreamOptions) -> TurnWatch | None:
+    def _watch(self, options: StreamOptions, *, alone: bool) -> TurnWatch | None:
         rule = options.endpoint
         if not rule.turn:
             return None
         # The punctuation model does not know the marks and capitals in the words of a model that writes.
-        judge = None if self._punctuation is None or self.model.writes else self._punctuation.over
+        judge = None if self._punctuation is None or self.model.writes or alone else self._punctuation.over
         return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge)
 
     def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
@@ -414,6 +460,7 @@ class Recogniser:
             for stream, hypothesis in self._searched(streams, emissions)
         )
         share_s = (time.perf_counter() - began) / len(streams)
+        self._growing.go_on(streams, self._streams, waiting=self._waiting.count(Wait.SECOND_PASS) > 0)
         for stream in streams:
             self.shares.charge(stream.options.caller, share_s)
 

@@ -29,7 +29,9 @@ from streamer.base.limits import READER, WHOLE_MS
 from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
 from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.endpointing import SegmentEnd, TurnWatch, frames_to_end, paused
+from streamer.engine.reader.growing import GrowingSegment
 from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass
+from streamer.engine.reader.reading import ReadingOptions
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, WholeSegments, piece_samples
 from streamer.engine.slots import SlotLease
@@ -37,7 +39,7 @@ from streamer.engine.stream_events import StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Window
-from streamer.engine.waiting import OutsideWork, Wait, WaitingWork, Work
+from streamer.engine.waiting import LONGEST_WAIT_S, OutsideWork, Wait, WaitingWork, Work
 
 if TYPE_CHECKING:
     from streamer.engine.text.punctuation_model import PunctuationModel
@@ -89,6 +91,8 @@ class Stream:
     detects: bool = False  # speech is detected in pieces that are shorter than a step
     watch: TurnWatch | None = None  # for a stream that wants turns
     reader_pass: ReaderPass | None = None  # for a stream whose segments a reader reads
+    alone: ReadingOptions | None = None  # how it reads them, for a stream that has only its words
+    growing: GrowingSegment | None = None  # for a stream whose running segment a reader reads as well
     flushing: bool = False  # the client wants everything so far to become final
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
@@ -175,6 +179,8 @@ class Stream:
         quiet = self._follow(activity)
         if not self._opened:
             hypothesis = NO_WORDS  # in a segment in which nobody spoke, words come from music or keys
+        elif self.alone is not None:
+            hypothesis = self._spoken(hypothesis)
         if hypothesis.words:
             for watch in self._watches:
                 self._report_speech(watch.find_words(self._sample(hypothesis.words[0].start)), watch)
@@ -189,9 +195,9 @@ class Stream:
             turn_pause_ms = self.watch.pause_ms(hypothesis, paused_ms, lambda: search.finish().words, spoken_ms)
         ending = rule.segment_end(hypothesis, frames, frame_ms, quiet, turn_pause_ms)
         if ending is None:
-            # Before the segment has ended, nobody knows which words the second pass will change.
-            stable = 0 if self.options.second_pass else min(hypothesis.stable, rule.settled(hypothesis.words, frame_ms))
-            shown = yield from self.results.partial(hypothesis, stable, self._position)
+            known = self._with_readings(hypothesis)
+            stable = min(known.stable, rule.settled(known.words, frame_ms))
+            shown = yield from self.results.partial(known, stable, self._position)
             if shown:
                 self.events.append(shown)
             if self.watch:
@@ -212,6 +218,8 @@ class Stream:
         begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
+        if self.alone is not None and self._opened:
+            words = self._spoken(Hypothesis(words, 0)).words
         reading = yield from self._read_again(NO_WORDS, words, search, None)
         heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
         yield from self._end_segment(self.supply.received, reading.words, None, reading, heard_ms=heard_ms)
@@ -290,6 +298,8 @@ class Stream:
         """End the segment where the rule ends it, after this many frames."""
         # Before a silence the last word is complete, even if the best hypothesis has it only as a beginning.
         last_words = search.finish().words if hypothesis.words or hypothesis.running else ()
+        if self.alone is not None:
+            last_words = last_words or hypothesis.words
         reading = yield from self._read_again(hypothesis, last_words, search, ending.frame)
         words = reading.words if ending.silence else _shared(reading.hypothesis.words, reading.words)
         cut = min(self._sample(ending.frame), self.supply.received)
@@ -316,15 +326,23 @@ class Stream:
         if not twice:
             return first
         seconds = self.supply.computed / self.time_scale.sample_rate
-        ahead_s = seconds - (self.last_used - self._begun_at)
+        ahead_s = seconds - (self.last_used - self._begun_at) if self.alone is None else LONGEST_WAIT_S
         reading = yield Reread(seconds, self._whole(first, search, frame), ahead_s)
-        return reading or first
+        if reading is None and self.alone is not None:
+            raise StreamError(FailureCode.FAILED, "the reader, which has the only words, did not answer in time")
+        reading = reading or first
+        if self.growing is None or not self._keeps:
+            return reading
+        kept = self.growing.final(_before(reading.words, frame))
+        return replace(reading, words=kept, hypothesis=Hypothesis(kept, len(kept)))
 
     def _whole(self, first: _Reading, search: SegmentSearch, frame: int | None) -> OutsideWork[_Reading | None]:
         """Return what a reader reads in the segment, or else the second pass; None if neither finds words."""
         assert isinstance(self.supply, WholeSegments)
         segment = self.supply.segment()
         own_words = _before(first.words, frame)
+        if self.alone is not None:
+            return (yield from self._read_alone(segment, own_words, frame, self.alone))
         # A reader writes the names of marks as it likes, so dictated marks are left to the search.
         reader_pass = self.reader_pass if own_words and not self.options.dictation else None
         if reader_pass is not None and reader_pass.reader.present:
@@ -334,7 +352,7 @@ class Stream:
             heard = HeardSegment(samples, phones, self.time_scale.frame_samples, own_words, self.options.hotwords)
             began_at = time.monotonic()
             try:
-                words = yield from reader_pass.read(heard)
+                words = yield from reader_pass.read(heard, self.options.prompt)
             finally:  # also if the limit for the second pass ends this
                 self._reader_s = (self._reader_s or 0.0) + time.monotonic() - began_at
             if words:
@@ -346,6 +364,68 @@ class Stream:
         again, second = yield from search.again(segment)
         words = second.finish().words
         return _Reading(again, words, self._alternatives(second), ReadBy.SECOND_PASS) if words else None
+
+    def _read_alone(
+        self,
+        segment: NDArray[np.int16],
+        pauses_between: tuple[HypothesisWord, ...],
+        frame: int | None,
+        options: ReadingOptions,
+    ) -> OutsideWork[_Reading]:
+        """Return what the reader reads in the segment, as it is."""
+        assert self.reader_pass is not None
+        samples = segment[: None if frame is None else frame * self.time_scale.frame_samples]
+        nothing = np.zeros((0, 0), np.float32)
+        heard = HeardSegment(samples, nothing, self.time_scale.frame_samples, pauses_between)
+        began_at = time.monotonic()
+        try:
+            words = yield from self.reader_pass.read_alone(heard, options)
+        finally:  # also if the limit ends this
+            self._reader_s = (self._reader_s or 0.0) + time.monotonic() - began_at
+        return _Reading(Hypothesis(words, len(words)), words, [(words, 1.0)] if words else [], ReadBy.READER)
+
+    @property
+    def wants_reading(self) -> bool:
+        """Whether the running segment should be read now, although it goes on."""
+        if self.growing is None or not self._opened or self._in_tail:
+            return False
+        return self.growing.has_grown(self.supply.computed, self.time_scale.sample_rate)
+
+    def read_growing(self, now: float) -> None:
+        """Begin to read the running segment so far."""
+        assert self.growing is not None
+        assert isinstance(self.supply, WholeSegments)
+        phones = np.concatenate(self._phones).astype(np.float32) if self._phones else np.zeros((0, 0), np.float32)
+        words, frame = self._last_hypothesis.words, self.time_scale.frame_samples
+        segment = HeardSegment(self.supply.segment(), phones, frame, words, self.options.hotwords)
+        self.growing.read(segment, now)
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether words on which readings agree stay in the final: not where it has other marks than partials."""
+        return self.alone is not None or not self.options.written
+
+    def _with_readings(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Return what is known of the words of the running segment, and how many of them will not change."""
+        self._last_hypothesis = hypothesis
+        if self.growing is not None:
+            known = self.growing.hypothesis(hypothesis)
+            return known if self._keeps else replace(known, stable=0)
+        if self.alone is not None:
+            return NO_WORDS
+        # Before the segment has ended, nobody knows which words the second pass will change.
+        return replace(hypothesis, stable=0) if self.options.second_pass else hypothesis
+
+    def _spoken(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Return the hypothesis, or if it has no words, one with a word at the end of what was spoken.
+
+        The first pass may have no words for another language. The word only says where the speaker has paused.
+        """
+        activity, frames = self._activity, self._frames
+        if hypothesis.words or activity is None:
+            return hypothesis
+        end = max(1, frames - activity.quiet)
+        return Hypothesis((HypothesisWord("", end - 1, end, 0.0),), 0)
 
     def _alternatives(self, search: SegmentSearch) -> list[LikelyWords]:
         """Return more alternatives than the client wants, because those that differ only after the cut are merged."""
@@ -402,6 +482,8 @@ class Stream:
             self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context, reported))
         self.supply.begin_at(cut)
         self._phones.clear()
+        if self.growing is not None:
+            self.growing.begin()
         self._begun_at = self.last_used
         self._activity = None
         self._event_speech.begin_segment()

@@ -9,6 +9,7 @@ from typing import Any
 
 from streamer.base.limits import (
     BEAM,
+    GROWING,
     HOTWORD_WEIGHT,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
@@ -66,6 +67,8 @@ class StreamOptions(StreamStart, RecogniserOptions):
             values[name] = read(value) if read else _valid(f"option {name!r}", name, value, OPTIONS[name])
         if values.get("second_pass") == READER:
             values |= {"second_pass": True, READER: True}
+        if values.get("partials") == READER:
+            values |= {"partials": True, GROWING: True}
         options = cls(**values)
         if len(step_ms) == 1:
             options = replace(options, step_ms=step_ms[0])

@@ -275,6 +275,17 @@ class Awaited(Protocol):
         """Return at once whether the work can go on. It must look itself whether what it awaited has failed."""
 
 
+class Pause:
+    """Some time in which work does nothing."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._now, self._until = clock, clock() + seconds
+
+    def ready(self) -> bool:
+        """Return whether the time is over."""
+        return self._now() >= self._until
+
+
 @runtime_checkable
 class Costly(Awaited, Protocol):
     """Something outside that costs time of this machine, which its caller has used."""

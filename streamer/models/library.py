@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -330,13 +330,16 @@ def known_models(path: Path | None = None) -> dict[str, KnownModel]:
     return {model.name: model for model in models}
 
 
-def language_code(text: str, path: Path | None = None) -> str:
+def language_code(text: str, path: Path | None = None, *, others: Iterable[str] = ()) -> str:
     """Return the code of a language: from its code with or without a region, as `zh-CN`, or from its English name.
+
+    `others`: codes for which this machine has a model that is not in the catalogue.
 
     LibraryError if no model for it is known.
     """
     content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
     codes = {code for entry in (*content["models"], *content.get("readers", ())) for code in entry["languages"]}
+    codes |= set(others)
     names = {code: name for code, name in content["languages"].items() if code in codes}
     lowered = text.strip().lower()
     matches = [code for code, name in names.items() if name.lower() == lowered]

@@ -17,7 +17,16 @@ from typing import Final
 
 from streamer.models.installation import Patience, fetch
 from streamer.models.library import LibraryError, ModelLibrary, NoSpaceError, Observer, part_file, sha256_of
-from streamer.models.readers import LICENCE_FILE, KnownReader, ReaderFile, ReaderWheel, check_reader, lacks
+from streamer.models.readers import (
+    LICENCE_FILE,
+    KnownReader,
+    ReaderFile,
+    ReaderWheel,
+    check_reader,
+    known_readers,
+    lacks,
+)
+from streamer.models.whisper_folder import whisper_lacks
 
 WHEEL: Final = ".whl"
 _PIP_PATIENCE_S: Final = 600.0
@@ -70,6 +79,22 @@ def import_reader(readers: ModelLibrary, reader: KnownReader, path: Path, observ
                 if name != LICENCE_FILE or (path / name).is_file():
                     shutil.copyfile(path / name, new / name)
             return _put_in_place(readers, reader, new)
+
+
+def import_whisper(readers: ModelLibrary, name: str, path: Path) -> Path:
+    """Make a reader from a folder with a Whisper model, which is not changed. Return its new folder."""
+    if reason := whisper_lacks(path):
+        raise LibraryError(reason)
+    if name in known_readers():
+        raise LibraryError(f"{name} is another reader: give another name with --name")
+    with readers.locked(name):
+        if readers.find(name) is not None:
+            raise LibraryError(f"there is a reader {name} already: remove it first, or give another name with --name")
+        with readers.new_folder(name) as new:
+            new.mkdir()
+            for file in sorted(each for each in path.iterdir() if each.is_file()):
+                shutil.copyfile(file, new / file.name)
+            return readers.put(name, new)
 
 
 def reader_at(path: Path, known: dict[str, KnownReader]) -> KnownReader | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from streamer.base.text import did_you_mean_one_of
 from streamer.models import library
 from streamer.models.library import LibraryError, ModelLibrary, sha256_of
+from streamer.models.whisper_folder import ENGLISH, UnknownWhisper, holds_whisper, whisper_lacks, whisper_languages
 
 LICENCE_FILE: Final = "LICENSE"
 
@@ -95,13 +96,31 @@ def known_reader(name: str) -> KnownReader:
 
 
 def find_reader(name: str | None = None, readers: ModelLibrary | None = None) -> Path | None:
-    """Return the folder with the files of this reader; without a name, of the largest that is here.
+    """Return the folder with the files of this reader; without a name, of the largest of the catalogue that is here.
 
-    None if it is not here, or not complete. LibraryError for a name that is not known.
+    A name with a slash, or of a folder, is that of a folder with a Whisper model.
+
+    None if it is not here, or not complete. LibraryError for a name that is not known, and for any other folder.
     """
-    if name is not None:
-        return _find(known_reader(name), readers or reader_library())
-    return next(iter(readers_here(readers).values()), None)
+    if name is None:
+        return next(iter(readers_here(readers).values()), None)
+    if "/" in name or holds_whisper(Path(name)):
+        return _whisper_at(Path(name))
+    own = whisper_models(readers).get(name)
+    return _find(known_reader(name), readers or reader_library()) if own is None else own
+
+
+def whisper_models(readers: ModelLibrary | None = None) -> dict[str, Path]:
+    """Return the folders of the Whisper models that this user has imported, by name."""
+    return {name: path for name, path in (readers or reader_library()).models().items() if holds_whisper(path)}
+
+
+def reader_languages(folder: Path | None) -> tuple[str, ...]:
+    """Return the codes of the languages of the reader in this folder; English for a folder that cannot be read."""
+    try:
+        return whisper_languages(folder) if folder is not None and holds_whisper(folder) else (ENGLISH,)
+    except UnknownWhisper:
+        return (ENGLISH,)
 
 
 def readers_here(readers: ModelLibrary | None = None) -> dict[str, Path]:
@@ -152,6 +171,14 @@ def check_reader(reader: KnownReader, folder: Path) -> None:
             raise LibraryError(f"{folder / file.name}: {error.strerror}") from error
         if found != file.sha256:
             raise LibraryError(f"{folder / file.name} is damaged: its sha256 is {found}, not {file.sha256}")
+
+
+def _whisper_at(folder: Path) -> Path:
+    if not holds_whisper(folder):
+        raise LibraryError(f"{folder} is not the folder of a Whisper model in the format of CTranslate2 (model.bin)")
+    if reason := whisper_lacks(folder):
+        raise LibraryError(reason)
+    return folder
 
 
 def _find(reader: KnownReader, readers: ModelLibrary) -> Path | None:

@@ -17,6 +17,10 @@
  * @property {"lexicon" | "greedy" | "beam"} [search] recognise words of the lexicon, or spell out what is heard
  * @property {string} [language] the language that is spoken, such as de or de-DE, for a model that has several, and en
  *     for others; with auto the model finds out itself
+ * @property {boolean} [translate] write in English what is said in another language, if the service has a reader for
+ *     that
+ * @property {string} [prompt] what was said before, or names as they are written, for a reader that takes it as an
+ *     example
  * @property {(string | {text: string, weight?: number})[]} [hotwords] words to listen for, with commas in between, or
  *     the list of the protocol as JSON
  * @property {"off" | {silence?: boolean, after_text_ms?: number, without_text_ms?: number, longest_ms?: number, turn?:
@@ -25,7 +29,8 @@
  * @property {number} [settle_ms] how long after its end a word may still change: 500 to 10000, or 0 for no limit
  * @property {boolean | "reader"} [second_pass] read each segment once more as a whole when it has ended: fewer wrong
  *     words, but until then any word may change; reader: by another model, if the service has one
- * @property {boolean} [partials] send text while it may still change
+ * @property {boolean | "reader"} [partials] send text while it may still change; reader: with the words of a reader,
+ *     if the service has one
  * @property {"low" | "medium" | "high"} [stability] which words are shown early: the best guess, those that two steps
  *     agree on, or only those that will not change
  * @property {boolean} [partial_words] words with times in partials

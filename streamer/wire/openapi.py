@@ -66,7 +66,7 @@ def document(version: str, largest: int, longest_s: float) -> JsonObject:
         "paths": {
             native_upload.PATH: {"post": _transcribe()},
             openai_upload.PATH: {"post": _openai()},
-            openai_upload.TRANSLATIONS: {"post": _refused()},
+            openai_upload.TRANSLATIONS: {"post": _openai(translates=True)},
             openai_upload.MODELS: {"get": _get("List the models.", "Models")},
             deepgram.PATH: {"post": _deepgram()},
             "/readyz": {"get": _get("Whether the service can recognise now.", None)},
@@ -115,14 +115,15 @@ def _transcribe() -> JsonObject:
     }
 
 
-def _openai() -> JsonObject:
+def _openai(*, translates: bool = False) -> JsonObject:
     form = {"type": "object", "required": ["file"], "properties": dict(_OPENAI_FIELDS)}
     content = {JSON: _of("OpenAITranscription"), EVENTS: {"schema": _TEXT}, "text/plain": {"schema": _TEXT}}
     problems = {status: why for status, why in _PROBLEMS.items() if status not in ("415", "422")}
+    needs = "It needs a reader of many languages; without one, the answer is 400. " if translates else ""
     return {
-        "operationId": "openaiTranscription",
-        "summary": "Transcribe a recording for a client of OpenAI.",
-        "description": "Fields may come in any order. Fields that are not listed here are ignored.",
+        "operationId": "openaiTranslation" if translates else "openaiTranscription",
+        "summary": f"{'Translate' if translates else 'Transcribe'} a recording for a client of OpenAI.",
+        "description": f"{needs}Fields may come in any order. Fields that are not listed here are ignored.",
         "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}, JSON: _in_base64()}},
         "responses": {"200": _answer("The transcript.", content), **_problems("OpenAIProblem", problems)},
     }
@@ -154,15 +155,6 @@ def _deepgram() -> JsonObject:
         "parameters": parameters,
         "requestBody": {"required": True, "content": {kind: {"schema": _BINARY} for kind in _MEDIA}},
         "responses": {"200": _answer("The transcript.", content), **_problems("DeepgramProblem", problems)},
-    }
-
-
-def _refused() -> JsonObject:
-    refusal = {"400": "There is no model for translations here."}
-    return {
-        "operationId": "openaiTranslation",
-        "summary": "Not supported.",
-        "responses": _problems("OpenAIProblem", refusal),
     }
 
 

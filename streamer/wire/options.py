@@ -12,6 +12,7 @@ from typing import Any, Final
 from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import (
+    GROWING,
     HOTWORD_WEIGHT,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
@@ -231,6 +232,8 @@ class Start(RecogniserOptions, ServiceOptions):
         options = {option.name: _as_json(value) for option, value in values if value != option.default}
         if self.second_pass == READER:
             options |= {"second_pass": True, READER: True}  # a model without a reader leaves out the latter
+        if self.partials == READER:
+            options |= {"partials": True, GROWING: True}  # so does an earlier one
         return options
 
 

@@ -14,7 +14,9 @@ from streamer.commands.cli import run
 from streamer.commands.models import _complete
 from streamer.commands.settings.served_models import unknown_model
 from streamer.models import library
-from streamer.models.library import ModelLibrary
+from streamer.models.library import LibraryError, ModelLibrary
+from streamer.models.readers import find_reader
+from tests.engine.reader.scripted_whisper import write_whisper
 from tests.models.archive_shelf import Item, archive_shelf
 from tests.models.small_readers import FILES, NAME, catalogue, entry, put, wheel
 from tests.project import ROOT
@@ -201,3 +203,41 @@ def test_names_are_completed(home: Path) -> None:
         action: list(_complete("", argparse.Namespace(action=action))) for action in ("get", "remove", "default")
     }
     assert offered == {"get": [], "remove": [NAME], "default": ["shipped"]}
+
+
+def test_the_life_of_a_whisper_model(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder is imported, listed with its languages, found as a reader and as a model, and removed."""
+    folder = tmp_path / "whisper-small"
+    write_whisper(folder, ("ĠGuten",))
+    assert run(["models", "import", str(folder)]) == 0
+    path, said = capsys.readouterr()
+    own = home / "whisper-small"
+    assert path == f"{own}\n"
+    assert "`streamer serve --reader whisper-small` reads with it" in said
+    assert {each.name for each in own.iterdir()} == {each.name for each in folder.iterdir()}
+    assert find_reader("whisper-small") == own
+    assert find_reader(str(folder)) == folder
+
+    assert run(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert "  whisper-small\n      5 languages, and translation, Whisper, " in shown
+    assert f" MB\n      is here: {own}\n" in shown
+    assert run(["models", "list", "--json", "--language", "de"]) == 0
+    [model] = json.loads(capsys.readouterr().out)["whisper"]
+    assert (model["name"], model["languages"]) == ("whisper-small", ["en", "zh", "de", "es", "ja"])
+    assert run(["models", "list", "--language", "fr"]) == 1
+    assert "no model for the language 'fr' is known" in capsys.readouterr().err
+
+    assert run(["models", "import", str(folder)]) == 1
+    assert "there is a reader whisper-small already" in capsys.readouterr().err
+    assert run(["models", "import", str(folder), "--name", NAME]) == 1
+    assert f"{NAME} is another reader" in capsys.readouterr().err
+    (own / "vocabulary.json").unlink()
+    assert run(["models"]) == 0
+    assert "but " in capsys.readouterr().out
+    assert run(["models", "remove", "whisper-small"]) == 0
+    assert not own.exists()
+    with pytest.raises(LibraryError, match="no reader whisper-small is known"):
+        find_reader("whisper-small")
+    with pytest.raises(LibraryError, match="is not the folder of a Whisper model"):
+        find_reader(str(tmp_path))

@@ -24,6 +24,8 @@ from streamer.wire.dialects import deepgram, openai_upload
 from tests.bridge.service_client import disturbed, recognise, rest, text
 from tests.bridge.uploads.uploading import form, post, recording
 from tests.command_run import SHORT, streamer, streamer_here
+from tests.engine.reader.scripted_whisper import write_whisper
+from tests.samples import pcm
 from tests.serve_process import Serving, serving
 from tests.triton_processes import stubs
 from workshop.graphs.comparison import random_sound
@@ -191,3 +193,34 @@ def test_a_range_that_cannot_be() -> None:
     done = streamer("serve", "--instances", "1-2", "--model", "asr_heads", "--port", "0")
     assert done.returncode == 1
     assert "asr_heads is an ensemble: the number of its instances cannot follow the load" in done.stderr
+
+
+async def test_a_whisper_model_reads_alone(tmp_path: Path) -> None:
+    """A folder with one is served like any model, in its languages, and translates for OpenAI's clients."""
+    folder = tmp_path / "whisper"
+    write_whisper(folder, ("ĠGuten", "ĠTag", "."))
+    with serving("--model", str(folder), "--slots", "4", "--instances", "1") as served:
+        default = served.state["models"]["default"]
+        assert (default["model"], default["languages"]) == ("whisper", ["auto", "en", "zh", "de", "es", "ja"])
+        audio = pcm("quilter.ogg")
+        assert text(await recognise(served.url, audio, language="de")) == "Guten Tag."
+        sound = recording(np.frombuffer(audio, np.int16), "FLAC")
+        for path, language in ((openai_upload.PATH, "es"), (openai_upload.TRANSLATIONS, None)):
+            wanted = [("language", language)] if language else []
+            body, kind = form(("model", "whisper-1"), *wanted, ("file", sound))
+            status, _, content = post(served.url, path, body, Content_Type=kind)
+            assert (status, json.loads(content)["text"]) == (200, "Guten Tag.")
+        assert served.end() == 0
+
+
+@pytest.mark.parametrize("others", [["--reader", "moonshine-tiny"], ["--model", "other=OTHER"]])
+def test_a_service_has_one_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], others: list[str]
+) -> None:
+    """A Whisper model is the reader of its service, so there can be no other one."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        write_whisper(tmp_path / name, ("ĠGuten",))
+    given = [each.replace("OTHER", "./two") for each in others]
+    assert run(["serve", "--model", "./one", *given]) == 2
+    assert "a service has one reader" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
     [
         (
             {"colour": 1},
-            "unknown option 'colour'; known are step_ms, search, language, hotwords, endpoint",
+            "unknown option 'colour'; known are step_ms, search, language, translate, prompt, hotwords, endpoint",
         ),
         ({"partials": 1}, "'partials' must be a JSON true or false, not 1"),
         ({"step_ms": True}, "'step_ms' must be a JSON integer, not true"),

@@ -210,9 +210,8 @@ def test_the_recogniser_has_the_same_options() -> None:
     told = Start().model_options()
     assert told == {}
     # These come only from the bridge: the reader, the caller, and the state from which a replay goes on.
-    assert {*RECOGNISER_OPTIONS, "reader", "caller", "speaking", "told", "begins", "context"} == {
-        field.name for field in fields(engine.StreamOptions)
-    }
+    service = {"reader", "growing", "caller", "speaking", "told", "begins", "context"}
+    assert {*RECOGNISER_OPTIONS, *service} == {field.name for field in fields(engine.StreamOptions)}
     usual = json.loads(json.dumps({name: vars(Start())[name] for name in RECOGNISER_OPTIONS}, default=vars))
     assert recognised(told) == recognised(usual) == engine.StreamOptions()
     assert recognised({"endpoint": {}}) == engine.StreamOptions()
@@ -253,3 +252,10 @@ def test_the_recogniser_has_the_same_bounds(name: str, good: list[Any], wrong: l
             start(**{name: value})
         with pytest.raises(engine.BadOptions):
             recognised({name: value})
+
+
+def test_partials_of_a_reader_are_an_option_of_their_own_for_the_recogniser() -> None:
+    """So an earlier recogniser, which does not know them, leaves out only that."""
+    told = start(second_pass="reader", partials="reader").model_options()
+    assert told == {"second_pass": True, "reader": True, "partials": True, "growing": True}
+    assert recognised(told) == recognised({"second_pass": "reader", "partials": "reader"})

@@ -22,9 +22,10 @@ from streamer.commands.accuracy.results import EvaluationRun
 from streamer.commands.accuracy.word_errors import ScoredUtterance, corpus_rates, score_utterance
 from streamer.commands.accuracy.word_sections import table
 from streamer.engine.reader.reader import load_reader
-from streamer.engine.reader.reading import Reading, Token
+from streamer.engine.reader.reading import Reading, ReadingOptions, Token
 from streamer.engine.reader.reading_words import phrases_of
 from streamer.engine.reader.weights import DECODER_FILE, ENCODER_FILE
+from streamer.models.whisper_folder import ENGLISH, MODEL_FILE, holds_whisper
 from workshop.comparison.whisper import heard_by_whisper
 from workshop.data.corpus import replacing
 
@@ -48,12 +49,19 @@ class Measured:
     name: str
     scored: Sequence[ScoredUtterance]
     cpu_a_second: float
+    texts: Sequence[str] = ()  # of a reader
 
 
-def read_all(utterances: Sequence[Utterance], folder: Path, cache: Path | None = None) -> Iterator[ReadUtterance]:
-    """Read all recordings with the reader in this folder, each as one segment."""
-    reader = load_reader(folder)
-    of_reader = hashlib.sha256(b"".join((folder / name).read_bytes() for name in (ENCODER_FILE, DECODER_FILE)))
+def read_all(
+    utterances: Sequence[Utterance], folder: Path, cache: Path | None = None, *, whole: bool = False
+) -> Iterator[ReadUtterance]:
+    """Read all recordings with the reader in this folder, each as one segment of English.
+
+    `whole`: Whisper hears 30 s for each, as it was taught.
+    """
+    reader = load_reader(folder, whole=whole)
+    files = (MODEL_FILE,) if holds_whisper(folder) else (ENCODER_FILE, DECODER_FILE)
+    of_reader = hashlib.sha256(b"".join((folder / name).read_bytes() for name in files) + b"whole" * whole)
     for utterance in utterances:
         samples = utterance.samples()
         key = hashlib.sha256(of_reader.digest() + samples.tobytes()).hexdigest()[:32]
@@ -62,7 +70,7 @@ def read_all(utterances: Sequence[Utterance], folder: Path, cache: Path | None =
             yield _from_json(file.read_text(encoding="utf-8"))
             continue
         began = time.process_time()
-        reading = reader.read(samples)
+        reading = reader.read(samples, options=ReadingOptions(ENGLISH))
         read = ReadUtterance(reading, len(samples) / SAMPLE_RATE, time.process_time() - began)
         if file:
             with replacing(file, "w") as stream:
@@ -76,11 +84,14 @@ def scored_text(utterance: Utterance, tokens: Sequence[Token]) -> ScoredUtteranc
     return score_utterance(utterance, normalise(" ".join(spoken)))
 
 
-def measure_reader(name: str, utterances: Sequence[Utterance], folder: Path, cache: Path | None) -> Measured:
+def measure_reader(
+    name: str, utterances: Sequence[Utterance], folder: Path, cache: Path | None, *, whole: bool = False
+) -> Measured:
     """Measure the reader in this folder."""
-    read = list(read_all(utterances, folder, cache))
+    read = list(read_all(utterances, folder, cache, whole=whole))
     scored = [scored_text(utterance, each.reading.tokens) for utterance, each in zip(utterances, read, strict=True)]
-    return Measured(name, scored, sum(each.cpu_s for each in read) / sum(each.seconds for each in read))
+    cpu_s = sum(each.cpu_s for each in read) / sum(each.seconds for each in read)
+    return Measured(name, scored, cpu_s, [each.reading.text for each in read])
 
 
 def measure_whisper(
@@ -89,7 +100,8 @@ def measure_whisper(
     """Measure a model of Whisper, with the Python of an environment that has faster-whisper."""
     heard = list(heard_by_whisper(utterances, folder, python, cache))
     scored = [scored_text(one, [Token(each.text, 0.0)]) for one, each in zip(utterances, heard, strict=True)]
-    return Measured(name, scored, sum(each.cpu_s for each in heard) / sum(each.seconds for each in heard))
+    cpu_s = sum(each.cpu_s for each in heard) / sum(each.seconds for each in heard)
+    return Measured(name, scored, cpu_s, [each.text for each in heard])
 
 
 def hear_all(name: str, utterances: Sequence[Utterance]) -> EvaluationRun:
@@ -113,6 +125,16 @@ def comparison(measured: Sequence[Measured]) -> str:
         for each, lines in zip(measured, rates, strict=True)
     ]
     return table(header, rows)
+
+
+def same_texts(measured: Sequence[Measured], other: Measured) -> list[str]:
+    """Return a line for each reader: how many of its texts are those of another one, spaces aside."""
+    lines = []
+    for each in measured:
+        same = sum(one.split() == text.split() for one, text in zip(each.texts, other.texts, strict=False))
+        if each.texts and each is not other:
+            lines.append(f"{each.name} has {same} of {len(other.texts)} texts of {other.name}")
+    return lines
 
 
 def _as_json(read: ReadUtterance) -> str:

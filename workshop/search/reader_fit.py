@@ -27,7 +27,7 @@ from streamer.engine.bundle import load_recogniser
 from streamer.engine.reader.combination import READER_FILE, Evidence, Mixture, Mixtures
 from streamer.engine.reader.reader import load_reader
 from streamer.engine.reader.reader_pass import Compared, HeardSegment, ReaderPass
-from streamer.engine.reader.reading import Reading
+from streamer.engine.reader.reading import Reading, ReadingOptions
 from streamer.engine.reader.segment_reader import LocalReader, PendingReading, ReaderError
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import HypothesisWord
@@ -251,12 +251,17 @@ class _NoReader:
     """Reads nothing."""
 
     present = False
+    languages = ()
 
     def ready(self) -> bool:
         return False
 
     def begin(
-        self, samples: npt.NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+        self,
+        samples: npt.NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        options: ReadingOptions,
     ) -> PendingReading:
         raise ReaderError("there is no reader")
 

@@ -21,6 +21,7 @@ class TritonPythonModel(EventModel):
             slots=instance.slots,
             device=device,
             idle_limit_s=instance.idle_limit_s,
-            reader=ReaderCalls(),
+            reader=ReaderCalls(instance.reader_languages),
+            reads_alone=instance.reads_alone,
             threads=instance.threads,
         )

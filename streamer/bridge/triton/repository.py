@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 VERSION = "1"
 COMPILED = "__pycache__"
 BUNDLE = "bundle"  # the parameter that names the folder with the weights
+READS_ALONE = "reads_alone"  # the parameter that leaves the words of all streams to the reader
 _ADAPTER = "from streamer.engine.adapters.event_model import TritonPythonModel as TritonPythonModel\n"
 
 
@@ -100,9 +101,17 @@ def link_repository(
 
 
 def link_model(
-    model: Path, copy: Path, *, instances: int | None = None, slots: int | None = None, is_step: bool = False
+    model: Path,
+    copy: Path,
+    *,
+    instances: int | None = None,
+    slots: int | None = None,
+    is_step: bool = False,
+    reads_alone: bool = False,
 ) -> None:
     """Make `copy` a model of links with these numbers and the name of its folder. It replaces an older copy.
+
+    `reads_alone`: a reader has the words of all of its streams.
 
     None keeps a number. If nothing changes, the copy is a single link. An ensemble has no such numbers, and a step of
     an ensemble may have no slots. The folder of a public model becomes a model with the shipped configuration.
@@ -117,6 +126,8 @@ def link_model(
         slots = None
     name = copy.name if copy.name != model.name else None
     new = reconfigure(config, name=name, instances=instances, slots=slots)
+    if reads_alone:
+        new.parameters[READS_ALONE].string_value = "true"
     _clear(copy)
     if new == config:
         copy.symlink_to(model)

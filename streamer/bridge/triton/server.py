@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -73,6 +73,7 @@ class TritonServer:
         instances: int | None = None,
         slots: int | None = None,
         reader: Path | None = None,
+        reads_alone: Collection[str] = (),
         speakers: bool = False,
         resizable: bool = False,
         private: bool = False,
@@ -84,16 +85,17 @@ class TritonServer:
 
         `folders` has the models that are not in the repository, by name. `instances` and `slots` (sequences in each
         instance) replace the numbers in the models' config.pbtxt. `reader`: the folder with the weights of a reader;
-        the server then also has the model that reads ended segments with it. `speakers`: it has the model that tells
-        voices apart, too. `resizable`: the number of instances can change while the server runs. `private`: the server
-        listens at sockets that only our user can open; otherwise it listens at ports, which all users of this machine
-        can reach. `grace`: how long stop() waits for requests in flight and open sequences. `log`: the file that the
-        server's log is appended to.
+        the server then also has the model that reads ended segments with it. `reads_alone`: the models among `folders`
+        whose streams have the words of that reader alone. `speakers`: it has the model that tells voices apart, too.
+        `resizable`: the number of instances can change while the server runs. `private`: the server listens at sockets
+        that only our user can open; otherwise it listens at ports, which all users of this machine can reach. `grace`:
+        how long stop() waits for requests in flight and open sequences. `log`: the file that the server's log is
+        appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
-        self._reader, self._speakers = reader, speakers
+        self._reader, self._reads_alone, self._speakers = reader, reads_alone, speakers
         self._instances, self._slots, self._private = instances, slots, private
         # The present number of instances of each model, if it can change.
         self._resizable, self._instance_counts = resizable, dict.fromkeys(self._models, instances or 1)
@@ -308,7 +310,8 @@ class TritonServer:
         return (*self._models, *(name for name, wanted in helpers.items() if wanted))
 
     def _link(self, model: Path, copy: Path) -> None:
-        link_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
+        alone = copy.name in self._reads_alone
+        link_model(model.resolve(), copy, instances=self._instances, slots=self._slots, reads_alone=alone)
 
     def _repository_in(self, folder: Path) -> Path:
         """Return the repository, or a copy of links in this folder if models or settings change."""

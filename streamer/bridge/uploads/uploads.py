@@ -158,21 +158,22 @@ _DEPLOYED: Final = PathPattern(deployed(openai_upload.PATH))
 
 
 class OpenAIPaths:
-    """Transcriptions, models, and the refusal of translations."""
+    """Transcriptions, translations, and models."""
 
     def __init__(self, uploads: Uploads, models: Models, access: AccessRules) -> None:
         self._models = models
         self._access = access
         self._recordings = uploads.route(lambda: OpenAIUpload(models.languages))
+        self._translations = uploads.route(lambda: OpenAIUpload(models.languages, translates=True))
 
     def recordings(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths for recordings with their routes."""
         for path in with_bases(openai_upload.PATH):
             yield path, self._recordings
         yield deployed(openai_upload.PATH), replace(self._recordings, methods={"POST": self._deployed})
+        translate = partial(self._translate, self._translations.methods["POST"])
         for path in (*with_bases(openai_upload.TRANSLATIONS), deployed(openai_upload.TRANSLATIONS)):
-            # The route allows a body, so that the answer is the refusal and not that the body is too large.
-            yield path, replace(self._recordings, methods={"POST": self._refuse})
+            yield path, replace(self._translations, methods={"POST": translate})
 
     def models(self) -> Iterator[tuple[str, Route]]:
         """Yield the paths that name the models, with their routes."""
@@ -189,8 +190,11 @@ class OpenAIPaths:
             request = replace(request, query="&".join(filter(None, (request.query, urlencode(model)))))
         return await self._recordings.methods["POST"](request)
 
-    async def _refuse(self, request: Request) -> Response:
+    async def _translate(self, answer: Handler, request: Request) -> Response:
+        """Answer with a translation. It is refused at once if no model has another language than English."""
         self._admit(request)
+        if any(languages != () for languages in self._models.languages.values()):
+            return await answer(request)
         problem = openai_upload.no_translations()
         raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)
 

@@ -24,8 +24,10 @@ from streamer.models.readers import (
     installed_folder,
     known_readers,
     lacks,
+    reader_languages,
     reader_library,
     readers_here,
+    whisper_models,
 )
 from streamer.models.speaker_networks import (
     LICENCE,
@@ -33,6 +35,7 @@ from streamer.models.speaker_networks import (
     find_speaker_networks,
     read_speaker_networks,
 )
+from streamer.models.whisper_folder import whisper_lacks
 
 NEEDED: Final = (
     "config.pbtxt",
@@ -249,9 +252,17 @@ def readers() -> Iterator[Finding]:
             yield Finding(_READERS, WARNING, f"{name} cannot be used: {error}", _reader_remedy(reader, folder))
         else:
             usable.append(f"{name}, {reader.size / 1e6:.0f} MB, complete; {folder}")
+    for name, folder in whisper_models().items():
+        languages = reader_languages(folder)
+        if lacks_file := whisper_lacks(folder):
+            yield Finding(_READERS, WARNING, f"{name} cannot be used: {lacks_file}", f"streamer models remove {name}")
+        elif packages.missing_packages("whisper"):
+            yield Finding(_READERS, WARNING, f"{name} needs the package ctranslate2", install_command("whisper"))
+        else:
+            usable.append(f"{name}, Whisper for {len(languages)} language{'s' * (len(languages) > 1)}; {folder}")
     if usable:
         yield Finding(_READERS, FINE, "; ".join(usable))
-    elif not here:
+    elif not here and not whisper_models():
         smallest = list(known_readers().values())[-1]
         get = f"streamer models get {smallest.name}"
         remedy = f"{get}, or: {install_command('reader')}" if packages.PARTS["reader"] and not packages.CLONE else get

@@ -31,6 +31,7 @@ PARTS: Final = {
     "engine": ("safetensors", "onnxruntime", "numba", "kaldi-native-fbank"),
     "gpu": ("torch", "torchaudio"),
     "reader": _MOONSHINE,
+    "whisper": ("ctranslate2",),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
@@ -93,6 +94,8 @@ def packages() -> Iterator[Finding]:
         elif part == "reader" and (lacking or not names):
             absent = f"{', '.join(lacking)} missing" if lacking else "no package for this machine"
             yield Finding(part, FINE, f"{absent}: `streamer models get` fetches readers too")
+        elif part == "whisper" and lacking:
+            yield Finding(part, FINE, "ctranslate2 missing: only Whisper as a reader needs it")
         elif not lacking:
             yield Finding(part, FINE, versions)
         elif part == "gpu" and not gpu_is_there():

@@ -15,7 +15,8 @@ from streamer.bridge.triton.repository import CONFIG, asr_repository
 from streamer.commands.settings.kinds import Kind, ListOf, display_text, display_toml, toml_string
 from streamer.models.library import LIBRARY, SHIPPED, LibraryError, ModelLibrary, known_models
 from streamer.models.model_folder import ModelFolderError, holds_graphs, read_model_folder
-from streamer.models.readers import known_readers
+from streamer.models.readers import known_readers, whisper_models
+from streamer.models.whisper_folder import holds_whisper, whisper_lacks
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ def _locate(model: ServedModel, repository: Path, library: ModelLibrary) -> Serv
     if model.folder is not None or (repository / model.model).is_dir():
         return model
     folder = asr_repository() / MODEL if model.model == SHIPPED else library.find(model.model)
+    folder = folder or whisper_models().get(model.model)
     if folder is None:
         raise ModelsError(f"names {model.model}, which is not in {repository}: {unknown_model(model.model, library)}")
     return ServedModel(folder.name, model.name, folder)
@@ -174,6 +176,11 @@ def unknown_model(name: str, library: ModelLibrary) -> str:
     return f"there is no model {name} on this machine{hint}"
 
 
+def whisper_among(models: Sequence[ServedModel]) -> dict[str, Path]:
+    """Return the folders of the Whisper models among these, by name in Triton. They read alone."""
+    return {model.model: model.folder for model in models if model.folder is not None and holds_whisper(model.folder)}
+
+
 def first_folder_error(models: Sequence[ServedModel]) -> str:
     """Describe the first folder that cannot be loaded; empty if all of them can."""
     for model in models:
@@ -186,8 +193,12 @@ def folder_error(folder: Path) -> str:
     """Return why this folder cannot be loaded as a model, as the rest of a sentence; empty if it can."""
     if (folder / CONFIG).is_file():
         return ""
+    if holds_whisper(folder):
+        lacks = whisper_lacks(folder)
+        return f"names a Whisper model that cannot be used: {lacks}" if lacks else ""
     if not holds_graphs(folder):
-        return f"names {folder}, which is not the folder of a model: it has no {CONFIG}, and no public model (*.onnx)"
+        lacking = f"it has no {CONFIG}, and no public model (*.onnx, or model.bin of Whisper)"
+        return f"names {folder}, which is not the folder of a model: {lacking}"
     try:
         read_model_folder(folder)
     except ModelFolderError as error:

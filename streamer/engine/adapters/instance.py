@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.base.limits import READER
 from streamer.base.machine import processors
 from streamer.base.torch_import import CPU, reason_not_on_gpu
+from streamer.models.readers import find_reader, reader_languages
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -18,6 +20,9 @@ BUNDLE = "bundle"
 
 THREADS = "threads"
 """The parameter in config.pbtxt for the number of threads that compute a batch."""
+
+READS_ALONE = "reads_alone"
+"""The parameter in config.pbtxt that leaves the words of all streams to the reader, if it is `true`."""
 
 
 class Instance:
@@ -47,9 +52,24 @@ class Instance:
         return int(self.config["sequence_batching"]["max_sequence_idle_microseconds"]) / 1e6 + 2
 
     @property
+    def reader_languages(self) -> tuple[str, ...]:
+        """The codes of the languages of the model `reader` in the same repository.
+
+        A service puts its weights there, or a link to them. Otherwise that model uses the best reader of this machine.
+        """
+        own = self.folder.parent / READER / BUNDLE
+        return reader_languages(own if own.is_dir() else find_reader())
+
+    @property
     def has_bundle(self) -> bool:
         """Whether the configuration names the folder of the bundle."""
         return BUNDLE in self.config.get("parameters", {})
+
+    @property
+    def reads_alone(self) -> bool:
+        """Whether the configuration leaves the words of all streams to the reader."""
+        parameter = self.config.get("parameters", {}).get(READS_ALONE)
+        return parameter is not None and parameter["string_value"] == "true"
 
     @property
     def bundle(self) -> Path:

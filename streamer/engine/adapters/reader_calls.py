@@ -16,8 +16,9 @@ import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from streamer.base.limits import READER
-from streamer.engine.reader.reading import Reading
+from streamer.engine.reader.reading import Reading, ReadingOptions
 from streamer.engine.reader.segment_reader import PendingReading, ReaderError
+from streamer.models.whisper_folder import ENGLISH
 
 PLACES: Final = 2  # one segment is read while the next one travels
 # A reader that is not there, or whose process has died, is not asked again for this time. Meanwhile a bridge reloads
@@ -31,7 +32,9 @@ OVERDUE_S: Final = 3.0
 class ReaderCalls:
     """The calls of one recogniser."""
 
-    def __init__(self) -> None:
+    def __init__(self, languages: Sequence[str] = (ENGLISH,)) -> None:
+        """`languages`: the codes of those that the reader has."""
+        self.languages = tuple(languages)
         self._threads = ThreadPoolExecutor(PLACES, thread_name_prefix="reader call")
         self._begun_at: dict[Future[Reading], float] = {}  # of the calls under way
         self._absent_until = float("-inf")
@@ -49,13 +52,21 @@ class ReaderCalls:
         return len(self._begun_at) < PLACES
 
     def begin(
-        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+        self,
+        samples: NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        options: ReadingOptions,
     ) -> PendingReading:
         """Send a segment. There must be a place."""
-        future = self._threads.submit(_read, samples, pauses, words)
+        # A reader of an earlier version has no options, and one of English needs none.
+        future = self._threads.submit(_read, samples, pauses, words, options if self._choosy(options) else None)
         self._begun_at[future] = begun_at = time.monotonic()
         future.add_done_callback(self._end)
         return _Call(future, begun_at)
+
+    def _choosy(self, options: ReadingOptions) -> bool:
+        return self.languages != (ENGLISH,) or bool(options.prompt) or options.times
 
     def close(self) -> None:
         """Wait for no call any more."""
@@ -97,12 +108,19 @@ class _Call:
         self._ended_at = time.monotonic()
 
 
-def _read(samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]) -> Reading:
+def _read(
+    samples: NDArray[np.int16],
+    pauses: Sequence[tuple[int, int]],
+    words: Sequence[str],
+    options: ReadingOptions | None,
+) -> Reading:
     inputs = [pb_utils.Tensor("AUDIO", samples.reshape(1, -1))]
     if pauses:
         inputs.append(pb_utils.Tensor("PAUSES", np.array([pauses], np.int32)))
     if words:
         inputs.append(pb_utils.Tensor("WORDS", np.array([[" ".join(words).encode()]], np.object_)))
+    if options is not None:
+        inputs.append(pb_utils.Tensor("OPTIONS", np.array([[options.as_json().encode()]], np.object_)))
     try:
         request = pb_utils.InferenceRequest(model_name=READER, requested_output_names=["READING"], inputs=inputs)
         response = request.exec()

@@ -10,10 +10,10 @@ import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from streamer.engine.adapters.instance import Instance
-from streamer.engine.adapters.requests import BatchMetrics, array
+from streamer.engine.adapters.requests import BatchMetrics, array, text
 from streamer.engine.loading_times import LOADING, loading_line
 from streamer.engine.reader.reader import load_reader
-from streamer.engine.reader.reading import Reading
+from streamer.engine.reader.reading import USUAL, Reading, ReadingOptions
 from streamer.models.readers import find_reader
 
 
@@ -21,7 +21,11 @@ class ReadsSegments(Protocol):
     """What the model needs of a reader."""
 
     def read(
-        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]] = (), words: Sequence[str] = ()
+        self,
+        samples: NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]] = (),
+        words: Sequence[str] = (),
+        options: ReadingOptions = USUAL,
     ) -> Reading:
         """Read a segment at 16 kHz, and compare it with these words.
 
@@ -64,13 +68,13 @@ class TritonPythonModel:
             samples = array(request, "AUDIO")
             pauses = pb_utils.get_input_tensor_by_name(request, "PAUSES")
             spans = [] if pauses is None else pauses.as_numpy().reshape(-1, 2).tolist()
-            given = pb_utils.get_input_tensor_by_name(request, "WORDS")
-            words = [] if given is None else given.as_numpy().item().decode().split()
-            reading = self._reader.read(samples, [(start, end) for start, end in spans], words)
+            words = text(request, "WORDS").split()
+            options = ReadingOptions.from_json(text(request, "OPTIONS") or "{}")
+            reading = self._reader.read(samples, [(start, end) for start, end in spans], words, options)
         except Exception as error:  # an error in our code must not end the other segments of the batch
             return _failure(f"the segment could not be read: {error}")
-        text = reading.as_json()
-        return pb_utils.InferenceResponse([pb_utils.Tensor("READING", np.array([[text.encode()]], dtype=np.object_))])
+        answer = np.array([[reading.as_json().encode()]], dtype=np.object_)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("READING", answer)])
 
 
 def _failure(reason: str) -> Any:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from streamer.engine.reader.graph_files import ReaderGraphs
 from streamer.engine.reader.graphs import EXPECTED, PLACES, STEP_INPUTS, TOKENS, UNSEEN
 from streamer.engine.reader.pieces import BEGIN, END
+from streamer.engine.reader.reading import USUAL, ReadingOptions, TimedWord
 
 FEWEST_SAMPLES: Final = 2_000  # the convolutions need 895; shorter sound is padded with silence
 _UNSEEN: Final = -1e9
@@ -44,7 +45,10 @@ class Change:
 
 
 class Network:
-    """The encoder and the decoder of a reader."""
+    """The encoder and the decoder of a reader for English."""
+
+    languages = ("en",)
+    tokens_a_second = 6.5
 
     def __init__(self, graphs: ReaderGraphs, *, threads: int = 1) -> None:
         self._encoder, self._step = (_session(graph, threads) for graph in (graphs.encoder, graphs.step))
@@ -57,7 +61,7 @@ class Network:
         _, heads, _, size = self._caches[0].shape
         return int(heads * size)
 
-    def read(self, samples: Floats, most_tokens: int) -> ReadSound:
+    def read(self, samples: Floats, most_tokens: int, options: ReadingOptions = USUAL) -> ReadSound:
         """Read the most likely tokens in a segment of sound between -1 and 1."""
         samples = np.pad(samples, (0, max(0, FEWEST_SAMPLES - len(samples))))
         sound = self._encoder.run(None, {"samples": samples[None]})
@@ -88,6 +92,9 @@ class Network:
 
 class ReadSound:
     """A segment that was read, with all that is needed to say how likely other texts are."""
+
+    language = ""
+    words: tuple[TimedWord, ...] = ()
 
     def __init__(
         self, run: TokenRun, inputs: dict[str, Floats], caches: Sequence[str], step: onnxruntime.InferenceSession

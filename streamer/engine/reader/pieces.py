@@ -23,7 +23,8 @@ class Pieces:
     """The pieces of a reader, by the numbers of their tokens."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
-        self._pieces = [b"" if _is_sign(piece) else piece.replace(_SPACE, b" ") for piece in pieces]
+        """`pieces`: the text of each; signs for the model have none."""
+        self._pieces = pieces
         # A letter may also stand among the bytes at the beginning, which are for what has no piece.
         self._tokens = {piece: token for token, piece in enumerate(self._pieces) if piece}
 
@@ -82,7 +83,7 @@ def load_pieces(path: Path) -> Pieces:
         at += length
     if len(pieces) <= END:
         raise PiecesError(f"{path} has no pieces: copy it again")
-    return Pieces(pieces)
+    return Pieces([b"" if _is_sign(piece) else piece.replace(_SPACE, b" ") for piece in pieces])
 
 
 def _is_sign(piece: bytes) -> bool:

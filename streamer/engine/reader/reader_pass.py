@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from streamer.engine.reader.combination import Evidence, Mixtures, bounded, log_odds, logistic
 from streamer.engine.reader.differences import OtherWords, at_characters
-from streamer.engine.reader.reading import Reading
+from streamer.engine.reader.reading import Reading, ReadingOptions
 from streamer.engine.reader.reading_words import Phrase, ReadWord, WrittenWord, written_words
 from streamer.engine.reader.segment_reader import ReaderError, SegmentReader
 from streamer.engine.search.search import Hotword, HypothesisWord
 from streamer.engine.text.marks import Case, MarkedWord
-from streamer.engine.waiting import OutsideWork, Work, finish
+from streamer.engine.waiting import OutsideWork, Pause, Work, finish
+from streamer.models.whisper_folder import ENGLISH
 
 if TYPE_CHECKING:
     from streamer.engine.reader.alignment import Aligner, Alignment, WordFrames
@@ -35,6 +36,9 @@ _MOST_COMPARED: Final = 24
 # If nothing of a reading remains, the second pass reads the segment as well, but only if the reading is so far from the
 # words of the first pass: more than this part of them. Otherwise its words are no better, and take more time.
 _FAR: Final = 0.3
+# A reader that fails is asked again after this time, if nobody else can read a segment.
+_ASKED_AGAIN_S: Final = 0.5
+SAMPLE_RATE: Final = 16_000
 # The log-odds that a hotword of weight 1 adds to the words that have it.
 _HOTWORD_BONUS: Final = 4.0
 
@@ -48,6 +52,11 @@ class HeardSegment:
     frame_samples: int
     words: tuple[HypothesisWord, ...]
     hotwords: tuple[Hotword, ...] = ()
+
+    @property
+    def frame_ms(self) -> float:
+        """The length of a frame."""
+        return 1000 * self.frame_samples / SAMPLE_RATE
 
     @property
     def pauses(self) -> list[tuple[int, int]]:
@@ -110,19 +119,37 @@ class ReaderPass:
         self.aligner = aligner
         self.language, self.mixtures = language, mixtures
 
-    def read(self, segment: HeardSegment) -> OutsideWork[tuple[HypothesisWord, ...]]:
-        """Return the words of the reader and of the recogniser together; none if it adds nothing."""
-        while not self.reader.ready():
-            yield self.reader
-        pending = self.reader.begin(segment.samples, segment.pauses, [word.text for word in segment.words])
-        while not pending.ready():
-            yield pending
+    def read(self, segment: HeardSegment, prompt: str = "") -> OutsideWork[tuple[HypothesisWord, ...]]:
+        """Return the words of the reader and of the recogniser together; none if it adds nothing.
+
+        `prompt`: what was said before, or how names are written; only some readers use it.
+        """
         try:
-            reading = pending.result()
+            reading = yield from self._reading(segment, ReadingOptions(ENGLISH, prompt=prompt))
         except ReaderError:
             return ()
         yield None
         return (yield from self.words_in_parts(reading, segment))
+
+    def read_alone(self, segment: HeardSegment, options: ReadingOptions) -> OutsideWork[tuple[HypothesisWord, ...]]:
+        """Return the words of the reader as they are, with the times that it finds. It is asked until it answers."""
+        while True:
+            try:
+                reading = yield from self._reading(segment, options)
+            except ReaderError:
+                yield Pause(_ASKED_AGAIN_S)
+            else:
+                return words_as_read(reading, segment.frame_ms)
+
+    def _reading(self, segment: HeardSegment, options: ReadingOptions) -> OutsideWork[Reading]:
+        """Return what the reader reads. ReaderError if it does not."""
+        while not self.reader.ready():
+            yield self.reader
+        words = () if options.times else [word.text for word in segment.words]
+        pending = self.reader.begin(segment.samples, segment.pauses, words, options)
+        while not pending.ready():
+            yield pending
+        return pending.result()
 
     def words_of(self, reading: Reading, segment: HeardSegment) -> tuple[HypothesisWord, ...]:
         """Return the words of a reading with their frames; none if it cannot be used or adds nothing."""
@@ -223,6 +250,14 @@ class ReaderPass:
 
     def _align(self, ways: Sequence[tuple[ReadWord, ...]], phones: NDArray[np.float32]) -> Alignment | None:
         return self.aligner.align([word.text for way in ways for word in way], phones)
+
+
+def words_as_read(reading: Reading, frame_ms: float) -> tuple[HypothesisWord, ...]:
+    """Return the words of a reading as they were written, in frames of this length."""
+    return tuple(
+        HypothesisWord(word.text, int(word.start_ms / frame_ms), math.ceil(word.end_ms / frame_ms), word.probability)
+        for word in reading.words
+    )
 
 
 def _combined(

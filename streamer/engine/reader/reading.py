@@ -6,7 +6,51 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
+
+from streamer.base.limits import LANGUAGE
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How a segment is read. A reader of one language that cannot translate does as if nothing was wanted.
+
+    `language`: a code, or `auto`. `translate`: into English. `prompt`: what was said before, or how names are written.
+    `times`: whether the words are wanted with the times that the reader finds.
+    """
+
+    language: str = LANGUAGE
+    translate: bool = False
+    prompt: str = ""
+    times: bool = False
+
+    def as_json(self) -> str:
+        """Return the input of the model `reader`."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, content: str | bytes) -> ReadingOptions:
+        """Read the input of a model `reader`. ValueError if it is none."""
+        try:
+            options = cls(**json.loads(content))
+        except TypeError as error:
+            raise ValueError(f"these are no options of a reader: {error}") from error
+        if [type(value) for value in vars(options).values()] != [str, bool, str, bool]:
+            raise ValueError(f"these are no options of a reader: {options}")
+        return options
+
+
+USUAL: Final = ReadingOptions()
+
+
+@dataclass(frozen=True)
+class TimedWord:
+    """A written word with its marks, and its place in the segment."""
+
+    text: str
+    start_ms: int
+    end_ms: int
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -39,7 +83,8 @@ class Reading:
     `log_probability`: the mean of all tokens, the ends of parts among them; what nothing was read from has 0.
     `complete`: whether the reader ended by itself, and not for too many tokens or because it ran in circles. `width`:
     the numbers of a frame of the reader, which tell readers apart. `differences` are those from the other words that
-    the reader was asked about, in order.
+    the reader was asked about, in order. `language`: what was spoken, of a reader that has several. `words`: those of
+    the text with their times, if they are wanted and the reader knows them.
     """
 
     text: str = ""
@@ -48,6 +93,8 @@ class Reading:
     complete: bool = True
     width: int = 0
     differences: tuple[Difference, ...] = ()
+    language: str = ""
+    words: tuple[TimedWord, ...] = ()
 
     def as_json(self) -> str:
         """Return the answer of the model `reader`."""
@@ -61,9 +108,18 @@ class Reading:
             tokens = tuple(Token(str(each["text"]), _logarithm(each["log_probability"])) for each in content["tokens"])
             mean, complete = _logarithm(content["log_probability"]), content["complete"] is True
             differences = tuple(_difference(each) for each in content.get("differences", ()))
-            return cls(str(content["text"]), tokens, mean, complete, int(content.get("width", 0)), differences)
+            language, words = str(content.get("language", "")), tuple(map(_word, content.get("words", ())))
+            width = int(content.get("width", 0))
+            return cls(str(content["text"]), tokens, mean, complete, width, differences, language, words)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the answer of the reader has no reading: {error!r}") from error
+
+
+def _word(content: Mapping[str, Any]) -> TimedWord:
+    start_ms, end_ms, probability = int(content["start_ms"]), int(content["end_ms"]), float(content["probability"])
+    if not 0 <= start_ms <= end_ms or not 0 <= probability <= 1:
+        raise ValueError(f"{content} is no word with its place")
+    return TimedWord(str(content["text"]), start_ms, end_ms, probability)
 
 
 def _difference(content: Mapping[str, Any]) -> Difference:

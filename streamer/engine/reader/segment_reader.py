@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.reader.reading import Reading
+from streamer.engine.reader.reading import Reading, ReadingOptions
 
 if TYPE_CHECKING:
     from streamer.engine.reader.reader import Reader
@@ -35,11 +35,19 @@ class SegmentReader(Protocol):
     def present(self) -> bool:
         """Whether there was a reader a moment ago, as far as is known."""
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages that it reads."""
+
     def ready(self) -> bool:
         """Return whether there is a place for another segment."""
 
     def begin(
-        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+        self,
+        samples: NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        options: ReadingOptions,
     ) -> PendingReading:
         """Begin to read a segment at 16 kHz, and to compare it with these words.
 
@@ -55,15 +63,24 @@ class LocalReader:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages that it reads."""
+        return self._reader.languages
+
     def ready(self) -> bool:
         """Return True, because no segment is under way."""
         return True
 
     def begin(
-        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+        self,
+        samples: NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        options: ReadingOptions,
     ) -> PendingReading:
         """Read a segment."""
-        return _Done(self._reader.read(samples, pauses, words))
+        return _Done(self._reader.read(samples, pauses, words, options))
 
 
 class _Done:

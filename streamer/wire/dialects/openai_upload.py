@@ -12,7 +12,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Final as FinalMessage
 from streamer.base.events import Partial, ServerMessage, content
 from streamer.base.json_types import JsonObject
-from streamer.base.limits import DEFAULT_MODEL, LANGUAGE
+from streamer.base.limits import DEFAULT_MODEL, LANGUAGE, LONGEST_PROMPT
 from streamer.base.speakers import Segment, parts_of
 from streamer.base.text import either, is_spaceless, json_text, printable_lines, separator
 from streamer.base.transcript import TranscriptSegment
@@ -43,9 +43,15 @@ class OpenAIUpload(UploadFormat):
 
     protocol = "openai"
 
-    def __init__(self, models: Mapping[str, Languages] = {}) -> None:
-        """`models`: the service's models by public name. Any other name means the default model."""
+    def __init__(self, models: Mapping[str, Languages] = {}, *, translates: bool = False) -> None:
+        """`models`: the service's models by public name. Any other name means the default model.
+
+        `translates`: whether the text is wanted in English, whatever is spoken.
+        """
         super().__init__()
+        self._translates = translates
+        if translates:
+            self.take("translate", "true")
         self.take("written", "true")  # OpenAI's clients expect marks and capitals
         self._models = models
         self._requested_languages: list[str] = []
@@ -93,6 +99,8 @@ class OpenAIUpload(UploadFormat):
                 self._language()
         elif name == "model" and value in self._models and not late:
             self.take("model", value)
+        elif name == "prompt" and not late:
+            self.take("prompt", value[-LONGEST_PROMPT:])  # the end is what was said last
         elif name == "keywords" and not late:
             self._listen_for(value)
         elif name == "hotwords" and not late:  # of speaches' clients: one text with all of them
@@ -144,8 +152,10 @@ class OpenAIUpload(UploadFormat):
             diarized = {"task": "transcribe", "duration": transcript.duration_ms / 1000, "text": transcript.text}
             return JSON, _json({**diarized, "segments": segments, "usage": usage})
         verbose: JsonObject = {
-            "task": "transcribe",
-            "language": "english" if self._languages == () else self._session_options.get("language", LANGUAGE),
+            "task": "translate" if self._translates else "transcribe",
+            "language": "english"
+            if self._languages == () or self._translates
+            else self._session_options.get("language", LANGUAGE),
             "duration": transcript.duration_ms / 1000,
             "text": transcript.text,
         }
@@ -225,7 +235,7 @@ def model(name: str) -> JsonObject:
 
 
 def no_translations() -> Problem:
-    """Return the problem of every request for a translation."""
+    """Return the problem of a request for a translation where no model has several languages."""
     return Problem(
         ErrorCode.UNSUPPORTED, f"There is no model for translations here: POST the recording to {PATH} instead."
     )

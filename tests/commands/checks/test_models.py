@@ -15,6 +15,7 @@ from streamer.commands.checks.finding import FINE, WARNING, WRONG
 from streamer.commands.checks.models import NEEDED, model_files, public_model, public_models, readers, speakers
 from streamer.models.library import ModelLibrary, part_file
 from streamer.models.readers import reader_library
+from tests.engine.reader.scripted_whisper import write_whisper
 from tests.models.small_readers import FILES, NAME, catalogue, entry, put
 from workshop.graphs.exact_icefall import make_ctc_folder, make_transducer_folder
 from workshop.graphs.exact_nemo import make_nemotron_folder
@@ -260,3 +261,19 @@ def test_speakers_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     (found,) = speakers()
     assert found.state == FINE
     assert "pip install 'moonshine-voice==" in found.said
+
+
+def test_whisper_models_are_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is complete can be used; what is missing is named: a file, or the package that computes it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    folder = reader_library().folder / "many"
+    folder.parent.mkdir(parents=True)
+    write_whisper(folder, ("ĠGuten",))
+    assert "many, Whisper for 5 languages" in list(readers())[-1].said
+    monkeypatch.setattr(packages, "installed_version", lambda name: None if name == "ctranslate2" else "1.0")
+    [found] = [each for each in readers() if "many" in each.said]
+    assert (found.state, found.said) == (WARNING, "many needs the package ctranslate2")
+    assert "whisper" in found.remedy
+    (folder / "vocabulary.json").unlink()
+    [found] = [each for each in readers() if "many" in each.said]
+    assert (found.state, found.remedy) == (WARNING, "streamer models remove many")

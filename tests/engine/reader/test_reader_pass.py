@@ -16,7 +16,7 @@ from streamer.engine.reader.alignment import Aligner, Alignment
 from streamer.engine.reader.combination import Mixture, Mixtures
 from streamer.engine.reader.differences import characters, other_words
 from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass, found_hotwords
-from streamer.engine.reader.reading import Difference, Reading, Token
+from streamer.engine.reader.reading import Difference, Reading, ReadingOptions, Token
 from streamer.engine.reader.reading_words import written_words
 from streamer.engine.reader.segment_reader import PendingReading, ReaderError
 from streamer.engine.search.search import Hotword, HypothesisWord
@@ -50,6 +50,7 @@ class SlowReader:
     """Reads the same in every segment, after some looks. There is room after some more."""
 
     present = True
+    languages = ("en",)
 
     def __init__(self, reading: Reading | None, busy: int = 0, looks: int = 0) -> None:
         self.reading, self.busy, self.looks = reading, busy, looks
@@ -60,7 +61,11 @@ class SlowReader:
         return self.busy < 0
 
     def begin(
-        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+        self,
+        samples: NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        options: ReadingOptions,
     ) -> PendingReading:
         assert self.busy < 0
         self.heard.append((len(samples), list(pauses), list(words)))

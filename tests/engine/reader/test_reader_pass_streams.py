@@ -21,7 +21,7 @@ from streamer.engine.reader.combination import Mixture, Mixtures
 from streamer.engine.reader.differences import characters, other_words
 from streamer.engine.reader.reader import load_reader
 from streamer.engine.reader.reader_pass import ReaderPass
-from streamer.engine.reader.reading import Difference, Reading, Token
+from streamer.engine.reader.reading import Difference, Reading, ReadingOptions, Token
 from streamer.engine.reader.reading_words import written_words
 from streamer.engine.reader.segment_reader import LocalReader, PendingReading, ReaderError, SegmentReader
 from streamer.engine.recogniser import PHONES, Chunk, Recogniser
@@ -69,6 +69,7 @@ class Script:
 
     def __init__(self, *, present: bool = True, fails: bool = False, looks: int = 0, rooms: int = 2) -> None:
         self.present, self.fails, self.looks, self.rooms = present, fails, looks, rooms
+        self.languages = ("en",)
         self.gain = 0.0  # how much likelier it finds other words
         self.under_way = 0
         self.read: list[str] = []
@@ -78,7 +79,11 @@ class Script:
         return self.under_way < self.rooms
 
     def begin(
-        self, samples: NDArray[np.int16], pauses: Sequence[tuple[int, int]], words: Sequence[str]
+        self,
+        samples: NDArray[np.int16],
+        pauses: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        options: ReadingOptions,
     ) -> PendingReading:
         assert self.ready()
         self.under_way += 1

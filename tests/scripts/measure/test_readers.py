@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.reader.random_reader import random_weights, write_reader
+from tests.engine.reader.scripted_whisper import write_whisper
 from tests.project import SAMPLES
 from tests.samples import FILES
 from tests.scripts.program import run_here
@@ -73,9 +74,11 @@ def test_whisper_stands_beside_readers(tmp_path: Path, monkeypatch: pytest.Monke
     done = run_here(SCRIPT, *arguments, *whisper, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     # The number of samples is said in five words, which the reference does not have.
-    last = done.stdout.splitlines()[-1].split()
-    assert last[0] == "Whisper"
-    assert float(last[1]) > 50
+    *_, last, same = done.stdout.splitlines()
+    assert same == "random has 0 of 1 texts of Whisper"
+    name, errors, *_ = last.split()
+    assert name == "Whisper"
+    assert float(errors) > 50
     (tmp_path / "faster_whisper.py").unlink()  # what is kept needs no Whisper
     again = run_here(SCRIPT, *arguments, *whisper, folder=tmp_path)
     assert again.stdout == done.stdout
@@ -92,3 +95,17 @@ def test_a_whisper_that_does_not_start(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.endswith("its Python needs faster-whisper, and its folder a model\n")
     assert run_here(SCRIPT, *arguments, folder=tmp_path).returncode == 2
+
+
+def test_whisper_may_be_the_reader(tmp_path: Path) -> None:
+    """It hears each recording with a little silence, or 30 s with --whole, which is kept apart."""
+    (tmp_path / "a.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\tgood day\n")
+    write_whisper(tmp_path / "model", ("ĠGood", "Ġday", "."))
+    arguments = ("a.tsv", "--reader", "Whisper=model", "--readers-only", "--cache", "cache")
+    for more in ((), ("--whole",)):
+        done = run_here(SCRIPT, *arguments, *more, folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[-1].split()[:2] == ["Whisper", "0.0"]
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    (tmp_path / "model" / "vocabulary.json").unlink()
+    assert "vocabulary.json" in run_here(SCRIPT, *arguments, folder=tmp_path).stderr
