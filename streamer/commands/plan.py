@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamer.base.limits import OFF
 from streamer.base.machine import machine_memory
 from streamer.base.text import as_sentence, counted, json_text
 from streamer.bridge.triton import MODEL, TritonError
@@ -33,11 +34,13 @@ from streamer.commands.capacity.plan import (
     largest,
     plan,
 )
-from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
+from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacities, Finding, circumstances
 from streamer.commands.settings.kinds import FilePath, Number
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
-from streamer.models.library import ModelLibrary
+from streamer.models.library import LibraryError, ModelLibrary
+from streamer.models.readers import whisper_models
+from streamer.models.whisper_folder import holds_whisper
 
 if TYPE_CHECKING:
     from streamer.commands.capacity.memory import ModelMemory
@@ -71,6 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="the name of a model in the repository or on this machine (`streamer models`), or the folder of one "
         f"({MODEL}, or the only model that there is)",
+    )
+    add(
+        "--reader",
+        default=AUTO,
+        metavar="NAME",
+        help=f"the reader of ended segments, as for `serve`: {AUTO}, {OFF}, a name, or the folder of a Whisper model "
+        f"({AUTO})",
     )
     add(
         "--repository",
@@ -133,6 +143,7 @@ class _Model:
     folder: Path
     repository: Path
     serve: Sequence[str]  # the arguments of `serve` that choose it
+    whisper: Path | None = None  # the folder of the reader, for a model that reads alone
 
 
 def _model(choices: Sequence[ServedModel] | None, repository: Path | None) -> _Model:
@@ -145,6 +156,8 @@ def _model(choices: Sequence[ServedModel] | None, repository: Path | None) -> _M
         if error := first_folder_error(choices):
             raise ValueError(f"--model {error}")
         path = choices[0].folder.resolve()
+        if holds_whisper(path):
+            return _alone(choices[0].model, path, folder, [*serve, "--model", str(path)])
         return _Model(choices[0].model, path, folder, [*serve, "--model", str(path)])
     names = models_in(folder)
     name = choices[0].model if choices else MODEL if MODEL in names else names[0]
@@ -152,9 +165,26 @@ def _model(choices: Sequence[ServedModel] | None, repository: Path | None) -> _M
         raise ValueError(f"{folder} has several models: choose one with --model ({', '.join(names)})")
     if name not in names and (library_folder := ModelLibrary().find(name)):
         return _Model(name, library_folder, folder, [*serve, "--model", name])
+    if name not in names and (whisper := whisper_models().get(name)):
+        return _alone(name, whisper, folder, [*serve, "--model", name])
     if name not in names:
         raise ValueError(f"there is no model {name} in {folder}, only {', '.join(names)}")
     return _Model(name, folder / name, folder, [*serve, *(["--model", name] if name != MODEL else [])])
+
+
+def _alone(name: str, whisper: Path, repository: Path, serve: Sequence[str]) -> _Model:
+    """Return the shipped recogniser, whose words are those of this reader alone."""
+    return _Model(name, asr_repository() / MODEL, repository, serve, whisper)
+
+
+def _reader(model: _Model, wanted: str) -> ChosenReader | None:
+    """Return the reader of the plan. LibraryError or ValueError if it cannot be had."""
+    if model.whisper is not None:
+        return ChosenReader(f"{model.name}, alone", model.whisper)
+    reader = choose_reader(wanted)
+    if reader is None and wanted not in (AUTO, OFF):
+        raise ValueError(f"the reader {wanted} is not on this machine: `streamer models get {wanted}` fetches it")
+    return reader
 
 
 def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
@@ -181,10 +211,10 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             kind = instance_kind(config)
             configs = [InstanceConfig(model.name, kind)]
             measurement = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
-        reader = choose_reader()
+        reader = _reader(model, options.reader)
         folder = None if reader is None else reader.folder
         parts = [*server_parts(model.repository, len(configs), folder), *measurement.parts]
-    except (MeasuringError, OSError) as error:
+    except (MeasuringError, LibraryError, ValueError, OSError) as error:
         return _no_plan(error)
     here = Memory(machine_memory().size, measurement.gpu_memory)
     memory, source = _memory(options.memory, measurement)
@@ -255,6 +285,7 @@ def _measure_sessions(
         instances=instances,
         slots=slots,
         reader=None if reader is None else reader.folder,
+        reads_alone=[model.name] if model.whisper is not None else [],
         private=True,
     )
 

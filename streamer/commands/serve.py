@@ -215,7 +215,9 @@ def _serve(
                     logs.say(f"without TLS, others on the network can listen in: {remedy}.")
                 if size is not None:
                     logs.say(size.sentence())
-                if reader is not None:
+                if alone:
+                    logs.say(f"all words of {' and '.join(alone)} are those of the reader.")
+                elif reader is not None:
                     logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
@@ -302,7 +304,7 @@ def _reader(
                 "give it one Whisper model, and no other reader."
             )
         [(name, folder)] = alone.items()
-        return ChosenReader(name, folder), alone
+        return ChosenReader(f"{name}, alone", folder), alone
     if settings.reader == AUTO and all(model.folder and is_public(model.folder) for model in models.values()):
         return None, ()
     try:

@@ -19,13 +19,14 @@ import streamer.commands.capacity.memory as steps_measuring
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository, link_model, model_config, parts_of, version_folder
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.capacity.memory import ModelMemory, model_memory, server_parts
+from streamer.commands.capacity.memory import ModelMemory, model_memory, reader_part, server_parts
 from streamer.commands.capacity.plan import Part
 from streamer.commands.capacity.reader_choice import choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, Capacities, circumstances
 from streamer.commands.cli import run
 from streamer.commands.settings.configuration import configure
 from streamer.testing.exact_service import exact_repository
+from tests.engine.reader.scripted_whisper import write_whisper
 from workshop.graphs.exact_icefall import make_ctc_folder
 
 # Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
@@ -271,3 +272,33 @@ def test_a_broken_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     told = capsys.readouterr()
     assert f"{tmp_path / MODEL / '1' / 'model.json'} does not describe a model" in told.err.splitlines()[-1]
     assert told.out == ""
+
+
+@pytest.mark.parametrize("option", ["--reader", "--model"])
+def test_a_whisper_model_counts(
+    measured: tuple[ModelMemory, list[Part]],
+    planned: Planned,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    option: str,
+) -> None:
+    """The memory of its process is measured, whether it reads beside the recogniser or alone."""
+    write_whisper(tmp_path / "many", ("ĠGuten",))
+    parts: list[Part] = []
+
+    def counted(repository: Path, steps: int = 1, reader: Path | None = None) -> list[Part]:
+        assert reader is not None
+        parts.append(reader_part(reader))
+        return [*measured[1], *parts]
+
+    monkeypatch.setattr(measuring, "server_parts", counted)
+    folder = str((tmp_path / "many").resolve())
+    plan = planned(option, folder, "--no-measure")
+    assert parts[0].main > 20_000_000
+    assert (folder in str(plan)) is (option == "--model")
+
+
+def test_a_reader_that_is_not_here(known: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says which readers there are."""
+    assert run(["plan", "--reader", "moonshine-bass"]) == 1
+    assert "no reader moonshine-bass is known" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
             "unknown option 'colour'; known are step_ms, search, language, translate, prompt, hotwords, endpoint",
         ),
         ({"written": 1}, "'written' must be a JSON true or false, not 1"),
-        ({"partials": 1}, "partials must be true, false or \"reader\", not 1"),
+        ({"partials": 1}, 'partials must be true, false or "reader", not 1'),
         ({"step_ms": True}, "'step_ms' must be a JSON integer, not true"),
         ({"step_ms": "320"}, "'step_ms' must be a JSON integer"),
         ({"step_ms": 100}, "step_ms must be one of 160, 320, 640, not 100"),

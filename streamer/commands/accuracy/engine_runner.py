@@ -68,7 +68,9 @@ class EngineRunner:
         except (BundleError, ModelFolderError, ValueError) as error:
             raise Unavailable(f"{str(error).rstrip('.')}.") from error
         self._options = StreamOptions.from_dict(
-            {**options, "partials": True}, self._recogniser.model.step_ms, list(self._recogniser.searches)
+            {**options, "partials": options.get("partials") or True},
+            self._recogniser.model.step_ms,
+            list(self._recogniser.searches),
         )
         self._hotwords: Sequence[Sequence[str]] = ()
         self._at_once = at_once

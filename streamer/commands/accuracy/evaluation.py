@@ -138,7 +138,7 @@ class ServiceRunner:
     ) -> None:
         """`ours`: the service runs in this process and its Triton below it, so their CPU time can be measured."""
         self._url = url
-        self._options = {**options, "partials": True, "live": paced}
+        self._options = {**options, "partials": options.get("partials") or True, "live": paced}
         self._at_once = at_once
         self._paced = paced
         self._ours = ours

@@ -149,11 +149,11 @@ class ServeSettings:
         example='"1-4"',
     )
     reader: str = setting(
-        Text("the name of a reader", f"{AUTO}|{OFF}|NAME"),
+        Text("the name of a reader", f"{AUTO}|{OFF}|NAME|FOLDER"),
         _RECOGNISER,
         "What reads ended segments once more, for sessions that ask for it: the name of a reader of this machine "
-        f"(`streamer models` lists them), '{AUTO}' for the best one that its processors carry, or '{OFF}' "
-        "(docs/explanation/reader.md).",
+        f"(`streamer models` lists them), the folder of a Whisper model, '{AUTO}' for the best one that its processors "
+        f"carry, or '{OFF}' (docs/explanation/reader.md).",
         AUTO,
     )
     slots: int | None = setting(

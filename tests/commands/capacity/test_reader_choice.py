@@ -10,6 +10,7 @@ from streamer.commands.capacity.reader_choice import PROCESSORS, ChosenReader, c
 from streamer.models import library
 from streamer.models.library import LibraryError
 from streamer.models.readers import known_readers, reader_library
+from tests.engine.reader.scripted_whisper import write_whisper
 from tests.models.small_readers import catalogue, entry, put
 
 SMALL, LARGE = "moonshine-tiny", "moonshine-base"
@@ -72,3 +73,13 @@ def test_every_known_reader_has_its_processors(monkeypatch: pytest.MonkeyPatch) 
     """The table has all readers of the catalogue."""
     monkeypatch.undo()
     assert known_readers().keys() == PROCESSORS.keys()
+
+
+def test_whisper_models_are_never_chosen_by_themselves(tmp_path: Path) -> None:
+    """A user has them for other languages, and names them."""
+    own = reader_library().folder / "many"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    write_whisper(own, ("ĠGuten",))
+    assert choose_reader(alone=True) is None
+    assert choose_reader("many") == ChosenReader("many", own)
+    assert choose_reader(str(own)) == ChosenReader(str(own), own)
