@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # A segment is read again when it has grown by this.
 GROWTH_MS: Final = 640
 # The words that end this shortly before the end of a reading may become others when more is heard.
-_UNSURE_MS: Final = 500
+_UNSURE_MS: Final = 1000
 
 Words = tuple[HypothesisWord, ...]
 
@@ -65,7 +65,8 @@ class GrowingSegment:
     def read(self, segment: HeardSegment, now: float) -> None:
         """Begin to read the segment so far. There must be a place."""
         self._samples, self._begun_at, self._heard = len(segment.samples), now, segment
-        self._pending = self._pass.reader.begin(segment.samples, segment.pauses, (), self._options)
+        words = () if self._options.times else [word.text for word in segment.words]
+        self._pending = self._pass.reader.begin(segment.samples, segment.pauses, words, self._options)
 
     def take(self, now: float) -> bool:
         """Take a reading that is there. Return whether one was."""
@@ -81,8 +82,6 @@ class GrowingSegment:
         words = follow(self._kept, words)
         sure_until = (len(heard.samples) / heard.frame_samples) - _UNSURE_MS / heard.frame_ms
         sure = [word for word in words if word.end <= sure_until]
-        if not self._options.times:  # the first pass, whose words are finer, has the others
-            words = tuple(sure)
         agreed = 0
         for one, other in zip(self._words, sure, strict=False):
             if one.text != other.text:
@@ -93,12 +92,9 @@ class GrowingSegment:
         return True
 
     def hypothesis(self, first: Hypothesis) -> Hypothesis:
-        """Return what was read, with the words that the first pass has heard after that. What is kept is stable."""
-        if self._options.times:
-            return Hypothesis(self._words, len(self._kept))
-        if not self._words:
-            return Hypothesis(first.words, 0)
-        return Hypothesis(follow(self._words, first.words), len(self._kept))
+        """Return what was read; beside a first pass only what is kept, with its words after that. That is stable."""
+        words = self._words if self._options.times else follow(self._kept, first.words)
+        return Hypothesis(words, len(self._kept))
 
     def final(self, words: Words) -> Words:
         """Return the words of the ended segment, after those that are kept."""
@@ -111,7 +107,7 @@ class GrowingSegment:
 def follow(kept: Words, words: Words) -> Words:
     """Return these words, beginning with those that are kept. A word that is mostly later comes after them."""
     if [word.text for word in words[: len(kept)]] == [word.text for word in kept]:
-        return (*kept, *words[len(kept) :])
+        return words
     return (*kept, *(word for word in words if word.start + word.end >= 2 * kept[-1].end))
 
 

@@ -250,7 +250,7 @@ class _Lines:
 
 
 def test_what_two_readings_agree_on_is_stable() -> None:
-    """The last half second of a reading may still change, and what is stable is not taken back."""
+    """The last second of a reading may still change, and what is stable is not taken back."""
     reader: Any = _Lines("a b c", "a b x", "z y c d e", "")
     growing = GrowingSegment(ReaderPass(reader, None, None, None), TIMED)  # type: ignore[arg-type]
     shown = []
