@@ -27,7 +27,7 @@ ROOMS = {
     "commands/accuracy": ("evaluate", ("pytest-asyncio",)),
     "commands/settings": ("", ("hypothesis", "onnx")),
     "commands/terminal": ("", ("psutil",)),
-    "engine": ("gpu,reader", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
+    "engine": ("gpu,reader,whisper", ("hypothesis", "ml-dtypes", "num2words", "onnx")),
     "heads": ("train", ()),
     "models": ("engine,reader", ("ml-dtypes", "onnx", "trustme")),
     "wire": ("", ()),
