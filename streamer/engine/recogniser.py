@@ -398,8 +398,9 @@ class Recogniser:
 
     def _growing_segment(self, options: StreamOptions, alone: ReadingOptions | None) -> GrowingSegment | None:
         """Return the readings of a running segment, for a stream whose partials have the words of a reader."""
-        wanted = bool(options.partials) if alone else options.growing and options.second_pass
-        if self.reader_pass is None or not wanted or not options.reader or options.dictation:
+        beside = options.growing and options.second_pass and options.reader and not options.dictation
+        wanted = options.partials if alone else beside
+        if self.reader_pass is None or not wanted:
             return None
         return GrowingSegment(self.reader_pass, alone or ReadingOptions(ENGLISH, prompt=options.prompt))
 

@@ -186,9 +186,10 @@ def test_a_stream_without_an_answer_fails() -> None:
 # Partials with the words of the reader.
 
 
-def test_partials_have_the_words_of_the_reader() -> None:
+@pytest.mark.parametrize("options", [{}, {"written": True, "dictation": True}])
+def test_partials_have_the_words_of_the_reader(options: dict[str, Any]) -> None:
     """Text that two readings agree on is stable: later partials begin with it, and so does the final."""
-    events = hear(recogniser(Reader()), steps(LONG), StreamOptions(language="de"))
+    events = hear(recogniser(Reader()), steps(LONG), StreamOptions(language="de", **options))
     shown = partials(events)
     assert max(partial.stable for partial in shown) > 0
     stable = ""
