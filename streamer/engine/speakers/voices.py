@@ -162,7 +162,26 @@ def _nearest(own: Floats, prints: Floats, voices: NDArray[np.int16]) -> int:
 
 def _group(prints: Floats, seconds: NDArray[np.float64], count: int) -> Floats:
     """Return the mean print of each voice."""
-    groups = np.zeros(0, np.int64)
+    sums, weights = _grouped(prints, seconds, 0)
+    large = weights >= min(_FEWEST_S, weights.max())
+    if not count:
+        sums = sums[large]
+    elif large.sum() >= count:  # what speaks little must not take the place of somebody
+        sums, _ = _grouped(_normed(sums[large]), weights[large], count)
+    else:
+        sums, _ = _grouped(prints, seconds, count)
+    means = _normed(sums)
+    for _ in range(_ROUNDS):
+        nearest = (prints @ means.T).argmax(1)
+        for group in np.unique(nearest):
+            own = nearest == group
+            means[group] = (prints[own] * seconds[own, None]).sum(0)
+        means = _normed(means)
+    return means
+
+
+def _grouped(prints: Floats, seconds: NDArray[np.float64], count: int) -> tuple[Floats, NDArray[np.float64]]:
+    """Return the sum of the prints of each group, and how many seconds it has. With `count`, there are so many."""
     sums, weights = prints[:0], seconds[:0]
     for first in range(0, len(prints), _MOST_AT_ONCE):
         part = slice(first, first + _MOST_AT_ONCE)
@@ -171,15 +190,7 @@ def _group(prints: Floats, seconds: NDArray[np.float64], count: int) -> Floats:
         groups = _linked(_normed(sums), weights, count)
         sums = np.stack([sums[groups == group].sum(0) for group in range(groups.max() + 1)])
         weights = np.bincount(groups, weights).astype(np.float64)
-    large = np.flatnonzero(weights >= (0.0 if count else min(_FEWEST_S, weights.max())))
-    means = _normed(sums[large])
-    for _ in range(_ROUNDS):
-        nearest = (prints @ means.T).argmax(1)
-        for group in np.unique(nearest):
-            own = nearest == group
-            means[group] = (prints[own] * seconds[own, None]).sum(0)
-        means = _normed(means)
-    return means
+    return sums, weights
 
 
 def _linked(prints: Floats, weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:

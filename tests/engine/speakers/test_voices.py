@@ -112,6 +112,24 @@ def test_a_second_look_finds_as_many_voices_as_it_is_told() -> None:
         assert len(set(look_again(pieces, count)["voice"].tolist())) == count
 
 
+def test_a_short_sound_takes_the_place_of_nobody_if_the_number_is_known() -> None:
+    chance = np.random.default_rng(1)
+    order, lengths = [5, 7, 5, 9, 7], [3.0, 3.0, 3.0, 1.0, 3.0]
+    runs = [_run(4.0 * at, lengths[at], _print(voice, chance)) for at, voice in enumerate(order)]
+    # The second and the first voice are more alike than either is like the cough in between.
+    alike = [run if at == 3 else _run(4.0 * at, 3.0, _like(run.print)) for at, run in enumerate(runs)]
+    found = look_again(Voices().take(alike, 0, 0), 2)["voice"].tolist()
+    assert [found[at] for at in (0, 1, 2, 4)] == [0, 1, 0, 1]
+
+
+def _like(print: np.ndarray | None) -> np.ndarray:  # type: ignore[type-arg]
+    """Return a print with something that all others with it have too."""
+    assert print is not None
+    vector = print.copy()
+    vector[100] += 0.6
+    return vector / np.linalg.norm(vector)
+
+
 def test_a_second_look_gives_short_sounds_to_the_nearest() -> None:
     chance = np.random.default_rng(1)
     runs = [_run(0, 3.0, _print(5, chance)), _run(10, 3.0, _print(7, chance)), _run(13.1, 0.2, None)]
