@@ -16,6 +16,7 @@ from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
 from streamer.bridge.captions import Captions
 from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
 from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
+from streamer.bridge.dialects.wyoming_port import WyomingPort
 from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.listener import Listener
@@ -69,6 +70,8 @@ class BridgeServer:
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
         self._captions = Captions(self._policy.access, self._sessions, self._policy.listeners, self._count_drop)
+        self._wyoming: WyomingPort | None = None
+        self.wyoming_port: int | None = None  # on which it listens for Wyoming
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -102,6 +105,12 @@ class BridgeServer:
         except OSError as error:
             raise PortError(_problem(self._host, self._port, error)) from error
         self._listener = listener
+        if policy.wyoming is not None:
+            self._wyoming = WyomingPort(self._dialects, self._count_drop, terms.failures, policy.handshake_s)
+            try:
+                self.wyoming_port = await self._wyoming.open(*policy.wyoming)
+            except OSError as error:
+                raise PortError(_problem(*policy.wyoming, error)) from error
 
     async def stop(self, grace: float = 0.0) -> None:
         """End within a bounded time. Sessions may go on for `grace` seconds; then the rest get their finals and end."""
@@ -113,6 +122,8 @@ class BridgeServer:
             log.info("draining", sessions=self.admission.sessions, seconds=grace)
         await self._wait(grace)
         self._listener.close()
+        if self._wyoming is not None:
+            self._wyoming.close()
         self._sessions.drain()
         self._uploads.drain()
         self._dialects.drain()
@@ -121,6 +132,8 @@ class BridgeServer:
         hurried = self._hurried.is_set()
         await self._sessions.wait_until_ended(HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
         await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
+        if self._wyoming is not None:
+            await self._wyoming.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
     def hurry(self) -> None:
         """Make stop() cut off all sessions instead of waiting for them, whether it runs already or comes later."""

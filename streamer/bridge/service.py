@@ -86,6 +86,11 @@ class Service:
         """The port of the URL."""
         return self._server.port
 
+    @property
+    def wyoming_port(self) -> int | None:
+        """The port for Wyoming; None if there is none."""
+        return self._server.wyoming_port
+
     async def __aenter__(self) -> Service:
         try:
             await self._enter()

@@ -220,6 +220,8 @@ def _serve(
                 elif reader is not None:
                     logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
+                if service.wyoming_port is not None:
+                    logs.say(f"Wyoming: tcp://{settings.wyoming_host}:{service.wyoming_port}, without keys and TLS.")
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                 supervisor.ready()
                 try:
@@ -468,6 +470,14 @@ def port_policy(configuration: Configuration) -> PortPolicy:
                 f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
                 "the service: give --keys FILE, or --open if you want that."
             )
+    wyoming = None if settings.wyoming_port is None else (settings.wyoming_host, settings.wyoming_port)
+    if wyoming is None and "wyoming_host" in configuration.entries:
+        raise PortPolicyError(f"{label('wyoming_host')} is the address of another port: give --wyoming-port too.")
+    if wyoming is not None and not settings.open and not is_local(settings.wyoming_host):
+        raise PortPolicyError(
+            f"{label('wyoming_host')}: {settings.wyoming_host or 'every address'} can be reached from other machines, "
+            "and Wyoming has no keys, so anybody there could use the service: give --open too if you want that."
+        )
     if settings.behind_proxy and settings.trust_proxy:
         raise PortPolicyError(
             f"{label('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
@@ -508,6 +518,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
         announcing,
         usage_file,
         settings.root,
+        wyoming,
         settings.share,
     )
 

@@ -35,6 +35,7 @@ class ExactService:
     def __init__(self, *, slots: int = 64, **settings: Any) -> None:
         """`slots`: how many streams there may be at a time; `settings`: the settings of streamer.bridge.service."""
         self.url = ""
+        self.wyoming_port: int | None = None
         self._slots = slots
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -117,6 +118,7 @@ class ExactService:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="streamer-exact-"))
             self._triton = TritonServer(exact_repository(Path(folder)), slots=self._slots)
             service = await stack.enter_async_context(Service(self._triton, port=0, **self._settings))
+            self.wyoming_port = service.wyoming_port
             parts = urlsplit(service.url)
             self._proxy = FaultyProxy(lambda: parts.netloc)
             await self._proxy.open()

@@ -39,6 +39,9 @@ from tests.pseudo_terminal import COMMAND
         (["--proxy-protocol"], "--proxy-protocol is believed only from known proxies: give .* with --trust-proxy"),
         (["--tls-cert", "no.pem"], "no.pem cannot be read: No such file"),
         (["--keys", "none"], "none cannot be read: No such file"),
+        (["--wyoming-port", "0", "--wyoming-host", "0.0.0.0"], "Wyoming has no keys, .* give --open too"),
+        (["--wyoming-port", "0", "--wyoming-host", "", "--keys", "none"], "every address can be reached"),
+        (["--wyoming-host", "127.0.0.1"], "--wyoming-host is the address of another port: give --wyoming-port too"),
         (["--triton-tls"], "--triton-tls is only for Tritons that run elsewhere: give --triton too"),
         (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata needs TLS: give --triton-tls too"),
         (["--triton", "a:1", "--repository", "models"], "--repository is only for the embedded Triton"),
@@ -52,6 +55,21 @@ def test_an_unsafe_or_impossible_port_policy_is_refused(
     """Unsafe or impossible settings are refused with one sentence before anything is started."""
     assert run(["serve", *arguments]) == 2
     assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wyoming"),
+    [
+        ([], None),
+        (["--wyoming-port", "10300"], ("127.0.0.1", 10300)),
+        (["--wyoming-port", "0", "--wyoming-host", "0.0.0.0", "--open"], ("0.0.0.0", 0)),
+    ],
+)
+def test_the_port_for_wyoming(arguments: list[str], wyoming: tuple[str, int] | None) -> None:
+    """There is none by default; it is on loopback unless the operator says otherwise, twice."""
+    parser = Parser(prog="streamer serve")
+    add_setting_arguments(parser)
+    assert port_policy(configure(flag_values(parser.read(arguments)), {})).wyoming == wyoming
 
 
 @pytest.mark.parametrize(

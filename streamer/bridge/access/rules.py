@@ -261,6 +261,7 @@ class PortPolicy:
     header_proxies: Proxies = field(default_factory=Proxies)
     usage_file: UsageFile | None = None
     root: str = NATIVE  # what the websocket at / speaks, one of ROOTS
+    wyoming: tuple[str, int] | None = None  # host and port for Wyoming, which has no keys and no TLS; None: no port
     listeners: int = 0  # the most of all sessions that are shared; with 0, none can be
 
     def refresh(self) -> None:

@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import Starting
 from streamer.bridge.access.quotas import UploadLimits
-from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead, WebSocket
+from streamer.bridge.driver import Line
+from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, NotTaken, Opened, Samples
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Hangup, Reply, Step
-from streamer.wire.errors import CloseCode
 from streamer.wire.upload import Problem
+
+
+class Socket(Line, Protocol):
+    """What a dialect is spoken over: a websocket, or a bare connection, whose messages are bytes divided anywhere."""
+
+    async def say(self, message: str, deadline: float | None = None) -> None: ...
 
 
 class DialectClient:
     """The websocket of one session in a foreign format. Call release() at the end."""
 
-    def __init__(self, websocket: WebSocket, dialect: Dialect, feed: ContainerFeed | None) -> None:
+    def __init__(self, websocket: Socket, dialect: Dialect, feed: ContainerFeed | None) -> None:
         """`feed`: decodes the audio, if it comes in a container."""
         self._websocket = websocket
         self._dialect = dialect
@@ -75,7 +81,7 @@ class DialectClient:
         """Begin to close the websocket."""
         return self._websocket.close(*self._dialect.close(code, reason))
 
-    async def drop(self, code: CloseCode, reason: str) -> None:
+    async def drop(self, code: int, reason: str) -> None:
         """Close the websocket, even if something is being sent."""
         await self._websocket.drop(*self._dialect.close(code, reason))
 
@@ -144,7 +150,7 @@ class ContainerFeed:
         self._ending = False  # the client has ended its audio
         self._failure: BaseException | None = None
 
-    async def next(self, websocket: WebSocket, dialect: Dialect) -> Step:
+    async def next(self, websocket: Socket, dialect: Dialect) -> Step:
         """Wait for the next step. Raise ConnectionEnded at the end."""
         if not self._tasks:
             self._begin(self._listen(websocket, dialect))
@@ -174,7 +180,7 @@ class ContainerFeed:
         except Exception as error:  # also ConnectionEnded: next() raises it
             await self._steps.put(error)
 
-    async def _listen(self, websocket: WebSocket, dialect: Dialect) -> None:
+    async def _listen(self, websocket: Socket, dialect: Dialect) -> None:
         """Take the messages of the client."""
         while True:
             for step in dialect.receive(await websocket.receive()):

@@ -13,9 +13,9 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from streamer.base.codes import ErrorCode
-from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.access.quotas import Admittance, Caller, Denied
 from streamer.bridge.access.rules import AccessRules, PortPolicy
-from streamer.bridge.dialects.dialect_client import ContainerFeed, DialectClient
+from streamer.bridge.dialects.dialect_client import ContainerFeed, DialectClient, Socket
 from streamer.bridge.http.messages import upgrade_required
 from streamer.bridge.http.request import HttpError, Request, Response, as_json, content
 from streamer.bridge.http.routes import Endpoint, Route, denial
@@ -81,6 +81,26 @@ class Dialects:
         headers = {name.lower(): value for name, value in request.headers}
         settings = self._policy.access.short_content(request)
         return Opening(tuple(query), headers, self._models.languages, new_id(), now(), settings)
+
+    async def converse(self, kind: type[Dialect], socket: Socket, peer: str) -> None:
+        """Open one session after another over a connection without a request, until it ends.
+
+        Raise Denied or Refused if there may be no session. Such a client sends no key: its address is all that counts.
+        """
+        try:
+            admittance = self._policy.access.quotas.enter(Caller(peer))
+        except Denied as denied:
+            self._count(denied.code, kind.protocol, "")
+            raise
+        try:
+            self._successions.check()
+            dialect = kind(Opening(models=self._models.languages))
+            await self._successions.converse(socket, dialect, admittance)
+        except Refused as refused:
+            self._count(refused.code, kind.protocol, "")
+            raise
+        finally:
+            admittance.leave()
 
     async def _explain(self, request: Request) -> Response:
         """Answer a plain request at the path of a websocket."""
@@ -185,7 +205,7 @@ MOST_RESTING: Final = 256
 class Talk:
     """One websocket for all of its sessions: the steps of its dialect, and texts for its client in the right order."""
 
-    def __init__(self, websocket: WebSocket, dialect: Dialect) -> None:
+    def __init__(self, websocket: Socket, dialect: Dialect) -> None:
         self.websocket = websocket
         self.dialect = dialect
         self._steps: Iterator[Step] = iter(dialect.greet())
@@ -286,7 +306,7 @@ class SuccessiveClient(DialectClient):
             self._end.add_done_callback(lambda _: self._over.set())
         return self._end
 
-    async def drop(self, code: CloseCode, reason: str) -> None:
+    async def drop(self, code: int, reason: str) -> None:
         """Close the websocket, even if something is being sent, unless the session has ended in order."""
         if not self.finished:
             await super().drop(code, reason)
@@ -307,7 +327,7 @@ class Successions:
         if len(self._resting) >= MOST_RESTING:
             raise Refused(ErrorCode.BUSY, f"{MOST_RESTING} connections send no audio, the maximum; try again later.")
 
-    async def converse(self, websocket: WebSocket, dialect: Dialect, admittance: Admittance) -> None:
+    async def converse(self, websocket: Socket, dialect: Dialect, admittance: Admittance) -> None:
         """Open one session after another, until the websocket ends."""
         talk = Talk(websocket, dialect)
         rest_after_s = min(dialect.rest_after_s or REST_AFTER_S, self._sessions.idle_s / 2)
@@ -336,10 +356,11 @@ class Successions:
         self._resting.add(talk)
         if self._draining:
             self._dismiss(talk)
+        limit_s = talk.dialect.idle_s or LONGEST_REST_S
         try:
-            step = await talk.next(LONGEST_REST_S)
+            step = await talk.next(limit_s)
         except asyncio.TimeoutError:
-            reason = f"Nothing came for {LONGEST_REST_S:g} s; connect again when there is audio."
+            reason = f"Nothing came for {limit_s:g} s; connect again when there is audio."
             await talk.end(ErrorCode.SESSION_EXPIRED, reason, CloseCode.DONE, reason)
             raise ConnectionEnded from None
         finally:

@@ -24,12 +24,13 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.telemetry.usage import ByKey, Usage
 from streamer.wire.dialects.formats import FORMATS
+from streamer.wire.dialects.wyoming import Wyoming
 from streamer.wire.events import Unknown
 
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
 
-PROTOCOLS: Final = ("native", "http", "openai", *(kind.protocol for kind in FORMATS.values()))
+PROTOCOLS: Final = ("native", "http", "openai", *(kind.protocol for kind in FORMATS.values()), Wyoming.protocol)
 OTHER: Final = "other"
 # Keys that have labels of their own: the first ones that were used. The rest counts as OTHER.
 MOST_KEYS: Final = 50

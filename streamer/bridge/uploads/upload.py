@@ -34,7 +34,7 @@ from streamer.bridge.uploads.decoding import (
     Samples,
 )
 from streamer.bridge.uploads.fetching import Fetcher
-from streamer.wire.errors import CloseCode, WireError
+from streamer.wire.errors import WireError
 from streamer.wire.native import encode
 from streamer.wire.upload import EVENTS, Field, Problem, UploadFormat, problem_of
 
@@ -440,7 +440,7 @@ class UploadClient:
     async def pause(self, seconds: float) -> None:
         """Do nothing, because an upload sends no flushes."""
 
-    async def drop(self, code: CloseCode, reason: str) -> None:
+    async def drop(self, code: int, reason: str) -> None:
         """Close it, even if messages are being sent."""
         self.leave()
 

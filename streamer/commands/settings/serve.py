@@ -99,6 +99,20 @@ class ServeSettings:
         "What a websocket at / speaks, for clients that know no path (docs/how-to/clients.md). The page stays there.",
         NATIVE,
     )
+    wyoming_port: int | None = setting(
+        PORT,
+        _LISTENING,
+        "Also listen on this port for Wyoming, by which Home Assistant speaks with programs for voice: 10300 is usual, "
+        "0 means any free one. It has no keys and no TLS (docs/how-to/clients.md).",
+        unset="no such port",
+        example="10300",
+    )
+    wyoming_host: str = setting(
+        Text("an address", "ADDRESS"),
+        _LISTENING,
+        "The address of that port. One that other machines can reach needs --open.",
+        DEFAULT_HOST,
+    )
     control: Path | None = setting(
         FilePath("PATH"),
         _LISTENING,

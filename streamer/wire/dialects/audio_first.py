@@ -23,6 +23,7 @@ from streamer.wire.upload import SAMPLE_OPTIONS, SESSION_OPTIONS, option_of_text
 SAMPLE_RATE: Final = 16_000
 # The format says how many channels there are, and what it needs to know about words.
 _OF_THE_FORMAT: Final = (*SAMPLE_OPTIONS, "multichannel", "partials", "partial_words", "words", "alternatives")
+_BYTES_TO_HIGH: Final = bytes((value - 128) % 256 for value in range(256))
 OPTIONS: Final = tuple(name for name in SESSION_OPTIONS if name not in _OF_THE_FORMAT)
 
 
@@ -119,3 +120,10 @@ class AudioFirst(Dialect):
         if language := options.get("language"):
             options["language"] = session_language("language", [str(language)], self._models.get(model, ()))
         return start(**options, encoding=self.encoding, sample_rate=self.sample_rate)
+
+
+def widened(audio: bytes) -> bytes:
+    """Turn samples of 8 bits without a sign into samples of 16 bits."""
+    samples = bytearray(2 * len(audio))
+    samples[1::2] = audio.translate(_BYTES_TO_HIGH)
+    return bytes(samples)

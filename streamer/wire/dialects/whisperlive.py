@@ -16,7 +16,7 @@ from streamer.base.events import Error, Partial, ServerMessage, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.text import is_unicode
-from streamer.wire.dialects.audio_first import AudioFirst
+from streamer.wire.dialects.audio_first import AudioFirst, widened
 from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step
 from streamer.wire.errors import CloseCode, WireError, bad, quote
 from streamer.wire.native import close_reason, encode
@@ -45,7 +45,6 @@ OPTIONS: Final = {
 _LONGEST_UID: Final = 200
 _MOST_SEGMENTS: Final = 100
 _USUAL_SEGMENTS: Final = 10
-_BYTES_TO_HIGH: Final = bytes((value - 128) % 256 for value in range(256))
 _WARNINGS: Final = {
     "enable_translation": "Nothing is translated here: the words come as they are spoken.",
     "enable_diarization": "Speakers are not told apart here.",
@@ -90,7 +89,7 @@ class WhisperLive(AudioFirst):
             yield from self.end()
             yield Hangup(CloseCode.DONE)
         elif isinstance(message, bytes):
-            yield from self.hear(_widened(message) if self._format == "uint8" else message)
+            yield from self.hear(widened(message) if self._format == "uint8" else message)
 
     # What the client gets
 
@@ -186,10 +185,3 @@ def _first(message: str | bytes) -> JsonObject:
     if not isinstance(content, dict) or not named:
         raise bad(ErrorCode.BAD_MESSAGE, "The first message must be a JSON object with a 'uid' of 1 to 200 characters.")
     return content
-
-
-def _widened(audio: bytes) -> bytes:
-    """Turn samples of 8 bits without a sign into samples of 16 bits."""
-    samples = bytearray(2 * len(audio))
-    samples[1::2] = audio.translate(_BYTES_TO_HIGH)
-    return bytes(samples)
