@@ -6,6 +6,7 @@ a third, and reads nearly as well.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from itertools import accumulate
@@ -26,6 +27,7 @@ _BEYOND: Final = 100  # frames of silence after a segment
 _FRAME_MS: Final = 20  # of the frames in which words are found
 _MOST_TOKENS: Final = 448  # with the prompt
 _MOST_PROMPT: Final = 223
+_LONGEST_LINE: Final = 440  # tokens of a text that is compared, with those before it; there is one more after it
 # What is likely no speech is left out if the text is unlikely as well, as Whisper's authors do.
 _NO_SPEECH: Final = 0.6
 _UNLIKELY: Final = -1.0
@@ -133,7 +135,7 @@ class WhisperSound:
         """Return this segment with these tokens, their probabilities and the times of their words."""
         if not tokens:
             return self.with_run(TokenRun((), (), complete=complete))
-        [found] = self._aligned([tokens])
+        found = self._aligned(tokens)
         chances = tuple(_logarithms(found.text_token_probs))
         texts = pieces.texts(tokens)
         begins = [frame * _FRAME_MS for frame in _first_frames(found.alignments, len(tokens))]
@@ -145,21 +147,21 @@ class WhisperSound:
 
         That of the end of a text is not known, and counts as certain.
         """
-        lines = [[*self.run.tokens[: change.place], *self._text(change)] for change in changes]
-        some = [line for line in lines if line]
-        chances = iter([_logarithms(found.text_token_probs) for found in self._aligned(some)] if some else [])
-        compared: list[Floats] = []
-        for change, line in zip(changes, lines, strict=True):
-            own = (next(chances) if line else [])[change.place :]
-            compared.append(np.array([*own, *[0.0] * (len(change.tokens) - len(own))], np.float32))
-        return compared
+        return [np.array(self._compared(change), np.float32) for change in changes]
+
+    def _compared(self, change: Change) -> list[float]:
+        line = [*self.run.tokens[: change.place], *self._text(change)]
+        if len(self._start) + len(line) > _LONGEST_LINE:  # nobody says so much in 30 s
+            return [math.log(_LEAST)] * len(change.tokens)
+        own = _logarithms(self._aligned(line).text_token_probs)[change.place :] if line else []
+        return own + [0.0] * (len(change.tokens) - len(own))
 
     def _text(self, change: Change) -> list[int]:
         return [token for token in change.tokens if token < self._end]
 
-    def _aligned(self, lines: Sequence[Sequence[int]]) -> list[Any]:
-        # One after the other: what is known of the sound would have to be copied for each line.
-        return [self._model.align(self._heard, self._start, [list(line)], self._frames)[0] for line in lines]
+    def _aligned(self, line: Sequence[int]) -> Any:
+        # One line at a time: what is known of the sound would have to be copied for each.
+        return self._model.align(self._heard, self._start, [list(line)], self._frames)[0]
 
 
 def load_whisper(folder: Path, *, threads: int = 1, whole: bool = False) -> tuple[WhisperNetwork, Pieces]:
