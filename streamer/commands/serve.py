@@ -221,7 +221,8 @@ def _serve(
                     logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
                 page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                 if service.wyoming_port is not None:
-                    logs.say(f"Wyoming: tcp://{settings.wyoming_host}:{service.wyoming_port}, without keys and TLS.")
+                    where = f"port {service.wyoming_port} of {settings.wyoming_host or 'every address'}"
+                    logs.say(f"Wyoming is spoken at {where}, without keys and TLS.")
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                 supervisor.ready()
                 try:
