@@ -102,8 +102,13 @@ class AudioFirst(Dialect):
         self.base_ms = self._bytes = 0
 
     def rest(self) -> Iterator[Step]:
-        """End the session, because the client has sent nothing for a while. The next audio begins another one."""
-        return self.end()
+        """End the session, because the client has sent nothing for a while. The next audio begins another one.
+
+        It may begin within a sample.
+        """
+        rest = self._rest
+        yield from self.end()
+        self._rest = rest
 
     # What the client gets
 

@@ -98,6 +98,11 @@ class Vosk(AudioFirst):
         elif "reset" in command:
             yield Reply(self._final())
 
+    def rest(self) -> Iterator[Step]:
+        """End the session, unless it is the client that waits: for an answer that this service owes."""
+        if not self._owed and not self._resets:
+            yield from super().rest()
+
     # What the client gets
 
     def tell(self, message: ServerMessage) -> Iterator[str]:

@@ -85,6 +85,14 @@ def test_a_rest_ends_the_session_and_keeps_the_time() -> None:
     assert (plain.base_ms, plain.sent_ms) == (1000, 1500)
 
 
+def test_a_rest_within_a_sample() -> None:
+    """The second byte of a sample may come after a rest."""
+    plain = opened(Plain)
+    plain.receive(b"abc")
+    assert list(plain.rest()) == [STOP]
+    assert plain.receive(b"d")[1:] == [b"cd"]
+
+
 def test_refusals_and_closes() -> None:
     """These clients know no codes of the protocol; a refusal has its JSON."""
     status, text = Plain.refusal(ErrorCode.FULL, "Try again.", 503, "ab-12")

@@ -192,6 +192,16 @@ def test_a_rest_keeps_finals_and_times() -> None:
     assert replies(take(client, SECOND))[0]["result"][0]["start"] == 1.1
 
 
+def test_a_client_that_waits_does_not_rest() -> None:
+    """It sends nothing because an answer is owed, so its session goes on."""
+    client = opened(Vosk)
+    assert replies(take(client, bytes(2 * LAG_MS * 16))) == []
+    assert list(client.rest()) == []
+    [answer] = told(client, final("one", 0, 2 * LAG_MS))
+    assert answer["text"] == "one"
+    assert list(client.rest()) == [STOP]
+
+
 @pytest.mark.parametrize("text", ["hello", "[]", '{"config": 5}', "{}", "[" * 50_000, '{"config": {"words": {}}}'])
 def test_other_texts(text: str) -> None:
     """They have no answer, and change nothing."""
