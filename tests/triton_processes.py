@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from streamer.base.limits import SPEAKERS
 from streamer.bridge.triton.server import TritonServer
 
 
@@ -45,6 +46,11 @@ def live_streams(triton: TritonServer) -> float:
 def expired_streams(triton: TritonServer) -> float:
     """How many streams expired because nobody ended them."""
     return metric(triton, "streamer_streams_expired_total")
+
+
+def recognisers(server: int) -> list[psutil.Process]:
+    """The processes of Triton's models, without the one that tells voices apart."""
+    return [process for process in stubs(server) if f"/{SPEAKERS}/" not in " ".join(process.cmdline())]
 
 
 def stubs(server: int) -> Iterator[psutil.Process]:

@@ -25,7 +25,7 @@ from tests.bridge.service_client import receive, recognise, rest, session, text
 from tests.bridge.upstreams.opened_models import models_at
 from tests.command_run import streamer_here
 from tests.serve_process import PATIENCE_S, Serving, serving
-from tests.triton_processes import stubs
+from tests.triton_processes import recognisers
 
 AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobytes()
 
@@ -75,10 +75,10 @@ async def test_roll(served: Serving, repository: Path) -> None:
     assert served.state["models"]["default"]["sequences"] == {"two": 0}
     [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
     for _ in range(600):
-        if len(list(stubs(server.pid))) == 1:
+        if len(recognisers(server.pid)) == 1:
             break
         await asyncio.sleep(0.1)
-    assert len(list(stubs(server.pid))) == 1
+    assert len(recognisers(server.pid)) == 1
     assert served.end() == 0
     assert any(re.search(r" rolled name=default model=two former=one$", line) for line in served.lines)
 

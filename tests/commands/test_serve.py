@@ -143,11 +143,11 @@ def test_the_settings_are_printed(tmp_path: Path) -> None:
 
 def test_mistakes_are_lines(tmp_path: Path) -> None:
     """Each mistake has its line, and nothing is started."""
-    (tmp_path / "streamer.toml").write_text('prot = 9000\nopen = "yes"\n')
+    (tmp_path / "streamer.toml").write_text('prt = 9000\nopen = "yes"\n')
     done = streamer_here("serve", "--config", "streamer.toml", "--port", "70000", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "streamer: unknown setting 'prot' in streamer.toml, line 1; did you mean 'port'?",
+        "streamer: unknown setting 'prt' in streamer.toml, line 1; did you mean 'port'?",
         "streamer: --port must be a whole number from 0 to 65535, not 70000.",
         'streamer: open in streamer.toml, line 2, must be true or false, not "yes".',
     ]

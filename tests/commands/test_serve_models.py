@@ -27,7 +27,7 @@ from tests.command_run import SHORT, streamer, streamer_here
 from tests.engine.reader.scripted_whisper import write_whisper
 from tests.samples import pcm
 from tests.serve_process import Serving, serving
-from tests.triton_processes import stubs
+from tests.triton_processes import recognisers
 from workshop.graphs.comparison import random_sound
 from workshop.graphs.exact_icefall import make_ctc_folder
 from workshop.graphs.exact_nemo import make_nemotron_folder, make_t_one_folder
@@ -110,7 +110,7 @@ async def test_a_model_of_several_languages(tmp_path: Path) -> None:
 
 
 async def _kill_model(served: Serving) -> None:
-    [stub] = stubs(served.process.pid)
+    [stub] = recognisers(served.process.pid)
     stub.kill()
 
 

@@ -65,12 +65,13 @@ def test_message(text: str, message: object) -> None:
         ('{"type":"start","resume":{"token":"t","after":1},"words":true}', "bad_option", 4000, "only option"),
         ('{"type":"stop","now":true}', "unknown_option", 4000, "it takes none"),
         (
-            '{"type":"start","partials":1}',
+            '{"type":"start","words":1}',
             "bad_option",
             4000,
-            "'partials' must be true or false, not a whole number",
+            "'words' must be true or false, not a whole number",
         ),
-        ('{"type":"start","partials":"no"}', "bad_option", 4000, "not a string"),
+        ('{"type":"start","words":"no"}', "bad_option", 4000, "not a string"),
+        ('{"type":"start","partials":"no"}', "bad_option", 4000, """must be true, false or "reader", not "no"."""),
         (
             '{"type":"start","step_ms":true}',
             "bad_option",
@@ -89,7 +90,7 @@ def test_bad_message(text: str, code: str, close_code: int, says: str) -> None:
         parse(text)
     assert (caught.value.code, caught.value.close_code) == (code, close_code)
     assert says in caught.value.message
-    assert len(caught.value.message) < 300
+    assert len(caught.value.message) < 400
     caught.value.message.encode()
 
 

@@ -17,7 +17,7 @@ from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.testing.exact_service import add_exact_model, exact_repository
 from tests.bridge.service_client import SPOKEN, recognise, text
 from tests.serve_process import serving
-from tests.triton_processes import stubs
+from tests.triton_processes import recognisers
 from workshop.graphs.exact_icefall import make_transducer_folder
 
 GB = 10**9
@@ -200,7 +200,7 @@ async def test_a_service_that_nobody_told(tmp_path: Path, monkeypatch: pytest.Mo
     with serving("--repository", str(exact), environment={"STREAMER_SERVE_INSTANCES": ""}) as served:
         [said] = [line for line in served.lines if "slots each" in line]
         assert said.startswith(f"streamer: {expected} instance")
-        assert len(list(stubs(served.process.pid))) == expected
+        assert len(recognisers(served.process.pid)) == expected
         assert served.state["sessions_limit"] == expected * 63
         assert text(await recognise(served.url, SPOKEN[:100_000]))
         assert served.end() == 0
