@@ -79,7 +79,7 @@ def main() -> int:
     if options.page:
         date, model = time.strftime("%Y-%m-%d", time.gmtime()), options.model.name
         how = f"--sessions {options.sessions} --seconds {options.seconds:g} --rounds {options.rounds}"
-        how = f"`python scripts/measure/beside_sherpa.py {model} {how}`, {date}, version {commit()}."
+        how = f"`python scripts/measure/beside_sherpa.py {model} {how}`,\n{date}, version {commit()}."
         options.page.write_text(section(page, f"{made}.\n{how}\n\n{table(reports)}\n\n{sentences}"), encoding="utf-8")
     if options.json:
         options.json.write_text(json.dumps(reports, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
