@@ -85,6 +85,17 @@ async def unread(connection: RawConnection, content: bytes, enough: int, what: s
     return strike
 
 
+async def leave(target: Target, rng: random.Random, content: bytes) -> str:
+    """Send a part of `content`, which begins with a request, and go away at any point."""
+    connection = await target.connect()
+    try:
+        await connection.send(content[: rng.randrange(len(content))])
+        await connection.over(rng.random())
+    finally:
+        (connection.reset if rng.random() < 0.5 else connection.abort)()
+    return "went away"
+
+
 def judged(ended: Ended, sent: bytes) -> str:
     """Return the end of a websocket over which `sent` was sent, as a word. Raises PromiseBroken or RecogniserFailed."""
     message = str(ended.events[-1].get("message")) if ended.error == "failed" else ended.reason

@@ -20,7 +20,7 @@ from streamer.audio.decoder_process import MODULE
 from streamer.base.limits import MOST_UPLOADS
 from streamer.base.machine import command, processes
 from streamer.testing.exact_speech import say
-from workshop.attack.attack import PromiseBroken, Strike, Target, at_once, mutated
+from workshop.attack.attack import PromiseBroken, Strike, Target, at_once, leave, mutated
 from workshop.attack.raw_connection import CUT_OFF, RawConnection
 
 # 500 is never right. 503: the service is full, or the recogniser was killed.
@@ -117,14 +117,8 @@ async def gone(
     body = body or recording("WAV", np.tile(say(WORD), 20))
 
     async def one(_: int) -> str:
-        connection = await target.connect()
-        try:
-            sent = head(target, rng.choice(paths), f"Content-Length: {len(body)}", kind) + body
-            await connection.send(sent[: rng.randrange(len(sent))])
-            await connection.over(rng.random())
-        finally:
-            (connection.reset if rng.random() < 0.5 else connection.abort)()
-        return "went away"
+        sent = head(target, rng.choice(paths), f"Content-Length: {len(body)}", kind) + body
+        return await leave(target, rng, sent)
 
     return await at_once(8, one)
 

@@ -44,8 +44,25 @@ class SelfHostedSession(ForeignSession):
     async def exchange(self, websocket: ClientConnection) -> bool:
         """Speak and listen. Return whether the conversation came to its end before the websocket did."""
 
-    async def side_by_side(self, websocket: ClientConnection) -> bool:
-        """Speak in one task, and listen in another one."""
+
+class SideBySideSession(SelfHostedSession):
+    """A session whose client speaks in one task, and listens in another one."""
+
+    ending: str | bytes = b""
+
+    @abstractmethod
+    def take(self, text: str) -> bool:
+        """Take a message. Return whether it was the last one."""
+
+    async def begin(self, websocket: ClientConnection) -> None:
+        """Say what comes before the audio."""
+
+    def form(self, audio: bytes) -> bytes:
+        """Return samples as the format has them."""
+        return audio
+
+    async def exchange(self, websocket: ClientConnection) -> bool:
+        """Speak and listen."""
         speaking = asyncio.create_task(self._speak(websocket))
         listening = asyncio.create_task(self._listen(websocket))
         try:
@@ -72,21 +89,8 @@ class SelfHostedSession(ForeignSession):
         except ConnectionClosed:
             return False
 
-    ending: str | bytes = b""
 
-    async def begin(self, websocket: ClientConnection) -> None:
-        """Say what comes before the audio."""
-
-    def form(self, audio: bytes) -> bytes:
-        """Return samples as the format has them."""
-        return audio
-
-    def take(self, text: str) -> bool:
-        """Take a message. Return whether it was the last one."""
-        raise NotImplementedError
-
-
-class SherpaSession(SelfHostedSession):
+class SherpaSession(SideBySideSession):
     """A session in which segments are numbered one after another, and the last message says so."""
 
     path = sherpa_onnx.PATH
@@ -97,10 +101,6 @@ class SherpaSession(SelfHostedSession):
     def query(self) -> dict[str, Any]:
         """Return the options."""
         return self.ways
-
-    async def exchange(self, websocket: ClientConnection) -> bool:
-        """Speak and listen."""
-        return await self.side_by_side(websocket)
 
     def form(self, audio: bytes) -> bytes:
         """Return whole samples as fractions."""
@@ -156,17 +156,13 @@ class VoskSession(SelfHostedSession):
             self.final(words)
 
 
-class WhisperLiveSession(SelfHostedSession):
+class WhisperLiveSession(SideBySideSession):
     """A session in which each completed segment comes in a list, perhaps several times."""
 
     path = whisperlive.PATH
     ending = whisperlive.END
     _rest = b""
     _last_start = -1.0
-
-    async def exchange(self, websocket: ClientConnection) -> bool:
-        """Speak and listen."""
-        return await self.side_by_side(websocket)
 
     async def begin(self, websocket: ClientConnection) -> None:
         """Send the options."""
@@ -187,7 +183,7 @@ class WhisperLiveSession(SelfHostedSession):
         return False
 
 
-class WhisperLiveKitSession(SelfHostedSession):
+class WhisperLiveKitSession(SideBySideSession):
     """A session in which lines come as a whole state, or each once."""
 
     path = whisperlivekit.PATH
@@ -199,7 +195,7 @@ class WhisperLiveKitSession(SelfHostedSession):
     async def exchange(self, websocket: ClientConnection) -> bool:
         """Speak and listen."""
         self._lines = 0
-        return await self.side_by_side(websocket)
+        return await super().exchange(websocket)
 
     def take(self, text: str) -> bool:
         """Take a state, or what is new in it."""

@@ -183,13 +183,7 @@ async def gone(target: Target, rng: random.Random) -> Strike:
         container = rng.random() < 0.5
         request = target.request(PATH if container else LINEAR)
         content = request + frame(BINARY, wav if container else say("hello").tobytes()) + FINALIZE + CLOSE
-        connection = await target.connect()
-        try:
-            await connection.send(content[: rng.randrange(len(content))])
-            await connection.over(rng.random())
-        finally:
-            (connection.reset if rng.random() < 0.5 else connection.abort)()
-        return "went away"
+        return await attack.leave(target, rng, content)
 
     return await at_once(8, one)
 

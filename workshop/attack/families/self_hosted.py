@@ -200,13 +200,7 @@ async def gone(target: Target, rng: random.Random) -> Strike:
     async def one(_: int) -> str:
         format = rng.choice(FORMATS)
         content = target.request(format.path) + format.hello + format.audio + format.end
-        connection = await target.connect()
-        try:
-            await connection.send(content[: rng.randrange(len(content))])
-            await connection.over(rng.random())
-        finally:
-            (connection.reset if rng.random() < 0.5 else connection.abort)()
-        return "went away"
+        return await attack.leave(target, rng, content)
 
     return await at_once(8, one)
 
