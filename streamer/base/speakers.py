@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.text import joined
 
@@ -81,3 +83,11 @@ def _without_gaps(speakers: Sequence[int | None]) -> list[int | None]:
         last = last if speaker is None else speaker
         filled.append(last)
     return filled
+
+
+def with_speakers(final: FinalMessage, turns: Sequence[TimedTurn]) -> FinalMessage:
+    """Return a final whose words have the speakers of these turns; the final has the one of most of its words."""
+    if final.words is None:
+        return replace(final, speaker=speaker_at(final.start_ms, final.end_ms, turns))
+    words = [replace(word, speaker=speaker_at(word.start_ms, word.end_ms, turns)) for word in final.words]
+    return replace(final, words=tuple(words), speaker=main_speaker(word.speaker for word in words))

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from streamer.audio.decoder import SAMPLE_RATE
 from streamer.base.events import Final, Result, SpeakerTurn
-from streamer.base.speakers import TimedTurn
+from streamer.base.speakers import TimedTurn, with_speakers
 from streamer.bridge.session.backlog import SAMPLE_BYTES
-from streamer.wire.speakers import with_speakers
 
 WINDOW: Constant = 10 * SAMPLE_RATE  # samples that the model hears at once
 STEP: Constant = 5 * SAMPLE_RATE // 2  # of them are new

@@ -27,7 +27,7 @@ from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LONGEST_SEGMENT_MS, READER
 from streamer.base.paragraphs import ParagraphRule, Sentence
-from streamer.base.speakers import TimedTurn
+from streamer.base.speakers import TimedTurn, with_speakers
 from streamer.base.text import joined, json_text, words_of
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.dialect import (
@@ -45,7 +45,6 @@ from streamer.wire.dialects.dialect import (
 from streamer.wire.errors import CloseCode, bad
 from streamer.wire.json_body import AddressReader
 from streamer.wire.native import LONGEST_TEXT, encode
-from streamer.wire.speakers import with_speakers
 from streamer.wire.upload import JSON, BodyReader, Problem, UploadFormat
 
 PATH: Final = "/v1/listen"
