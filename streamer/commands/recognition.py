@@ -100,10 +100,16 @@ def _add_speakers(add: Callable[..., Any]) -> None:
         "--speakers",
         nargs="?",
         const=True,
-        type=option("speakers", int),
+        type=_speakers,
         metavar="N",
         help="tell the speakers apart; N says how many there are, if you know (off)",
     )
+
+
+def _speakers(text: str) -> Any:
+    if not text.lstrip("-").isdigit():  # probably the recording, which the option has taken for its number
+        raise argparse.ArgumentTypeError(f"takes a number, which '{text}' is not: put --speakers behind the recordings")
+    return option("speakers", int)(text)
 
 
 # Options that have a short form of their own on the command line.

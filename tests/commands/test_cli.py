@@ -104,6 +104,8 @@ json.dump(loaded, sys.stderr)
         (["a.wav", "--jobs", "0"], "argument --jobs: must be 1 or more, not 0"),
         (["a.wav", "--hotwords", "missing.txt"], "missing.txt cannot be read: No such file or directory"),
         (["a.wav", "--channels", "left"], "choose from"),
+        (["--speakers", "a.wav"], "takes a number, which 'a.wav' is not: put --speakers behind the recordings"),
+        (["a.wav", "--speakers", "1"], "from 2 to 20, not 1"),
         (["a.wav", "--encoding", "mulaw"], "are only for raw PCM on standard input: give - as FILE"),
         (["-", "--encoding", "opus"], "choose from"),
         (["-", "--sample-rate", "4000"], "from 8000 to 192000"),
