@@ -77,6 +77,7 @@ class Transcript:
         self.speaker_names: Sequence[str] = ()  # the names of the speakers; empty for one without a name
         self._segments: list[TranscriptSegment] = []
         self._tails: dict[int | None, tuple[TranscriptSegment, int]] = {}  # see `break_off`
+        self._restarts: dict[int | None, int] = {}  # from where another session of the service goes on, by channel
         self.complete = False
 
     def add(self, event: SessionEvent) -> None:
@@ -89,10 +90,13 @@ class Transcript:
                 self._tails[event.get("channel")] = segment, event["audio_ms"]
             else:
                 self._tails.pop(event.get("channel"), None)
+        elif event["type"] == "restarted":
+            self._restarts[event.get("channel")] = event["from_ms"]
         elif event["type"] == "speakers":
             turns = [TimedTurn(turn["start_ms"], turn["end_ms"], turn["speaker"]) for turn in event["turns"]]
+            from_ms = self._restarts.get(event.get("channel"), 0)  # the new session has not heard what was before
             for segment in self._segments:
-                if segment.get("channel") == event.get("channel"):
+                if segment.get("channel") == event.get("channel") and segment["start_ms"] >= from_ms:
                     told = cast(TranscriptSegment, with_turns(segment, turns))
                     segment.pop("speaker", None)
                     segment.update(told)

@@ -18,6 +18,8 @@ from typing import Final
 from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Partial, content
 from streamer.base.events import Final as FinalEvent
+from streamer.base.json_types import JsonObject
+from streamer.base.speakers import parts_of
 from streamer.base.subtitles import GrowingSubtitles
 from streamer.bridge.http.channel import NOT_READ
 from streamer.bridge.http.request import HttpError
@@ -29,7 +31,8 @@ MOST_WAITING: Final = 64
 MOST_KEPT: Final = 128 * 1024
 # A proxy ends a connection over which nothing comes, often after a minute.
 KEEPALIVE_S: Final = 15.0
-_SHOWN: Final = ("text", "stable", "start_ms", "end_ms", "channel")
+_SHOWN: Final = ("text", "stable", "start_ms", "end_ms", "channel", "speaker")
+_SHOWN_OF_PART: Final = ("text", "speaker")
 
 
 class Form(Enum):
@@ -171,5 +174,8 @@ class _Kept:
 
 def _event(number: int, message: FinalEvent | Partial) -> bytes:
     """Return a server-sent event: the text with its times, and nothing that the client alone should have."""
-    values = {name: value for name, value in content(message).items() if name in _SHOWN}
+    result = content(message)
+    values: JsonObject = {name: value for name, value in result.items() if name in _SHOWN}
+    if len(parts := parts_of(result)) > 1:  # several speakers say it
+        values["parts"] = [{name: part[name] for name in _SHOWN_OF_PART} for part in parts]
     return f"id: {number}\nevent: {message.type}\ndata: {json.dumps(values, ensure_ascii=False)}\n\n".encode()

@@ -1,7 +1,7 @@
 // The page of captions: shows the words of a session that runs elsewhere. With an `id`, it reads a session that is
 // shared; without, that of the page for speaking in this browser. The address says how it looks.
 
-import {CaptionLines} from "./page/captions/lines.js";
+import {CaptionLines, nameShown, partsShown} from "./page/captions/lines.js";
 import {CHANNEL} from "./page/captions/channel.js";
 
 const MOST_LINES = 10;
@@ -65,7 +65,7 @@ function take(type, n, event) {
     const follows = innerHeight + scrollY >= document.body.scrollHeight - NEAR_THE_END;
     if (type === "final") {
         known.add(n);
-        if (event.text.trim()) at("text").append(paragraph(event));
+        if (event.text.trim()) at("text").append(...partsShown(event).map(paragraph));
         at("partial").textContent = "";
         lines.final(event);
     } else {
@@ -80,9 +80,9 @@ function take(type, n, event) {
 }
 
 /** @param {Shown} event */
-function paragraph({text, channel}) {
-    const element = document.createElement("p");
-    element.textContent = channel === undefined ? text : `[${channel + 1}] ${text}`;
+function paragraph(event) {
+    const [element, name] = [document.createElement("p"), nameShown(event)];
+    element.textContent = name ? `[${name}] ${event.text}` : event.text;
     if (view === "lines" && at("text").childElementCount > 20) at("text").firstChild.remove();
     return element;
 }

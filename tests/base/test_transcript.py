@@ -232,6 +232,16 @@ def test_what_was_asked_for_is_in_json() -> None:
     assert {key: segment[key] for key in extra} == extra
 
 
+def test_a_second_look_is_at_its_own_session() -> None:
+    """After the service has begun the session again, a second look leaves the speakers from before as they were."""
+    result = Transcript("a.wav")
+    result.add({**final({**word("a", 0, 300), "speaker": 1}), "speaker": 1})
+    result.add({"type": "restarted", "from_ms": 2000, "segment": 1})
+    result.add({**final({**word("b", 2100, 2400), "speaker": 0}), "speaker": 0})
+    result.add({"type": "speakers", "turns": [{"start_ms": 2000, "end_ms": 3000, "speaker": 2}]})
+    assert [segment["speaker"] for segment in result.segments] == [1, 2]
+
+
 @pytest.mark.parametrize("text", ["a\x1b]52;c;Yg==\x07", "\x9b2J", "\u202eb\u2066", "c\r\u2028d"])
 def test_no_format_steers_a_terminal(text: str) -> None:
     """Words with control characters or marks of direction lose them, and JSON escapes them."""

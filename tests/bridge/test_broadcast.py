@@ -64,6 +64,22 @@ async def test_a_page_gets_partials_and_finals() -> None:
     assert heard.forgotten == [heard.broadcast]
 
 
+async def test_a_page_gets_who_speaks() -> None:
+    """A final has its speaker, and its parts if several speakers say it. Subtitles have the same voices."""
+    heard = Heard()
+    listeners = [heard.broadcast.listen(form) for form in (Form.EVENTS, Form.CUES)]
+    words = [Word(text, 300 * at, 300 * at + 300, speaker=at // 2) for at, text in enumerate(("are", "you", "I", "am"))]
+    heard.broadcast.note(numbered(1, Final(0, "are you I am", 0, 1200, 1200, 0.9, tuple(words), speaker=0)))
+    heard.broadcast.note(numbered(2, Final(1, "I am", 1500, 2100, 2100, 0.9, tuple(words[2:]), speaker=1)))
+    heard.broadcast.close()
+    page, player = [await rest(listener) for listener in listeners]
+    first, second, _ = [json.loads(block.partition("data: ")[2]) for block in page.strip().split("\n\n")]
+    assert (first["speaker"], second["speaker"]) == (0, 1)
+    assert first["parts"] == [{"text": "are you", "speaker": 0}, {"text": "I am", "speaker": 1}]
+    assert "parts" not in second
+    assert [line for line in player.splitlines() if line.startswith("<v")] == ["<v 1>are you", "<v 2>I am", "<v 2>I am"]
+
+
 async def test_a_player_gets_subtitles() -> None:
     """A player gets the same subtitles as a file, each when it is complete; the last one comes at the end."""
     heard = Heard()

@@ -99,6 +99,32 @@ async def test_lines_stay_where_they_are(shared_bench: Page) -> None:
     ]
 
 
+async def test_speakers_have_lines_of_their_own(shared_bench: Page) -> None:
+    """Where somebody else speaks, a line begins, with the name or the number; words that may change have nobody yet."""
+    two = {"text": "So it is. Is it?", "speaker": 0}
+    two["parts"] = [{"text": "So it is.", "speaker": 0}, {"text": "Is it?", "speaker": 1}]
+    told = await shared_bench.evaluate(
+        """async (events) => {
+            const {CaptionLines} = await load("page/captions/lines");
+            const lines = new CaptionLines(3, 20);
+            return events.map(([type, event]) => {
+                lines[type](event);
+                return lines.shown;
+            });
+        }""",
+        [
+            ["final", two],
+            ["partial", {"text": "I think"}],
+            ["final", {"text": "I think so.", "speaker": 0, "speaker_names": ["Ada"]}],
+        ],
+    )
+    assert told == [
+        ["[1] So it is.", "[2] Is it?"],
+        ["[1] So it is.", "[2] Is it? I think"],
+        ["[1] So it is.", "[2] Is it?", "[Ada] I think so."],
+    ]
+
+
 async def test_a_few_lines_over_a_video(speaker: Speaker, open_page: OpenPage) -> None:
     """The last words are shown in two lines at the bottom, on nothing; screen readers get whole sentences."""
     page = await open_page(await speaker.share(size=30, width=30))

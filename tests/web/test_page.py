@@ -179,28 +179,36 @@ async def test_formats_are_those_of_the_command_line(shared_bench: Page) -> None
                 final["words"] = None
             if number % 3 == 0:
                 final["channel"] = dice.randint(0, 1)
+            if number % 4 == 0:
+                final["speaker"] = dice.randint(0, 2)
+                for each_word in final["words"] or ():
+                    if dice.random() < 0.5:
+                        each_word["speaker"] = dice.randint(0, 2)
     hostile = word("a\x1b]52;c;Yg==\x07\x9b2J\u202eb\r\n\n9\u2028c\u200cd\U000e0041", 0, 400)
     sheets.append([spoken(hostile)])
     transcripts = [Transcript("a.wav") for _ in sheets]
+    names = ["", "Ada"]
     for number, (each, transcript) in enumerate(zip(sheets, transcripts, strict=True)):
         for event in (*each, {"type": "done", "audio_ms": 9_000_000}):
             transcript.add(event)
+        transcript.speaker_names = names
         if number % 5 == 0:
             transcript.complete = False
             transcript.recording_ms = 9_123_456
     # As JSON, because Playwright takes seconds for as many values.
     cases = json.dumps([[transcript.segments, transcript.stopped_ms] for transcript in transcripts])
     found = await shared_bench.evaluate(
-        """async (cases) => {
+        """async ([cases, speakerNames]) => {
             const {FORMATS} = await load("page/transcript/formats");
             return JSON.stringify(JSON.parse(cases).map(([segments, stoppedMs]) => {
                 const recordingMs = stoppedMs === null ? 0 : 9123456;
-                const transcript = {file: "a.wav", durationMs: 9e6, recordingMs, stoppedMs, channelNames: [], segments};
+                const times = {durationMs: 9e6, recordingMs, stoppedMs};
+                const transcript = {file: "a.wav", ...times, channelNames: [], speakerNames, segments};
                 const formats = Object.entries(FORMATS);
                 return Object.fromEntries(formats.map(([name, {write}]) => [name, write(transcript)]));
             }));
         }""",
-        cases,
+        [cases, names],
     )
     for transcript, made in zip(transcripts, json.loads(found), strict=True):
         for format in ("text", "srt", "vtt"):

@@ -50,7 +50,7 @@ const menu = new Menu(at("save"), at("formats"), (format) => {
     else if (format === "html") void keepPage();
     else at("spoken").textContent = `Saved as ${save(desk.sheet, format)}.`;
 });
-const sharing = new Sharing(at("captions"), settings);
+const sharing = new Sharing(at("captions"), settings, () => desk.sheet.sessionSpeakerNames);
 const notice = new Notice(at("notice"), at("alarm"), {
     again: () => desk.again(),
     choose: () => at("file").click(),

@@ -5,13 +5,13 @@ import {CHOICES} from "../options.js";
 const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
 const USUAL = {
-    hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, channels: "ask", device: "",
+    hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, channels: "ask", speakers: "off", device: "",
     model: "default", language: "auto", text: "usual", pace: "fast", keepKey: false, keep: true, keepSound: false,
     ...Object.fromEntries(CHOICES.map(({name, usual}) => [name, usual])),
 };
 /** The settings that have a field in the form. */
 const FIELDS = [
-    "model", "language", "hotwords", "endpoint", "step", "written", "dictation", "channels", "text", "device",
+    "model", "language", "hotwords", "endpoint", "step", "written", "dictation", "channels", "speakers", "text", "device",
     ...CHOICES.map(({name}) => name),
 ];
 const HOTWORDS_MOST = 200;
@@ -66,7 +66,7 @@ export class Settings {
 
     /** The options for the protocol's `start`. */
     get options() {
-        const {hotwords, endpoint, step, written, dictation, model, language} = this.#values;
+        const {hotwords, endpoint, step, written, dictation, speakers, model, language} = this.#values;
         const names = hotwords.split(/[\n,;]+/).map((name) => name.trim()).filter(Boolean);
         const options = {partial_words: true, second_pass: "reader"};
         if (model !== USUAL.model) options.model = model;
@@ -78,6 +78,8 @@ export class Settings {
         if (step !== USUAL.step) options.step_ms = Number(step);
         if (written) options.written = true;
         if (written && dictation) options.dictation = true;
+        if (speakers === "on") options.speakers = true;
+        else if (speakers !== USUAL.speakers) options.speakers = Number(speakers);
         for (const {name, usual, values} of CHOICES) {
             // A former version of the page may have stored a value that there is not any more.
             const value = this.#values[name];

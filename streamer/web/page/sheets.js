@@ -72,16 +72,25 @@ export class Sheets extends EventTarget {
     /** Shows a final that came at this place. @param {any} final @param {number} at */
     add(final, at) {
         const {words, wave} = this.#views;
-        words.showFinal(final, at, this.who(final));
+        words.showFinal(final, at, (voice) => this.who(voice));
         wave.finals(this.present.segments);
         wave.open(final.channel ?? 0);
         this.changed();
         this.#keeper.changed(at);
     }
 
-    /** Who speaks in this segment, if that is known. @param {{channel?: number}} segment @returns {string} */
-    who({channel}) {
-        return channel === undefined ? "" : this.present.channelNames[channel] || `Channel ${channel + 1}`;
+    /** Who speaks, if that is known. @param {{channel?: number, speaker?: number}} voice @returns {string} */
+    who({channel, speaker}) {
+        const {channelNames, speakerNames} = this.present;
+        const names = [];
+        if (channel !== undefined) names.push(channelNames[channel] || `Channel ${channel + 1}`);
+        if (speaker !== undefined) names.push(speakerNames[speaker] || `Speaker ${speaker + 1}`);
+        return names.join(", ");
+    }
+
+    /** Shows all segments with the speakers that they have now. */
+    relabelled() {
+        this.#showAll(0);
     }
 
     /** @returns {Promise<void>} resolves when the sheet is kept with everything that belongs to it */
@@ -172,16 +181,16 @@ export class Sheets extends EventTarget {
         this.#edit(why, at, end - at, fresh);
     }
 
-    /** Names whoever speaks in each channel. @param {string[]} names */
-    nameChannels(names) {
-        const {id, channelNames} = this.present;
-        const put = async (/** @type {string[]} */ other) => {
+    /** Names whoever speaks. @param {string[]} channels in each channel @param {string[]} speakers by their numbers */
+    nameVoices(channels, speakers) {
+        const {id, channelNames, speakerNames} = this.present;
+        const put = async (/** @type {string[][]} */ [channelNames, speakerNames]) => {
             if (this.present.id !== id && !(await this.open(id, "undo"))) return;
-            this.present.channelNames = other;
+            Object.assign(this.present, {channelNames, speakerNames});
             this.#showAll();
         };
-        void put(names);
-        this.#undo.add("Names were changed.", () => put(channelNames));
+        void put([channels, speakers]);
+        this.#undo.add("Names were changed.", () => put([channelNames, speakerNames]));
     }
 
     /** Replaces the present sheet by one that was saved. @param {Sheet} sheet @param {Blob | null} sound */

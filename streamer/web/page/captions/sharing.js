@@ -1,5 +1,6 @@
 // Captions of the present session: tells them to the other windows of this browser, and makes the link for an audience.
 
+import {isKnown, partsOf} from "../transcript/speakers.js";
 import {CHANNEL} from "./channel.js";
 
 const PATH = "/v1/captions";
@@ -16,9 +17,14 @@ export class Sharing {
     #looking = 0;
     #link = "";
 
-    /** @param {any} dialog @param {any} settings have the key */
-    constructor(dialog, settings) {
-        [this.#dialog, this.#settings] = [dialog, settings];
+    #names;
+
+    /**
+     * @param {any} dialog @param {any} settings have the key
+     * @param {() => string[]} names of the speakers of the session
+     */
+    constructor(dialog, settings, names) {
+        [this.#dialog, this.#settings, this.#names] = [dialog, settings, names];
         this.#part("share").addEventListener("click", () => void this.#share());
         this.#part("unshare").addEventListener("click", () => void this.#end());
         this.#part("copy-link").addEventListener("click", () => void this.#copy());
@@ -30,8 +36,8 @@ export class Sharing {
     follow(session) {
         [this.#session, this.#shared, this.#link] = [session, false, ""];
         for (const type of ["partial", "final"]) {
-            session.addEventListener(type, ({detail: {n, text, channel}}) => {
-                if (this.#session === session) this.#channel.postMessage({type, event: {n, text, channel}});
+            session.addEventListener(type, ({detail}) => {
+                if (this.#session === session) this.#channel.postMessage({type, event: shown(detail, this.#names())});
             });
         }
         session.addEventListener("state", ({detail: {state}}) => {
@@ -104,4 +110,21 @@ export class Sharing {
     #part(id) {
         return this.#dialog.querySelector(`#${id}`);
     }
+}
+
+/**
+ * @param {any} result a partial or a final @param {string[]} names of the speakers
+ * @returns {import("./lines.js").Shown & {n: number}} it as streamer/bridge/broadcast.py tells it to listeners
+ */
+function shown(result, names) {
+    const parts = partsOf(result);
+    const {n, text, channel, speaker} = result;
+    return {
+        n,
+        text,
+        channel,
+        speaker,
+        ...(isKnown(speaker) && names.some(Boolean) ? {speaker_names: names} : {}),
+        ...(parts.length > 1 ? {parts: parts.map((part) => ({text: part.text, speaker: part.speaker}))} : {}),
+    };
 }

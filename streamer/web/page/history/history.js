@@ -12,7 +12,7 @@ const CLAIM_MS = 1_000;
 /**
  * @typedef {{id: string, name: string, file: string, fileBytes: number, beganAt: number, changedAt: number,
  *     durationMs: number, recordingMs: number, complete: boolean, stoppedMs: number | null, partials: any[],
- *     partial?: any, options: any, channelNames: string[], cuts: any[], open: boolean, beginning: string,
+ *     partial?: any, options: any, channelNames: string[], speakerNames?: string[], cuts: any[], open: boolean, beginning: string,
  *     textBytes: number, kind: "" | "file" | "pcm", soundBytes: number, soundRows: number}} Kept
  * A transcript without its segments. `open`: work on it goes on. `beginning`: its first words. `kind`: of its sound.
  * `partial` is that of an earlier version. The others are those of a Sheet.

@@ -1,6 +1,7 @@
 // Divides the words of finals into cues, which are readable subtitles, by the rules of streamer/base/cues.py. Pure.
 
 import {columns, joined, separator, wordsOf} from "./joining.js";
+import {isKnown, partsOf} from "./speakers.js";
 
 const LINE_CHARACTERS = 42;
 const CUE_LINES = 2;
@@ -38,17 +39,18 @@ const HALF_SECOND_MS = 500;
 const UNEVEN = 1;
 const LONE_WORD = 1;
 
-/** @typedef {{startMs: number, endMs: number, lines: string[], channel?: number}} Cue */
+/** @typedef {{startMs: number, endMs: number, lines: string[], channel?: number, speaker?: number}} Cue */
 
 /**
- * Cues of one channel never overlap; those of two channels only while words of both were spoken at the same time.
- * @param {any[]} segments @param {(channel: number | undefined) => string} [label] in front of the words of a channel
+ * Cues of one channel never overlap; those of two channels only while words of both were spoken at the same time. A cue
+ * has the words of one speaker.
+ * @param {any[]} segments @param {(voice: {channel?: number, speaker?: number}) => string} [label] before somebody's words
  * @returns {Cue[]}
  */
 export function cues(segments, label = () => "") {
     const all = [...new Set(segments.map(({channel}) => channel))].flatMap((channel) => {
         const own = segments.filter((segment) => segment.channel === channel);
-        return channelCues(own, channel, columns(label(channel)));
+        return channelCues(own.flatMap(partsOf), channel, label);
     });
     all.sort((a, b) => a.startMs - b.startMs || (a.channel ?? 0) - (b.channel ?? 0));
     return all.map(({spokenMs, ...cue}, index) => {
@@ -66,17 +68,22 @@ function shownUntil(startMs, endMs, nextMs) {
 }
 
 /** The cues of one channel, each with the time up to which its words need it. */
-function channelCues(segments, channel, labelLength) {
+function channelCues(segments, channel, label) {
     // A dictated line break is not a word.
-    const spoken = segments.map((segment) => timedWords(segment).filter(({word}) => word.trim()));
-    const words = spoken.filter((said) => said.length);
-    const groups = words.flatMap((said, index) => divided(said, words[index + 1]?.[0].start_ms ?? null, labelLength));
-    return groups.map(({group, lines}, index) => {
+    const all = segments.map((segment) => {
+        const own = {...(channel === undefined ? {} : {channel}), ...(isKnown(segment.speaker) ? {speaker: segment.speaker} : {})};
+        return {own, words: timedWords(segment).filter(({word}) => word.trim())};
+    });
+    const spoken = all.filter(({words}) => words.length);
+    const groups = spoken.flatMap(({own, words}, index) => {
+        const nextMs = spoken[index + 1]?.words[0].start_ms ?? null;
+        return divided(words, nextMs, columns(label(own))).map((divided) => ({...divided, own}));
+    });
+    return groups.map(({group, lines, own}, index) => {
         const startMs = group[0].start_ms;
         const readable = Math.max(group.at(-1).end_ms, startMs + readableMs(lines));
         const following = groups[index + 1]?.group[0].start_ms ?? Infinity;
         const endMs = shownUntil(startMs, readable, following);
-        const own = channel === undefined ? {} : {channel};
         return {startMs, endMs, lines, ...own, spokenMs: Math.min(endMs, group.at(-1).end_ms)};
     });
 }

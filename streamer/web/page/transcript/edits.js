@@ -2,6 +2,7 @@
 
 import {timedWords} from "./cues.js";
 import {joined, wordsOf} from "./joining.js";
+import {isKnown, withMain} from "./speakers.js";
 
 /** @typedef {{number: number, index: number, count: number, start: number, end: number}} Place
  * Where a text was found: so many words of a segment from an index on, and the characters of it in their text. */
@@ -27,7 +28,10 @@ export function split(segment, index) {
 
 /** @param {any} first @param {any} second of the same channel @returns {any} both in one segment */
 export function merged(first, second) {
-    const words = [...timedWords(first), ...timedWords(second)];
+    const words = [first, second].flatMap((segment) => {
+        const who = isKnown(segment.speaker) ? {speaker: segment.speaker} : {};
+        return timedWords(segment).map((word) => ({...who, ...word}));
+    });
     const [one, other] = [first, second].map(({words}) => words?.length ?? 1);
     const confidence = (first.confidence * one + second.confidence * other) / (one + other);
     const {turn, ...rest} = first;
@@ -89,7 +93,8 @@ function instead(old, text) {
         const before = old[at];
         if (pieces.length === old.length && before.word === word) return before;
         const spoken = pieces.length === old.length && before.spoken !== undefined ? {spoken: before.spoken} : {};
-        return {word, start_ms, end_ms, confidence: 1, ...spoken};
+        const {speaker} = before ?? old[0];
+        return {word, start_ms, end_ms, confidence: 1, ...spoken, ...(isKnown(speaker) ? {speaker} : {})};
     });
 }
 
@@ -97,5 +102,6 @@ function withWords(segment, words) {
     const {alternatives, ...rest} = segment; // they are of other words
     const spoken = words.every((word) => word.spoken !== undefined);
     const said = segment.spoken === undefined || !spoken ? {} : {spoken: joined(words.map((word) => word.spoken))};
-    return {...rest, ...said, words, text: joined(words.map(({word}) => word))};
+    const fresh = {...rest, ...said, words, text: joined(words.map(({word}) => word))};
+    return words.some(({speaker}) => isKnown(speaker)) ? withMain(fresh) : fresh;
 }

@@ -47,10 +47,10 @@ export function download(name, ending, type, content) {
 
 /** @param {any} sheet of the desk, or one of the history @returns {import("./formats.js").Transcript} */
 export function transcriptOf(sheet) {
-    const {file, name, durationMs, recordingMs, stoppedMs, channelNames} = sheet;
+    const {file, name, durationMs, recordingMs, stoppedMs, channelNames, speakerNames} = sheet;
     // Segments whose words were deleted are not in a transcript.
     const segments = sheet.segments.filter(({text}) => text);
-    return {file: file || name, durationMs, recordingMs, stoppedMs, channelNames, segments};
+    return {file: file || name, durationMs, recordingMs, stoppedMs, channelNames, speakerNames, segments};
 }
 
 /**

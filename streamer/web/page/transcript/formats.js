@@ -4,10 +4,11 @@ import {cues} from "./cues.js";
 import {joined, separator} from "./joining.js";
 import {ParagraphRule} from "./paragraphs.js";
 import {jsonText, printable, printableLines} from "./printable.js";
+import {nameOf} from "./speakers.js";
 
 /**
  * @typedef {{file: string, durationMs: number, recordingMs: number, stoppedMs: number | null, channelNames: string[],
- *     segments: any[], [more: string]: any}} Transcript
+ *     speakerNames?: string[], segments: any[], [more: string]: any}} Transcript
  * `recordingMs`: the length of the recording, 0 if unknown; `stoppedMs`: where the text ends, null if it is complete
  */
 
@@ -20,7 +21,7 @@ export const FORMATS = {
 };
 /** SRT has no remarks, so a cue says where it stops. */
 const STOP_CUE_MS = 2_000;
-const OPTIONAL = ["channel", "turn", "spoken", "alternatives"];
+const OPTIONAL = ["channel", "speaker", "turn", "spoken", "alternatives"];
 
 /** Returns text in paragraphs. @param {Transcript} transcript @param {boolean} [timed] whether each begins with its time */
 export function text(transcript, timed = false) {
@@ -30,7 +31,7 @@ export function text(transcript, timed = false) {
         for (const sentence of rule.sentences(segment)) {
             if (rule.begins(sentence)) {
                 const time = timed ? `[${shortClock(sentence.startMs, true)}] ` : "";
-                written += `${last ? "\n\n" : ""}${time}${label(transcript, segment.channel)}`;
+                written += `${last ? "\n\n" : ""}${time}${label(transcript, sentence)}`;
             } else {
                 written += separator(last, sentence.text);
             }
@@ -53,7 +54,7 @@ export function json(transcript) {
 }
 
 /** @param {Transcript} transcript @returns {object} what JSON has */
-export function content({file, durationMs, recordingMs, stoppedMs, channelNames, segments}) {
+export function content({file, durationMs, recordingMs, stoppedMs, channelNames, speakerNames, segments}) {
     const kept = segments.map((segment) => {
         const {start_ms, end_ms, text, confidence, words = null} = segment;
         const optional = OPTIONAL.filter((name) => segment[name] !== undefined).map((name) => [name, segment[name]]);
@@ -68,19 +69,20 @@ export function content({file, durationMs, recordingMs, stoppedMs, channelNames,
         ...(complete ? {} : {stopped_at_s: stoppedMs / 1000}),
         ...(recordingMs ? {duration_s: Math.round(recordingMs) / 1000} : {}),
         ...(channelNames?.some(Boolean) ? {channel_names: channelNames} : {}),
+        ...(speakerNames?.some(Boolean) ? {speaker_names: speakerNames} : {}),
         segments: kept,
     };
 }
 
 /** @param {Transcript} transcript */
 export function srt(transcript) {
-    const all = cues(transcript.segments, (channel) => label(transcript, channel));
+    const all = cues(transcript.segments, (voice) => label(transcript, voice));
     if (transcript.stoppedMs !== null) {
         const startMs = Math.max(transcript.stoppedMs, ...all.map(({endMs}) => endMs));
         all.push({startMs, endMs: startMs + STOP_CUE_MS, lines: [`[${stopText(transcript)}]`]});
     }
     const block = (cue, index) => {
-        const text = label(transcript, cue.channel) + cue.lines.map(printable).join("\n");
+        const text = label(transcript, cue) + cue.lines.map(printable).join("\n");
         return `${index + 1}\n${clock(cue.startMs, ",")} --> ${clock(cue.endMs, ",")}\n${text}\n`;
     };
     return all.map(block).join("\n");
@@ -89,11 +91,12 @@ export function srt(transcript) {
 /** @param {Transcript} transcript */
 export function vtt(transcript) {
     const block = (cue) => {
-        const voice = cue.channel === undefined ? "" : `<v ${escaped(nameOf(transcript, cue.channel))}>`;
+        const name = nameOf(transcript, cue);
+        const voice = name ? `<v ${escaped(name)}>` : "";
         const lines = cue.lines.map((line) => escaped(line)).join("\n");
         return `${clock(cue.startMs, ".")} --> ${clock(cue.endMs, ".")}\n${voice}${lines}\n`;
     };
-    const all = cues(transcript.segments, (channel) => label(transcript, channel));
+    const all = cues(transcript.segments, (voice) => label(transcript, voice));
     const stopped = transcript.stoppedMs === null ? [] : [`NOTE ${stopText(transcript)}\n`];
     return ["WEBVTT\n", ...all.map(block), ...stopped].join("\n");
 }
@@ -125,12 +128,8 @@ export function escaped(text, safe = printable) {
     return safe(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** The name of a channel, or its number, counted from 1. @param {Transcript} transcript @param {number} channel */
-export function nameOf({channelNames}, channel) {
-    return printable(channelNames?.[channel] || String(channel + 1));
-}
-
-/** What stands before the words of a channel. @param {Transcript} transcript @param {number | undefined} channel */
-function label(transcript, channel) {
-    return channel === undefined || channel === null ? "" : `[${nameOf(transcript, channel)}] `;
+/** What stands before somebody's words. @param {Transcript} transcript @param {import("./speakers.js").Voice} voice */
+function label(transcript, voice) {
+    const name = nameOf(transcript, voice);
+    return name ? `[${name}] ` : "";
 }

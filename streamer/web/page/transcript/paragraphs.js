@@ -2,6 +2,7 @@
 
 import {timedWords} from "./cues.js";
 import {joined, wordsOf} from "./joining.js";
+import {partsOf} from "./speakers.js";
 
 const ENOUGH_WORDS = 60; // from here on, a short pause ends a paragraph
 const MOST_WORDS = 120; // a sentence that would make it longer begins a new one
@@ -17,8 +18,8 @@ const ABBREVIATIONS = new Set("mr mrs ms dr st prof gen col capt lt sgt rev hon 
 
 /**
  * @typedef {{text: string, startMs: number, endMs: number, whole: boolean, turn: boolean, channel?: number,
- *     words: any[]}} Sentence
- * a sentence, or the part of one that is in one segment. `whole`: it ends here. `turn`: a turn ends here. `words`: with
+ *     speaker?: number, words: any[]}} Sentence
+ * a sentence, or the part of one that is in one segment and that one speaker says. `whole`: it ends here. `turn`: a turn ends here. `words`: with
  * their times; none if they do not make up the text
  */
 
@@ -31,7 +32,7 @@ export class ParagraphRule {
 
     /** @param {any} segment @returns {Sentence[]} its sentences; without marks, a segment is one */
     sentences(segment) {
-        const parts = sentencesOf(segment);
+        const parts = partsOf(segment).flatMap(sentencesOf);
         // The written form has marks, even if none has come yet.
         this.#marks ||= segment.spoken !== undefined || parts.some(({text}) => hasEnd(text));
         return this.#marks ? parts : parts.map((part) => ({...part, whole: true}));
@@ -48,7 +49,7 @@ export class ParagraphRule {
 
     /** @param {Sentence} last @param {Sentence} following @param {number} words */
     #ends(last, following, words) {
-        if (following.channel !== last.channel) return true;
+        if (following.channel !== last.channel || following.speaker !== last.speaker) return true;
         // A sentence that goes on begins with a small letter, whatever mark is before it.
         if (!last.whole || (this.#marks && isSmall(following.text))) return false;
         const pause = following.startMs - last.endMs;
@@ -60,13 +61,13 @@ export class ParagraphRule {
 
 /** @param {any} segment @returns {Sentence[]} */
 function sentencesOf(segment) {
-    const {text, channel, start_ms: startMs, end_ms: endMs} = segment;
+    const {text, channel, speaker, start_ms: startMs, end_ms: endMs} = segment;
     const turn = segment.turn !== undefined && segment.turn !== null;
     if (!text.trim()) return [];
     const words = timedWords(segment).filter(({word}) => word.trim());
     // A line break that was dictated is no word, and belongs where it is.
     if (!words.length || joined(words.map(({word}) => word)) !== text) {
-        return [{text, startMs, endMs, whole: hasEnd(text), turn, channel, words: []}];
+        return [{text, startMs, endMs, whole: hasEnd(text), turn, channel, speaker, words: []}];
     }
     /** @type {any[][]} */
     const groups = [[]];
@@ -78,7 +79,7 @@ function sentencesOf(segment) {
         const part = joined(group.map(({word}) => word));
         const times = {startMs: group[0].start_ms, endMs: group.at(-1).end_ms};
         const ends = {whole: hasEnd(part), turn: turn && index === groups.length - 1};
-        return {text: part, ...times, ...ends, channel, words: group};
+        return {text: part, ...times, ...ends, channel, speaker, words: group};
     });
 }
 

@@ -1,9 +1,10 @@
 // Writes a transcript as a page for reading: one HTML file with the sound in it, like streamer/base/reading_page.py. Pure.
 
-import {escaped, nameOf, shortClock, stopText} from "./formats.js";
+import {escaped, shortClock, stopText} from "./formats.js";
 import {separator, wordsOf} from "./joining.js";
 import {ParagraphRule} from "./paragraphs.js";
 import {printableLines} from "./printable.js";
+import {nameOf} from "./speakers.js";
 
 /** A paragraph after such a pause begins a chapter, if the chapter before it is long enough. */
 const CHAPTER_PAUSE_MS = 4_000;
@@ -86,10 +87,10 @@ function headingOf(chapter) {
 
 /** @param {Paragraph} paragraph @param {import("./formats.js").Transcript} transcript */
 function paragraphText(paragraph, transcript) {
-    const {startMs, channel} = paragraph[0];
+    const {startMs} = paragraph[0];
     const at = shortClock(startMs);
-    const known = channel !== undefined && channel !== null;
-    const who = known ? `<b>${escaped(nameOf(transcript, channel))}</b> ` : "";
+    const name = nameOf(transcript, paragraph[0]);
+    const who = name ? `<b>${escaped(name)}</b> ` : "";
     const button = `<button type="button" data-at="${startMs}" aria-label="Play from ${at}">${at}</button>`;
     let [words, last] = ["", ""];
     for (const sentence of paragraph) {

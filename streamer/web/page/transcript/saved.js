@@ -1,6 +1,7 @@
 // Reads transcripts that the page or the command line has saved as JSON, like streamer/base/saved_transcript.py. Pure.
 
 import {joined} from "./joining.js";
+import {isKnown, withTurns} from "./speakers.js";
 
 const MOST_MS = 10 ** 10; // about four months
 const MOST_CHANNELS = 100;
@@ -42,7 +43,12 @@ function valuesOf(text) {
 
 /** @param {any[]} events @param {string} file */
 function ofEvents(events, file) {
-    const segments = events.filter(({type}) => type === "final").map((final) => segmentOf(final, "a final"));
+    /** @type {any[]} */
+    let segments = [];
+    for (const event of events) {
+        if (event.type === "final") segments.push(segmentOf(event, "a final"));
+        else if (event.type === "speakers") segments = relabelled(segments, event, turnsOf(event));
+    }
     const done = events.find(({type}) => type === "done");
     const durationMs = done ? timeOf(done, "audio_ms", "the event done") : lastOf(segments);
     return transcript(file, segments, Boolean(done), durationMs);
@@ -61,11 +67,7 @@ function ofObject(value, file) {
     const made = transcript(own, segments, value.complete !== false, durationMs);
     const lengthMs = Math.round(1000 * value.duration_s);
     if (lengthMs >= 0 && lengthMs <= MOST_MS) made.recordingMs = lengthMs;
-    if (Array.isArray(value.channel_names)) {
-        made.channelNames = value.channel_names.slice(0, MOST_CHANNELS).map((/** @type {unknown} */ name) => {
-            return typeof name === "string" ? [...name].slice(0, LONGEST_NAME).join("") : "";
-        });
-    }
+    [made.channelNames, made.speakerNames] = [namesOf(value.channel_names), namesOf(value.speaker_names)];
     const began = Date.parse(value.began_at);
     if (Number.isFinite(began)) made.beganAt = began;
     for (const name of ["id", "name"]) {
@@ -74,24 +76,47 @@ function ofObject(value, file) {
     return made;
 }
 
+/** @param {unknown} value @returns {string[]} the names of channels or speakers */
+function namesOf(value) {
+    if (!Array.isArray(value)) return [];
+    return value.slice(0, MOST_CHANNELS).map((/** @type {unknown} */ name) => {
+        return typeof name === "string" ? [...name].slice(0, LONGEST_NAME).join("") : "";
+    });
+}
+
+/** @param {any[]} segments @param {any} event of a channel @param {import("./speakers.js").Turn[]} turns */
+function relabelled(segments, event, turns) {
+    return segments.map((segment) => (segment.channel === event.channel ? withTurns(segment, turns) : segment));
+}
+
+/** @param {any} event @returns {import("./speakers.js").Turn[]} the turns of the event speakers, checked */
+function turnsOf({turns}) {
+    const what = "the event speakers";
+    if (!Array.isArray(turns)) throw new SavedError(`has no “turns” in ${what}`);
+    return turns.map((turn) => {
+        if (!isNumber(turn?.speaker)) throw new SavedError(`has no speaker that can be in ${what}`);
+        const [start_ms, end_ms] = ["start_ms", "end_ms"].map((name) => timeOf(turn, name, what));
+        return {start_ms, end_ms, speaker: turn.speaker};
+    });
+}
+
 /** @param {string} file @param {any[]} segments @param {boolean} complete @param {number} durationMs */
 function transcript(file, segments, complete, durationMs) {
     segments.sort((a, b) => a.start_ms - b.start_ms || (a.channel ?? 0) - (b.channel ?? 0));
     const stoppedMs = complete ? null : lastOf(segments);
     /** @type {import("./formats.js").Transcript} */
-    const made = {file, segments, durationMs, recordingMs: 0, stoppedMs, channelNames: []};
+    const made = {file, segments, durationMs, recordingMs: 0, stoppedMs, channelNames: [], speakerNames: []};
     return made;
 }
 
 /** @param {any} value @param {string} what @returns {any} the fields of a segment, checked */
 function segmentOf(value, what) {
-    const {text, words, channel, turn, spoken, alternatives} = value;
+    const {text, words, channel, speaker, turn, spoken, alternatives} = value;
     if (typeof text !== "string") throw new SavedError(`has no “text” in ${what}`);
     const [start_ms, end_ms] = ["start_ms", "end_ms"].map((name) => timeOf(value, name, what));
     if (end_ms < start_ms) throw new SavedError(`has a time in ${what} that runs backwards: ${start_ms} to ${end_ms}`);
-    const known = channel !== undefined && channel !== null;
-    if (known && !(Number.isInteger(channel) && channel >= 0 && channel < MOST_CHANNELS)) {
-        throw new SavedError(`has no channel that can be in ${what}`);
+    for (const [name, number] of Object.entries({channel, speaker})) {
+        if (isKnown(number) && !isNumber(number)) throw new SavedError(`has no ${name} that can be in ${what}`);
     }
     return {
         type: "final",
@@ -101,7 +126,8 @@ function segmentOf(value, what) {
         confidence: typeof value.confidence === "number" ? value.confidence : 1,
         // If the words are not those of the text any more, the text counts.
         words: fits(words, text) ? words.map(wordOf) : null,
-        ...(known ? {channel} : {}),
+        ...(isKnown(channel) ? {channel} : {}),
+        ...(isKnown(speaker) ? {speaker} : {}),
         ...(typeof turn === "number" ? {turn} : {}),
         ...(typeof spoken === "string" ? {spoken} : {}),
         ...(Array.isArray(alternatives) ? {alternatives} : {}),
@@ -109,16 +135,25 @@ function segmentOf(value, what) {
 }
 
 /** @param {any} word */
-function wordOf({word, start_ms, end_ms, confidence, spoken}) {
+function wordOf({word, start_ms, end_ms, confidence, spoken, speaker}) {
     const sure = typeof confidence === "number" ? {confidence} : {};
-    return {word, start_ms, end_ms, ...sure, ...(typeof spoken === "string" ? {spoken} : {})};
+    const who = isKnown(speaker) ? {speaker} : {};
+    return {word, start_ms, end_ms, ...sure, ...(typeof spoken === "string" ? {spoken} : {}), ...who};
+}
+
+/** @param {unknown} value @returns {boolean} whether it can be the number of a channel or of a speaker */
+function isNumber(value) {
+    return Number.isInteger(value) && Number(value) >= 0 && Number(value) < MOST_CHANNELS;
 }
 
 /** @param {any} words @param {string} text @returns {boolean} whether these are the words of the text, with times */
 function fits(words, text) {
     if (!Array.isArray(words) || !words.length) return false;
     const time = (/** @type {any} */ ms) => Number.isInteger(ms) && ms >= 0 && ms <= MOST_MS;
-    const all = words.every((word) => typeof word?.word === "string" && time(word.start_ms) && time(word.end_ms));
+    const said = (/** @type {any} */ {speaker}) => !isKnown(speaker) || isNumber(speaker);
+    const all = words.every((word) => {
+        return typeof word?.word === "string" && time(word.start_ms) && time(word.end_ms) && said(word);
+    });
     const plain = (/** @type {string} */ written) => written.split(/\s+/).filter(Boolean).join(" ");
     return all && plain(joined(words.map(({word}) => word))) === plain(text);
 }

@@ -10,7 +10,7 @@ export class SegmentMenu extends Menu {
     /**
      * @param {HTMLElement} button @param {HTMLElement} list @param {HTMLElement} finals
      * @param {import("../sheets.js").Sheets} sheets @param {import("./words.js").Words} words
-     * @param {HTMLDialogElement} names the dialog for the names of the channels
+     * @param {HTMLDialogElement} names the dialog for the names of the channels and the speakers
      */
     constructor(button, list, finals, sheets, words, names) {
         super(button, list, (deed) => this.#do(deed));
@@ -41,7 +41,7 @@ export class SegmentMenu extends Menu {
         split.textContent = index ? `Split before “${word}”` : "Split before the word that has the focus";
         split.disabled = !index;
         merge.disabled = !this.#sheets.mergeable(number);
-        name.disabled = !this.#sheets.present.segments.some(({channel}) => channel !== undefined);
+        name.disabled = !this.#voices.channels && !this.#voices.speakers;
         super.open();
     }
 
@@ -62,25 +62,44 @@ export class SegmentMenu extends Menu {
         if (deed === "names") this.#askNames();
     }
 
+    /** How many channels and how many speakers the sheet has. */
+    get #voices() {
+        const {segments, speakers} = this.#sheets.present;
+        return {channels: 1 + segments.reduce((most, {channel = -1}) => Math.max(most, channel), -1), speakers};
+    }
+
     #askNames() {
-        const {segments, channelNames} = this.#sheets.present;
-        const channels = 1 + segments.reduce((most, {channel = -1}) => Math.max(most, channel), -1);
-        const rows = Array.from({length: channels}, (_, channel) => {
-            const label = document.createElement("label");
-            label.textContent = `Channel ${channel + 1}`;
-            const field = Object.assign(document.createElement("input"), {type: "text", maxLength: 60, autocomplete: "off"});
-            field.value = channelNames[channel] ?? "";
-            label.append(field);
-            return label;
-        });
+        const {channelNames, speakerNames} = this.#sheets.present;
+        const {channels, speakers} = this.#voices;
+        const rows = [...nameFields("Channel", channels, channelNames), ...nameFields("Speaker", speakers, speakerNames)];
         this.#names.querySelector("#names-fields").replaceChildren(...rows);
         this.#names.showModal();
     }
 
     #rename() {
-        const fields = [...this.#names.querySelectorAll("#names-fields input")];
-        const names = fields.map((/** @type {any} */ field) => field.value.trim());
-        const {channelNames} = this.#sheets.present;
-        if (names.some((name, channel) => name !== (channelNames[channel] ?? ""))) this.#sheets.nameChannels(names);
+        const {channelNames, speakerNames} = this.#sheets.present;
+        const [channels, speakers] = ["Channel", "Speaker"].map((what) => {
+            const fields = [...this.#names.querySelectorAll(`#names-fields [data-what="${what}"]`)];
+            return fields.map((/** @type {any} */ field) => field.value.trim());
+        });
+        if (differ(channels, channelNames) || differ(speakers, speakerNames)) this.#sheets.nameVoices(channels, speakers);
     }
+}
+
+/** @param {string} what "Channel" or "Speaker" @param {number} count @param {string[]} names @returns {HTMLElement[]} */
+function nameFields(what, count, names) {
+    return Array.from({length: count}, (_, number) => {
+        const label = document.createElement("label");
+        label.textContent = `${what} ${number + 1}`;
+        const field = Object.assign(document.createElement("input"), {type: "text", maxLength: 60, autocomplete: "off"});
+        field.value = names[number] ?? "";
+        field.dataset.what = what;
+        label.append(field);
+        return label;
+    });
+}
+
+/** @param {string[]} names @param {string[]} before @returns {boolean} whether a name was changed */
+function differ(names, before) {
+    return names.some((name, number) => name !== (before[number] ?? ""));
 }

@@ -3,6 +3,7 @@
 import {SpokenSound} from "../sound/spoken.js";
 import {timedWords} from "./cues.js";
 import {joined} from "./joining.js";
+import {renumbered, withTurns} from "./speakers.js";
 
 const RATE = 16000;
 const WORD = 80; // bytes of a word with its times, about
@@ -33,11 +34,16 @@ export class Sheet {
     options = {};
     /** The names of the channels that were recognised separately. Without a name, a channel has its number. */
     channelNames = [];
+    /** The names of the speakers, by their numbers. Without a name, a speaker has the number. */
+    speakerNames = [];
     /** @type {Cut[]} for each channel the end of its last final */
     cuts = [{ms: 0, context: null}];
     /** The sound of the microphone. */
     spoken = new SpokenSound();
     #heardMs = 0;
+    #firstSpeaker = 0; // the number on the sheet of the first speaker of the present session of the service
+    /** Where the present session of the service began in each channel. @type {Map<number, number>} */
+    #fromMs = new Map();
     /** The last partial of each channel that the page has shown. @type {Map<number, any>} */
     #partials = new Map();
     /**
@@ -63,10 +69,10 @@ export class Sheet {
         const sheet = new Sheet(kept.file);
         const {id, name, beganAt, durationMs, kind, soundBytes, soundRows} = kept;
         // Earlier versions of the page did not write these.
-        const {recordingMs = 0, fileBytes = 0, complete = !kept.open, options = {}, channelNames = []} = kept;
+        const {recordingMs = 0, fileBytes = 0, complete = !kept.open, options = {}, channelNames = [], speakerNames = []} = kept;
         const cuts = kept.cuts ?? [{ms: segments.at(-1)?.end_ms ?? 0, context: null}];
         Object.assign(sheet, {id, name, beganAt, durationMs, segments, recordingMs, fileBytes, complete});
-        Object.assign(sheet, {options, channelNames, cuts});
+        Object.assign(sheet, {options, channelNames, speakerNames, cuts});
         sheet.kept = {kind, soundBytes, soundRows};
         sheet.spoken = new SpokenSound(kept.file ? 0 : Math.round((durationMs * RATE) / 1000), sound);
         sheet.#heardMs = durationMs;
@@ -80,11 +86,11 @@ export class Sheet {
      * @param {File | null} sound its recording
      */
     static from(saved, sound) {
-        const {file, durationMs, recordingMs, stoppedMs, channelNames, segments} = saved;
+        const {file, durationMs, recordingMs, stoppedMs, channelNames, speakerNames = [], segments} = saved;
         const sheet = new Sheet(file);
         const {id = sheet.id, name = sheet.name, beganAt = sheet.beganAt} = saved;
         Object.assign(sheet, {id, name, beganAt, durationMs, recordingMs, channelNames, segments});
-        Object.assign(sheet, {complete: stoppedMs === null, fileBytes: sound?.size ?? 0});
+        Object.assign(sheet, {complete: stoppedMs === null, fileBytes: sound?.size ?? 0, speakerNames});
         sheet.#heardMs = durationMs;
         sheet.cuts = [...new Set([0, ...segments.map(({channel = 0}) => channel)])].map((channel) => {
             // The end of the audio may have ended the last one, so that it comes again.
@@ -98,12 +104,12 @@ export class Sheet {
     /** The record that the history stores beside the segments. @returns {import("../history/history.js").Kept} */
     get record() {
         const {id, name, file, beganAt, durationMs, recordingMs, fileBytes, complete, open} = this;
-        const {options, channelNames, cuts, stoppedMs} = this;
+        const {options, channelNames, speakerNames, cuts, stoppedMs} = this;
         const beginning = joined(this.segments.slice(0, 8).map(({text}) => text)).slice(0, 120);
         const textBytes = this.segments.reduce((sum, {text, words}) => sum + text.length + WORD * (words?.length ?? 0), 0);
         const facts = {id, name, file, beganAt, changedAt: Date.now(), durationMs, recordingMs, fileBytes, complete, open};
         const partials = [...this.#partials.values()];
-        return {...facts, stoppedMs, options, channelNames, cuts, beginning, textBytes, partials, ...this.kept};
+        return {...facts, stoppedMs, options, channelNames, speakerNames, cuts, beginning, textBytes, partials, ...this.kept};
     }
 
     /** Whether there is no text. */
@@ -114,6 +120,19 @@ export class Sheet {
     /** The time at which the text ends if the sound goes on; null if the sheet is whole. */
     get stoppedMs() {
         return this.complete ? null : this.segments.reduce((last, {end_ms}) => Math.max(last, end_ms), 0);
+    }
+
+    /** How many numbers of speakers there are. */
+    get speakers() {
+        return this.segments.reduce((most, {speaker = -1, words}) => {
+            const all = (words ?? []).map((/** @type {any} */ word) => word.speaker ?? -1);
+            return Math.max(most, 1 + speaker, ...all.map((/** @type {number} */ number) => 1 + number));
+        }, 0);
+    }
+
+    /** The names of the speakers of the present session. */
+    get sessionSpeakerNames() {
+        return this.speakerNames.slice(this.#firstSpeaker);
     }
 
     /** How many channels were recognised separately; 1 if they were mixed. */
@@ -145,6 +164,7 @@ export class Sheet {
     /** Begins a session that gets the sound from this time on. @param {number} [channels] recognised separately */
     begin(fromMs = this.durationMs, channels = 1) {
         this.beginMs = fromMs;
+        this.#firstSpeaker = this.speakers;
         this.cuts = Array.from({length: channels}, () => ({ms: fromMs, context: null}));
         this.complete = false;
     }
@@ -154,6 +174,7 @@ export class Sheet {
         this.#partials.clear();
         this.segments = this.segments.filter(({provisional}) => !provisional);
         this.beginMs = this.#heardMs = this.settledMs;
+        this.#firstSpeaker = this.speakers;
         this.complete = false;
     }
 
@@ -211,13 +232,19 @@ export class Sheet {
             start_ms: word.start_ms + this.beginMs,
             end_ms: word.end_ms + this.beginMs,
         }));
+        if (taken.type === "final") taken = this.#ofSheet(taken);
         if ("audio_ms" in taken) this.#heardMs = Math.max(this.#heardMs, taken.audio_ms);
         if (this.file) this.durationMs = this.#heardMs;
         const channel = taken.channel ?? 0;
         if (taken.type === "partial") this.#partials.set(channel, taken);
         if (taken.type === "final") this.#partials.delete(channel);
-        if (taken.type === "restarted") this.#partials.clear();
+        if (taken.type === "restarted") {
+            this.#partials.clear();
+            this.#firstSpeaker = this.speakers;
+            this.#fromMs.set(channel, taken.fromMs + this.beginMs);
+        }
         if (taken.type === "done") this.durationMs = Math.max(taken.audio_ms, this.spoken.durationMs);
+        if (taken.type === "speakers") this.#relabel(taken);
         let at = -1;
         if (taken.type === "final") {
             if (broken && endsWithAudio(taken)) taken = withoutTail({...taken, provisional: true}, TAIL_MS);
@@ -225,6 +252,25 @@ export class Sheet {
             if (taken) at = this.insert(taken);
         }
         return {message: taken ?? message, at};
+    }
+
+    /** @param {any} said a final, or a turn @returns {any} it with the number that its speaker has on the sheet */
+    #ofSheet(said) {
+        // Another session counts from 0 again, and its speakers may be other people.
+        return renumbered(said, (speaker) => this.#firstSpeaker + speaker);
+    }
+
+    /** Takes a second look at who speaks in the present session. @param {any} speakers the event */
+    #relabel({turns, channel}) {
+        const moved = turns.map((/** @type {any} */ turn) => {
+            const times = {start_ms: turn.start_ms + this.beginMs, end_ms: turn.end_ms + this.beginMs};
+            return this.#ofSheet({...turn, ...times});
+        });
+        const fromMs = Math.max(this.beginMs, this.#fromMs.get(channel ?? 0) ?? 0);
+        this.segments = this.segments.map((segment) => {
+            const own = segment.start_ms >= fromMs && segment.channel === channel;
+            return own ? withTurns(segment, moved) : segment;
+        });
     }
 }
 

@@ -3,10 +3,13 @@
 import {timedWords} from "./cues.js";
 import {shortClock} from "./formats.js";
 import {joined, separator, wordsOf} from "./joining.js";
+import {speakersOf} from "./speakers.js";
 
 // A word with a lower confidence is marked.
 export const DOUBTFUL = 0.6;
 const QUIET_MS = 1000;
+
+/** @typedef {(voice: {channel?: number, speaker?: number}) => string} Naming of whoever speaks; empty if nobody knows */
 
 /** Shows finals and the partial. Event: "seek" with the time of a chosen word; `play` if Enter chose it. */
 export class Words extends EventTarget {
@@ -81,16 +84,16 @@ export class Words extends EventTarget {
         }
     }
 
-    /** Replaces the partial of a channel by a final segment at this place. @param {string} [who] speaks */
-    showFinal(final, at = this.#segments.length, who = "") {
+    /** Replaces the partial of a channel by a final segment at this place. @param {Naming} [who] */
+    showFinal(final, at = this.#segments.length, who = () => "") {
         const row = this.#rowOf(final.channel ?? 0);
         const settled = row?.querySelectorAll(".word:not(.open)").length ?? 0;
         row?.remove();
-        this.splice(at, 0, [final], () => who);
+        this.splice(at, 0, [final], who);
         for (const {element} of this.#segments[at].slice(settled)) element.classList.add("settling");
     }
 
-    /** Shows a whole transcript. Screen readers do not read it aloud. @param {(final: any) => string} [who] speaks */
+    /** Shows a whole transcript. Screen readers do not read it aloud. @param {Naming} [who] */
     showAll(finals, who) {
         this.clear();
         this.#finals.ariaLive = "off";
@@ -100,14 +103,14 @@ export class Words extends EventTarget {
 
     /**
      * Replaces so many finals from this place on by others.
-     * @param {number} at @param {number} count @param {any[]} finals @param {(final: any) => string} [who] speaks
+     * @param {number} at @param {number} count @param {any[]} finals @param {Naming} [who]
      */
     splice(at, count, finals, who = () => "") {
         const reached = this.reached;
         const lost = reached !== null && reached[0] >= at && reached[0] < at + count;
         const focused = lost && this.#reached.matches(":focus");
         for (const old of [...this.#finals.children].slice(at, at + count)) old.remove();
-        const rows = finals.map((final) => segmentRow(final, who(final)));
+        const rows = finals.map((final) => segmentRow(final, who));
         const next = this.#finals.children[at] ?? null;
         for (const {paragraph} of rows) this.#finals.insertBefore(paragraph, next);
         const appended = at === this.#segments.length;
@@ -189,7 +192,8 @@ export class Words extends EventTarget {
         const row = document.createElement("div");
         row.className = "segment";
         row.dataset.channel = String(channel);
-        row.append(timeElement(0), wordsPlace(who, channel));
+        row.append(timeElement(0), wordsPlace());
+        if (who) row.querySelector(".words").append(nameElement(who, channel), " ");
         this.#partial.append(row);
         return row;
     }
@@ -271,15 +275,15 @@ function wordElement() {
     return element;
 }
 
-/** @param {any} final @param {string} who speaks */
+/** @param {any} final @param {Naming} who */
 function segmentRow(final, who) {
     const paragraph = document.createElement("p");
     paragraph.className = "segment";
     // The service has found that the turn of the speaker is over.
     paragraph.classList.toggle("turn", final.turn !== undefined);
-    const place = wordsPlace(who, final.channel);
+    const place = wordsPlace();
     paragraph.append(timeElement(final.start_ms), place);
-    return {paragraph, words: spell(place, final)};
+    return {paragraph, words: spell(place, final, who)};
 }
 
 /** @param {number} ms */
@@ -289,21 +293,35 @@ function timeElement(ms) {
     return at;
 }
 
-/** @param {string} who speaks @param {number} [channel] */
-function wordsPlace(who, channel) {
+function wordsPlace() {
     const place = document.createElement("span");
     place.className = "words";
-    if (!who) return place;
-    const name = document.createElement("b");
-    [name.className, name.textContent] = ["who", who];
-    name.dataset.channel = String(channel);
-    place.append(name, " ");
     return place;
 }
 
-/** @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words of a final, after adding them there */
-function spell(place, final) {
-    return timedWords(final).map((word, index, words) => {
+/** @param {string} who speaks @param {number} [channel] @param {number} [speaker] */
+function nameElement(who, channel, speaker) {
+    const name = document.createElement("b");
+    [name.className, name.textContent] = ["who", who];
+    // Two colours take turns.
+    if (((speaker ?? channel ?? 0) & 1) === 1) name.classList.add("other");
+    return name;
+}
+
+/**
+ * Adds the words of a final there. Before the first word, and where somebody else goes on, stands who speaks.
+ * @param {HTMLElement} place @param {any} final @param {Naming} who
+ * @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words
+ */
+function spell(place, final, who) {
+    const {channel} = final;
+    const timed = timedWords(final);
+    const speakers = speakersOf(timed).map((speaker) => speaker ?? final.speaker);
+    const first = who({channel, speaker: speakers.length ? speakers[0] : final.speaker});
+    if (first) place.append(nameElement(first, channel, speakers[0]), " ");
+    return timed.map((word, index, words) => {
+        const speaker = speakers[index];
+        if (index && speaker !== speakers[index - 1]) place.append(" ", nameElement(who({channel, speaker}), channel, speaker));
         const element = wordElement();
         element.textContent = word.word;
         element.tabIndex = -1;

@@ -57,6 +57,20 @@ async def test_a_text_may_come_twice_in_a_word(shared_bench: Page) -> None:
     assert times(gone) == [["split", 300, 600]]
 
 
+async def test_changed_words_keep_their_speakers(shared_bench: Page) -> None:
+    """A changed word, a split segment and a merged one have the speakers that their words had."""
+    words = [{**word(text, 300 * at, 300 * at + 300), "speaker": at // 2} for at, text in enumerate(("a", "b", "c"))]
+    script = """({reworded, split, merged}, one) => {
+        const [first, second] = split(one, 2);
+        const bare = {...second, words: null};
+        return [reworded(one, 2, "see sea"), first, second, merged(second, first), merged(first, bare)];
+    }"""
+    changed, first, second, both, bare = await edited(shared_bench, script, {**final(*words), "speaker": 0})
+    assert [each["speaker"] for each in changed["words"]] == [0, 0, 1, 1]
+    assert (first["speaker"], second["speaker"], both["speaker"]) == (0, 1, 0)
+    assert [each["speaker"] for each in bare["words"]] == [0, 0, 1]
+
+
 async def test_split_and_merged(shared_bench: Page) -> None:
     """Both parts of a segment have the times of their words, and together they are the whole again."""
     script = """({split, merged}, one) => { const parts = split(one, 2); return [...parts, merged(...parts)]; }"""
