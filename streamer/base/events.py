@@ -309,6 +309,19 @@ class Recovered:
 
 
 @dataclass(frozen=True)
+class SpeakerMerge:
+    """With `speakers`: two speakers turned out to be one. All words so far of `speaker` are of `into`.
+
+    This comes at most once in a channel, and `speaker` speaks no more.
+    """
+
+    type: ClassVar[str] = "speaker_merge"
+    speaker: int
+    into: int
+    channel: int | None = None  # with `multichannel`
+
+
+@dataclass(frozen=True)
 class Speakers:
     """With `speakers`, at the end of a recording: who speaks when, after a second look at the whole of it.
 
@@ -359,7 +372,7 @@ StreamEvent = Partial | Final | Speech | Turn | Cut | Flushed | Heard | Again
 ModelEvent = StreamEvent | Opened | Closed | HeadEvent | Other
 StreamResult = Partial | Final | Speech | Turn | HeadEvent  # of one channel of a session
 Result = StreamResult | Flushed
-ServerMessage = Ready | Result | Acknowledgement | Starting | Recovered | Speakers | Error | Done
+ServerMessage = Ready | Result | Acknowledgement | Starting | Recovered | SpeakerMerge | Speakers | Error | Done
 
 
 def as_json(event: ModelEvent) -> str:

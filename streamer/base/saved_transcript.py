@@ -61,6 +61,12 @@ def _of_events(events: list[JsonObject], name: str) -> Transcript:
             transcript.add(_final(event, "a final"))
         elif event["type"] == "speakers":
             transcript.add({"type": "speakers", "turns": _turns(event), "channel": event.get("channel")})
+        elif event["type"] == "speaker_merge":
+            for name in ("speaker", "into"):
+                _check_number(event, name, "the event speaker_merge")
+            transcript.add(event)
+        elif event["type"] == "restarted":
+            transcript.add({**event, "from_ms": _time(event, "from_ms", "the event restarted")})
         elif event["type"] == "done":
             transcript.add({"type": "done", "audio_ms": _time(event, "audio_ms", "the event done")})
     return transcript
@@ -105,9 +111,15 @@ def _turns(event: JsonObject) -> list[JsonObject]:
     what = "the event speakers"
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         raise TranscriptError(f"has no 'turns' in {what}")
-    if any(type(turn.get("speaker")) is not int or not 0 <= turn["speaker"] < _MOST_CHANNELS for turn in turns):
-        raise TranscriptError(f"has no speaker that can be in {what}")
+    for turn in turns:
+        _check_number(turn, "speaker", what)
     return [{**turn, **{name: _time(turn, name, what) for name in ("start_ms", "end_ms")}} for turn in turns]
+
+
+def _check_number(value: JsonObject, name: str, what: str) -> None:
+    number = value.get(name)
+    if type(number) is not int or not 0 <= number < _MOST_CHANNELS:
+        raise TranscriptError(f"has no {name} that can be in {what}")
 
 
 def _segment(value: JsonObject, what: str) -> TranscriptSegment:
@@ -119,9 +131,8 @@ def _segment(value: JsonObject, what: str) -> TranscriptSegment:
     if end_ms < start_ms:
         raise TranscriptError(f"has a time in {what} that runs backwards: {start_ms} to {end_ms}")
     for each in _NUMBERED:
-        number = value.get(each)
-        if number is not None and (type(number) is not int or not 0 <= number < _MOST_CHANNELS):
-            raise TranscriptError(f"has no {each} that can be in {what}")
+        if value.get(each) is not None:
+            _check_number(value, each, what)
     segment: JsonObject = {"start_ms": start_ms, "end_ms": end_ms, "text": text, "confidence": value.get("confidence")}
     segment["words"] = words if _fits(words, text) else None
     return cast(TranscriptSegment, segment)

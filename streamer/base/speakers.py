@@ -57,6 +57,16 @@ def with_turns(segment: Segment, turns: Sequence[TimedTurn]) -> JsonObject:
     return told if speaker is None else {**told, "speaker": speaker}
 
 
+def with_merge(segment: Segment, speaker: int, into: int) -> JsonObject:
+    """Return a segment in which another speaker says what this one said."""
+
+    def merged(said: Mapping[str, Any]) -> JsonObject:
+        return {**said, "speaker": into} if said.get("speaker") == speaker else dict(said)
+
+    words = segment.get("words")
+    return merged({**segment, "words": [merged(word) for word in words]} if words else segment)
+
+
 def parts_of(segment: Segment) -> list[Segment]:
     """Return the parts of a segment that one speaker says; the segment itself if nobody else says a part of it."""
     words = segment.get("words") or ()

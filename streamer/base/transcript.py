@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 from streamer.base.cues import Cue, SessionEvent, make_cues, timed_words, voice_label, voice_name
 from streamer.base.paragraphs import ParagraphRule
-from streamer.base.speakers import TimedTurn, with_turns
+from streamer.base.speakers import TimedTurn, with_merge, with_turns
 from streamer.base.text import joined, json_text, printable, printable_lines, separator
 
 if TYPE_CHECKING:
@@ -92,6 +92,11 @@ class Transcript:
                 self._tails.pop(event.get("channel"), None)
         elif event["type"] == "restarted":
             self._restarts[event.get("channel")] = event["from_ms"]
+        elif event["type"] == "speaker_merge":
+            from_ms = self._restarts.get(event.get("channel"), 0)
+            for segment in self._segments:
+                if segment.get("channel") == event.get("channel") and segment["start_ms"] >= from_ms:
+                    segment.update(cast(TranscriptSegment, with_merge(segment, event["speaker"], event["into"])))
         elif event["type"] == "speakers":
             turns = [TimedTurn(turn["start_ms"], turn["end_ms"], turn["speaker"]) for turn in event["turns"]]
             from_ms = self._restarts.get(event.get("channel"), 0)  # the new session has not heard what was before

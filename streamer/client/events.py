@@ -165,6 +165,22 @@ class Recovered(TypedDict):
     gap_ms: int
 
 
+class _SpeakerMergeOptions(TypedDict, total=False):
+    channel: int  # with `multichannel`
+
+
+class SpeakerMerge(_SpeakerMergeOptions):
+    """With `speakers`: two speakers turned out to be one. All words so far of `speaker` are of `into`.
+
+    This comes at most once in a channel, and `speaker` speaks no more.
+    """
+
+    type: Literal["speaker_merge"]
+    n: int
+    speaker: int
+    into: int
+
+
 class _SpeakersOptions(TypedDict, total=False):
     channel: int  # with `multichannel`
 
@@ -224,6 +240,7 @@ Event = (
     | Flushed
     | Heard
     | Recovered
+    | SpeakerMerge
     | Speakers
     | Error
     | Done

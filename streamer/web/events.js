@@ -145,6 +145,18 @@
  */
 
 /**
+ * With `speakers`: two speakers turned out to be one. All words so far of `speaker` are of `into`.
+ *
+ * This comes at most once in a channel, and `speaker` speaks no more.
+ * @typedef {object} SpeakerMerge
+ * @property {"speaker_merge"} type
+ * @property {number} n
+ * @property {number} speaker
+ * @property {number} into
+ * @property {number} [channel] with `multichannel`
+ */
+
+/**
  * With `speakers`, at the end of a recording: who speaks when, after a second look at the whole of it.
  *
  * It replaces the speakers in all finals: a word belongs to the turn in which most of it lies.
@@ -173,6 +185,6 @@
  * @property {number} audio_ms
  */
 
-/** @typedef {Ready | Partial | Final | Speech | Turn | HeadEvent | Flushed | Heard | Recovered | Speakers | Error | Done} Event */
+/** @typedef {Ready | Partial | Final | Speech | Turn | HeadEvent | Flushed | Heard | Recovered | SpeakerMerge | Speakers | Error | Done} Event */
 
 export {};

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.base.speakers import TimedTurn, main_speaker, parts_of, speaker_at, with_turns
+from streamer.base.speakers import TimedTurn, main_speaker, parts_of, speaker_at, with_merge, with_turns
 
 TURNS = [TimedTurn(0, 1000, 0), TimedTurn(900, 2000, 1), TimedTurn(5000, 6000, 0)]
 
@@ -54,6 +54,13 @@ def test_turns_replace_all_speakers_of_a_segment() -> None:
 def test_a_segment_without_words_has_the_speaker_of_its_time() -> None:
     told = with_turns({"start_ms": 1100, "end_ms": 1900, "text": "one", "words": None}, TURNS)
     assert told["speaker"] == 1
+
+
+def test_two_speakers_become_one() -> None:
+    segment = _segment(("yes", 2), ("no", 1), ("well", None), speaker=2)
+    told: dict[str, Any] = {**with_merge(segment, 2, 0)}
+    assert (told["speaker"], [word.get("speaker") for word in told["words"]]) == (0, [0, 1, None])
+    assert with_merge({**segment, "words": None}, 1, 0)["speaker"] == 2
 
 
 def test_a_segment_of_two_is_divided() -> None:

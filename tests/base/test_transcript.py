@@ -242,6 +242,22 @@ def test_a_second_look_is_at_its_own_session() -> None:
     assert [segment["speaker"] for segment in result.segments] == [1, 2]
 
 
+def test_two_speakers_become_one() -> None:
+    """All words so far of a speaker who turns out to be another one are of that one, in the same channel."""
+    events: list[dict[str, Any]] = [
+        {**final({**word(str(at), 300 * at, 300 * at + 300), "speaker": at}), "speaker": at, **channel}
+        for at, channel in enumerate(({"channel": 0}, {"channel": 1}, {"channel": 0}, {"channel": 1}))
+    ]
+    events += [{"type": "speaker_merge", "speaker": each, "into": 0, "channel": 0} for each in (2, 3)]
+    result = Transcript("a.wav")
+    for event in events:
+        result.add(event)
+    assert [segment["speaker"] for segment in result.segments] == [0, 1, 0, 3]
+    assert [word["speaker"] for word in result.words] == [0, 1, 0, 3]
+    [saved] = read_transcripts("\n".join(map(event_line, events)), "a.jsonl")
+    assert saved.segments == result.segments
+
+
 @pytest.mark.parametrize("text", ["a\x1b]52;c;Yg==\x07", "\x9b2J", "\u202eb\u2066", "c\r\u2028d"])
 def test_no_format_steers_a_terminal(text: str) -> None:
     """Words with control characters or marks of direction lose them, and JSON escapes them."""

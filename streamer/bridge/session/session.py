@@ -14,7 +14,7 @@ from enum import Enum
 
 from streamer.audio.decoder import AudioDecoder
 from streamer.base.codes import ErrorCode, FailureCode, QuietEnding, Reason
-from streamer.base.events import Done, Error, ModelEvent, Speakers
+from streamer.base.events import Done, Error, ModelEvent, SpeakerMerge, Speakers
 from streamer.base.options import Resume
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
@@ -415,6 +415,9 @@ class Session:
     def _release(self, now: float) -> None:
         """Send the results that need not wait for their speakers any more, and end after the last of them."""
         for number, track in enumerate(self._intake.tracks):
+            if track.merge is not None:
+                self._messages.say(SpeakerMerge(*track.merge, number if self.start.multichannel else None))
+                track.merge = None
             for results, flush in track.release(now):
                 self._messages.answer(number, results, now, flush=flush)
         if not self.streams.ended or not all(track.over for track in self._intake.tracks):

@@ -43,11 +43,15 @@ class Question:
 
 
 class Answer(NamedTuple):
-    """The answer of the model. `turns`: the first sample of each, the one after its last, and the voice."""
+    """The answer of the model. `turns`: the first sample of each, the one after its last, and the voice.
+
+    `merge`: a voice that turned out to be another one, and that other one.
+    """
 
     turns: Sequence[tuple[int, int, int]]
     memory: bytes
     pieces: bytes
+    merge: tuple[int, int] | None = None
 
 
 class SpeakerTrack:
@@ -68,6 +72,7 @@ class SpeakerTrack:
         self._retry_at = 0.0
         self._pause_s = FIRST_PAUSE_S
         self.failure = ""  # why there was no answer to the last question
+        self.merge: tuple[int, int] | None = None  # a speaker who is another one, which nobody was told yet
         self.turns: tuple[SpeakerTurn, ...] = ()  # after the second look
 
     @property
@@ -137,6 +142,10 @@ class SpeakerTrack:
             self._pieces = None
             return
         self._turns.extend(answer.turns)
+        if answer.merge is not None:
+            voice, other = self.merge = answer.merge
+            turns = [(start, end, other if each == voice else each) for start, end, each in self._turns]
+            self._turns = deque(turns, maxlen=_KEPT_TURNS)
         self._memory = answer.memory
         if self._pieces is not None:
             self._pieces.append(answer.pieces)

@@ -13,7 +13,7 @@ from streamer.base.limits import SPEAKERS
 from streamer.bridge.session.speakers import LIMIT_S, Answer, Question
 from streamer.bridge.triton.link import Link, LinkError
 
-_OUTPUTS: Final = ("TURNS", "MEMORY", "PIECES")
+_OUTPUTS: Final = ("TURNS", "MERGE", "MEMORY", "PIECES")
 _LENGTH: Final = 4  # bytes before a string
 
 
@@ -37,8 +37,9 @@ async def ask_about_speakers(link: Link | None, question: Question, limit_s: flo
     found = {name: content[_LENGTH:] for name, content in contents}
     try:
         turns = [(int(start), int(end), int(voice)) for start, end, voice in json.loads(found["TURNS"])]
-        return Answer(turns, found["MEMORY"], found["PIECES"])
-    except (KeyError, TypeError, ValueError) as error:
+        merge = tuple(int(voice) for voice in json.loads(found["MERGE"]))
+        return Answer(turns, found["MEMORY"], found["PIECES"], (merge[0], merge[1]) if merge else None)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise LinkError(FailureCode.FAILED, f"the answer is none about speakers: {error!r}") from error
 
 

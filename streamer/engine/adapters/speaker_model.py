@@ -76,7 +76,8 @@ def _hear(networks: VoiceNetworks | None, request: Any) -> Any:
     memory = _tensor(request, "MEMORY")
     known = Voices(b"" if memory is None else memory.item())
     pieces = known.take(networks.hear(samples.reshape(-1), since - begin), begin, since, voices)
-    return _response(turns_of(pieces, 0), known.written, written_pieces(pieces))
+    merge = known.merge()
+    return _response(turns_of(pieces, 0), known.written, written_pieces(pieces), merge or ())
 
 
 def _tensor(request: Any, name: str) -> Any:
@@ -84,8 +85,9 @@ def _tensor(request: Any, name: str) -> Any:
     return None if tensor is None else tensor.as_numpy()
 
 
-def _response(turns: list[tuple[int, int, int]], memory: bytes, pieces: bytes) -> Any:
-    contents = {"TURNS": json.dumps(turns).encode(), "MEMORY": memory, "PIECES": pieces}
+def _response(turns: list[tuple[int, int, int]], memory: bytes, pieces: bytes, merge: tuple[int, ...] = ()) -> Any:
+    texts = {"TURNS": json.dumps(turns).encode(), "MERGE": json.dumps(merge).encode()}
+    contents = {**texts, "MEMORY": memory, "PIECES": pieces}
     tensors = [pb_utils.Tensor(name, np.array([[content]], np.object_)) for name, content in contents.items()]
     return pb_utils.InferenceResponse(tensors)
 

@@ -2,14 +2,16 @@
 
 A *piece* is the part of a run that was heard in one window. Pieces are compared by the angle between their prints, and
 grouped: the most similar groups are joined first (average linkage), until no two are similar enough. While a stream is
-heard, each new piece is grouped with the last ones, and gets the voice that was told for most of its group. At the end,
-all pieces are grouped anew. docs/decisions/speakers.md has the figures behind the numbers here.
+heard, each new piece is grouped with the last ones. Each voice that was told belongs to one group, and a piece gets the
+voice of its group. If two voices turn out to be one, they are merged, but only once in a stream. At the end, all pieces
+are grouped anew. docs/decisions/speakers.md has the figures behind the numbers here.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -22,6 +24,9 @@ NOBODY: Final = -1  # the voice of a piece that cannot be told
 _SAME_GROUP: Final = 0.4  # groups that are less similar than this are of two voices
 _TELLING_S: Final = 0.8  # shorter pieces do not make groups
 _FEWEST_S: Final = 3.0  # a group that speaks for less is no voice, once all of them are known
+_NEW_S: Final = 3.0  # a group whose voice is that of a larger one gets a voice of its own from here on
+_MERGED_S: Final = 6.0  # voices that speak for less are not merged
+_MERGED_SHARE: Final = 0.9  # of what each of two merged voices says, so much is in one group
 _REMEMBERED: Final = 150  # the last pieces with which a new one is grouped: a quarter of an hour of talk
 _ROUNDS: Final = 3
 # More pieces than this are grouped in parts, each together with the groups of the parts before.
@@ -30,9 +35,10 @@ _MOST_AT_ONCE: Final = 1_000
 _PIECE: Final = np.dtype(
     [("start", "<i8"), ("end", "<i8"), ("alone_s", "<f4"), ("voice", "<i2"), ("print", "<f2", PRINT_NUMBERS)]
 )
-_TOLD: Final = struct.Struct("<h")  # the number of voices
+_TOLD: Final = struct.Struct("<hhh")  # the number of voices, and which one was merged into which
 
 Pieces = NDArray[np.void]
+Amounts = NDArray[np.float64]
 Turn = tuple[int, int, int]
 """The first sample of a turn, the one after its last, and the number of its voice."""
 
@@ -44,9 +50,11 @@ class Voices:
         """`memory`: what `written` gave; nothing for a new stream. ValueError if it is no memory."""
         self._last = np.zeros(0, _PIECE)
         self._count = 0
+        self._merged = NOBODY, NOBODY
         if memory:
             try:
-                (self._count,) = _TOLD.unpack_from(memory)
+                self._count, *merged = _TOLD.unpack_from(memory)
+                self._merged = merged[0], merged[1]
                 self._last = read_pieces(memory[_TOLD.size :])
             except struct.error as error:
                 raise ValueError(f"this is no memory of voices: {error}") from error
@@ -54,7 +62,7 @@ class Voices:
     @property
     def written(self) -> bytes:
         """What must be kept until the next window."""
-        return _TOLD.pack(self._count) + written_pieces(self._last)
+        return _TOLD.pack(self._count, *self._merged) + written_pieces(self._last)
 
     def take(self, runs: Sequence[Run], begin: int, since: int, most: int = 0) -> Pieces:
         """Take the runs of a window that begins at this sample, and return their pieces after the sample `since`.
@@ -71,6 +79,27 @@ class Voices:
             self._last = np.append(self._last, piece)[-_REMEMBERED:]
         return pieces
 
+    def merge(self) -> tuple[int, int] | None:
+        """Return a voice that is another one, and that other one, if two turn out to be one. At most once in a stream.
+
+        From then on, only the other one is told.
+        """
+        last = self._last[(self._last["voice"] != NOBODY) & (self._last["alone_s"] >= _TELLING_S)]
+        last = last[last["print"].any(1)]
+        if self._merged[0] != NOBODY or len(last) < 2:
+            return None
+        seconds = _seconds(last)
+        amounts = _amounts(_linked(last["print"].astype(np.float32), seconds, 0), last["voice"], seconds)
+        totals, main = amounts.sum(0), amounts.argmax(0)
+        steady = (totals >= _MERGED_S) & (amounts.max(0) >= _MERGED_SHARE * totals)
+        for voice, other in combinations(np.flatnonzero(steady).tolist(), 2):
+            if main[voice] == main[other]:
+                self._merged = other, voice
+                self._last = self._last.copy()
+                self._last["voice"][self._last["voice"] == other] = voice
+                return self._merged
+        return None
+
     def _voice_of(self, piece: np.void, most: int) -> int:
         last = self._last[self._last["voice"] != NOBODY]
         if not piece["print"].any():
@@ -81,14 +110,24 @@ class Voices:
         if len(last) and piece["alone_s"] < _TELLING_S:
             return _nearest(own, prints, last["voice"])
         telling = last["alone_s"] >= _TELLING_S
-        group = _linked(np.vstack([prints[telling], own]), _seconds(np.append(last[telling], piece)), 0)
-        alike = last[telling][group[:-1] == group[-1]]
-        if len(alike):
-            return int(np.bincount(alike["voice"], _seconds(alike)).argmax())
-        if len(last) and self._count >= (most or np.iinfo(np.int16).max):
+        seconds = _seconds(np.append(last[telling], piece))
+        group = _linked(np.vstack([prints[telling], own]), seconds, 0)
+        amounts = _amounts(group[:-1], last["voice"][telling], seconds[:-1])
+        mine = int(group[-1])
+        if mine < len(amounts) and amounts[mine].any():
+            if (voice := _owned(amounts).get(mine)) is not None:
+                return voice
+            # Its group was told as the voice of a larger one, which was an error.
+            if self._full(most) or seconds[group == mine].sum() < _NEW_S:
+                return int(amounts[mine].argmax())
+        elif len(last) and self._full(most):
             return _nearest(own, prints, last["voice"])
         self._count += 1
         return self._count - 1
+
+    def _full(self, most: int) -> bool:
+        """Return whether there may be no further voice."""
+        return self._count >= (most or np.iinfo(np.int16).max)
 
 
 def written_pieces(pieces: Pieces) -> bytes:
@@ -151,6 +190,23 @@ def _seconds(pieces: Pieces) -> NDArray[np.float64]:
     """Return how much each piece counts."""
     seconds: NDArray[np.float64] = np.maximum(0.1, (pieces["end"] - pieces["start"]) / RATE)
     return seconds
+
+
+def _amounts(groups: NDArray[np.int64], voices: NDArray[np.int16], seconds: NDArray[np.float64]) -> Amounts:
+    """Return how many seconds of each group (rows) were told as each voice (columns)."""
+    amounts = np.zeros((int(groups.max(initial=-1)) + 1, int(voices.max(initial=-1)) + 1))
+    np.add.at(amounts, (groups, voices), seconds)
+    return amounts
+
+
+def _owned(amounts: Amounts) -> dict[int, int]:
+    """Return the voice of each group. A voice belongs to one group only: the one in which it speaks longest."""
+    owned: dict[int, int] = {}
+    order = np.argsort(-amounts, axis=None, kind="stable")
+    for group, voice in zip(*(each.tolist() for each in np.unravel_index(order, amounts.shape)), strict=True):
+        if amounts[group, voice] > 0 and group not in owned and voice not in owned.values():
+            owned[group] = voice
+    return owned
 
 
 def _nearest(own: Floats, prints: Floats, voices: NDArray[np.int16]) -> int:

@@ -357,7 +357,7 @@ export class Desk extends EventTarget {
         session.ready.then(() => (began = true), () => {});
         this.#views.standing.follow(session, this, paced);
         this.#tell("session", session);
-        for (const type of ["partial", "final", "speakers", "heard", "done", "restarted"]) {
+        for (const type of ["partial", "final", "speaker_merge", "speakers", "heard", "done", "restarted"]) {
             session.addEventListener(type, ({detail}) => {
                 if (this.#session === session) this.#receive({type, ...detail}, session.contextOf(detail));
             });
@@ -387,7 +387,7 @@ export class Desk extends EventTarget {
             this.sheets.add(message, at);
             this.#tell("change");
         }
-        if (message.type === "speakers") this.sheets.relabelled();
+        if (message.type === "speakers" || message.type === "speaker_merge") this.sheets.relabelled();
         if (message.audio_ms) wave.heard(message.audio_ms);
         if (message.type === "done") this.#finished();
         else this.#tell("progress");

@@ -71,6 +71,18 @@ def test_a_final_waits_for_its_sound_and_gets_its_speakers() -> None:
     assert [word.speaker for word in final.words] == [3, 3]
 
 
+def test_after_a_merge_only_one_of_both_is_told() -> None:
+    track = SpeakerTrack(0, live=True)
+    track.add(6 * SECOND)
+    track.hold([_final(1900), _final(4900)], False, 0.0)
+    _answer(track, _asked(track), voice=3)
+    question = _asked(track)
+    track.take(Answer([(question.since, 5 * SAMPLE_RATE, 1)], b"memory", b"", (3, 1)))
+    assert track.merge == (3, 1)
+    finals = [result for result in _released(track) if isinstance(result, Final)]
+    assert [final.speaker for final in finals] == [1, 1]
+
+
 def test_what_follows_a_waiting_final_waits_too() -> None:
     track = SpeakerTrack(0, live=True)
     partial = Partial(1, "more", 0, 2000, 2500)

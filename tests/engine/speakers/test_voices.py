@@ -43,6 +43,37 @@ def test_a_voice_that_returns_keeps_its_number() -> None:
     assert _pieces([5, 7, 5, 9, 7, 5])["voice"].tolist() == [0, 1, 0, 2, 1, 0]
 
 
+def _between(one: int, other: int, share: float) -> np.ndarray:  # type: ignore[type-arg]
+    """Return a print that is between those of two voices."""
+    vector = np.zeros(PRINT_NUMBERS)
+    vector[one], vector[other] = 1 - share, share
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def test_a_voice_that_was_taken_for_another_gets_a_number_of_its_own() -> None:
+    """A sound between two voices makes them one at first. When more of both was heard, they are two."""
+    prints = [_between(1, 2, share) for share in (0.0, 0.45, 0.9, 0.0, 1.0, 0.0, 1.0)]
+    runs = [_run(4.0 * at, 3.0, print) for at, print in enumerate(prints)]
+    told = Voices().take(runs, 0, 0)["voice"].tolist()
+    assert told[:2] == [0, 0]
+    assert told[-4:] == [0, 1, 0, 1]
+
+
+def test_two_voices_that_turn_out_to_be_one_are_merged_once() -> None:
+    """The second number is told no more, and nothing is merged a second time, even from a memory."""
+    voices, chance = Voices(), np.random.default_rng(1)
+    lone = [_run(4.0 * at, 3.0, _print(voice, chance)) for at, voice in enumerate([5, 7, 5, 7])]
+    assert voices.take(lone, 0, 0)["voice"].tolist() == [0, 1, 0, 1]
+    assert voices.merge() is None
+    bridge = [_run(20.0 + 4.0 * at, 3.0, _between(5, 7, 0.5)) for at in range(6)]
+    told = voices.take(bridge, 0, 0)["voice"].tolist()
+    assert set(told) <= {0, 1}
+    assert voices.merge() == (1, 0)
+    again = Voices(voices.written)
+    assert again.take([_run(60.0, 3.0, _print(7, chance))], 0, 0)["voice"].tolist() == [0]
+    assert again.merge() is None
+
+
 def test_a_memory_goes_on_where_it_was_written() -> None:
     chance = np.random.default_rng(1)
     runs = [_run(4.0 * at, 3.0, _print(voice, chance)) for at, voice in enumerate([5, 7, 9, 7])]

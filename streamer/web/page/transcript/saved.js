@@ -1,7 +1,7 @@
 // Reads transcripts that the page or the command line has saved as JSON, like streamer/base/saved_transcript.py. Pure.
 
 import {joined} from "./joining.js";
-import {isKnown, withTurns} from "./speakers.js";
+import {isKnown, renumbered, withTurns} from "./speakers.js";
 
 const MOST_MS = 10 ** 10; // about four months
 const MOST_CHANNELS = 100;
@@ -45,9 +45,17 @@ function valuesOf(text) {
 function ofEvents(events, file) {
     /** @type {any[]} */
     let segments = [];
+    /** @type {Map<number | undefined, number>} where the service began the session again, by channel */
+    const fromMs = new Map();
     for (const event of events) {
         if (event.type === "final") segments.push(segmentOf(event, "a final"));
-        else if (event.type === "speakers") segments = relabelled(segments, event, turnsOf(event));
+        else if (event.type === "restarted") fromMs.set(event.channel, timeOf(event, "from_ms", "the event restarted"));
+        else if (["speakers", "speaker_merge"].includes(event.type)) {
+            const [change, from] = [relabelling(event), fromMs.get(event.channel) ?? 0];
+            segments = segments.map((segment) => {
+                return segment.channel === event.channel && segment.start_ms >= from ? change(segment) : segment;
+            });
+        }
     }
     const done = events.find(({type}) => type === "done");
     const durationMs = done ? timeOf(done, "audio_ms", "the event done") : lastOf(segments);
@@ -84,9 +92,17 @@ function namesOf(value) {
     });
 }
 
-/** @param {any[]} segments @param {any} event of a channel @param {import("./speakers.js").Turn[]} turns */
-function relabelled(segments, event, turns) {
-    return segments.map((segment) => (segment.channel === event.channel ? withTurns(segment, turns) : segment));
+/** @param {any} event about speakers @returns {(segment: any) => any} what it does to a segment */
+function relabelling(event) {
+    if (event.type === "speakers") {
+        const turns = turnsOf(event);
+        return (segment) => withTurns(segment, turns);
+    }
+    const {speaker, into} = event;
+    for (const [name, number] of Object.entries({speaker, into})) {
+        if (!isNumber(number)) throw new SavedError(`has no ${name} that can be in the event speaker_merge`);
+    }
+    return (segment) => renumbered(segment, (own) => (own === speaker ? into : own));
 }
 
 /** @param {any} event @returns {import("./speakers.js").Turn[]} the turns of the event speakers, checked */

@@ -245,6 +245,7 @@ export class Sheet {
         }
         if (taken.type === "done") this.durationMs = Math.max(taken.audio_ms, this.spoken.durationMs);
         if (taken.type === "speakers") this.#relabel(taken);
+        if (taken.type === "speaker_merge") this.#merge(taken);
         let at = -1;
         if (taken.type === "final") {
             if (broken && endsWithAudio(taken)) taken = withoutTail({...taken, provisional: true}, TAIL_MS);
@@ -266,10 +267,23 @@ export class Sheet {
             const times = {start_ms: turn.start_ms + this.beginMs, end_ms: turn.end_ms + this.beginMs};
             return this.#ofSheet({...turn, ...times});
         });
+        this.#change(channel, (segment) => withTurns(segment, moved));
+    }
+
+    /** Takes two speakers of the present session for one. @param {any} merge the event */
+    #merge({speaker, into, channel}) {
+        const [from, to] = [this.#firstSpeaker + speaker, this.#firstSpeaker + into];
+        this.#change(channel, (segment) => renumbered(segment, (own) => (own === from ? to : own)));
+    }
+
+    /**
+     * Changes all segments that the present session has recognised in a channel.
+     * @param {number | undefined} channel @param {(segment: any) => any} change
+     */
+    #change(channel, change) {
         const fromMs = Math.max(this.beginMs, this.#fromMs.get(channel ?? 0) ?? 0);
         this.segments = this.segments.map((segment) => {
-            const own = segment.start_ms >= fromMs && segment.channel === channel;
-            return own ? withTurns(segment, moved) : segment;
+            return segment.start_ms >= fromMs && segment.channel === channel ? change(segment) : segment;
         });
     }
 }

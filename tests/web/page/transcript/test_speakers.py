@@ -80,7 +80,9 @@ async def test_another_session_has_new_numbers(shared_bench: Page) -> None:
             sheet.begin(5000);
             sheet.take(one);
             sheet.take({type: "speakers", turns: turns.map((turn) => ({...turn, start_ms: 0, speaker: 1}))});
-            return [restarted, numbers(), sheet.sessionSpeakerNames.length, sheet.record.speakerNames];
+            const before = numbers();
+            sheet.take({type: "speaker_merge", speaker: 1, into: 0});
+            return [restarted, before, numbers()];
         }""",
         [
             {**final({**word("one", 0, 300), "speaker": 0}), "speaker": 0},
@@ -88,4 +90,4 @@ async def test_another_session_has_new_numbers(shared_bench: Page) -> None:
             [{"start_ms": 2000, "end_ms": 3000, "speaker": 1}],
         ],
     )
-    assert told == [[[0, 0], [2, 2]], [[0, 0], [2, 2], [4, 4]], 0, []]
+    assert told == [[[0, 0], [2, 2]], [[0, 0], [2, 2], [4, 4]], [[0, 0], [2, 2], [3, 3]]]
