@@ -193,6 +193,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
         MeasuringError,
         model_memory,
         server_parts,
+        speakers_cost,
         steps_memory,
         steps_of,
     )
@@ -213,7 +214,9 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             measurement = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
         reader = _reader(model, options.reader)
         folder = None if reader is None else reader.folder
-        parts = [*server_parts(model.repository, len(configs), folder), *measurement.parts]
+        voices = speakers_cost()
+        others = [] if voices is None else [voices.part]
+        parts = [*server_parts(model.repository, len(configs), folder), *others, *measurement.parts]
     except (MeasuringError, LibraryError, ValueError, OSError) as error:
         return _no_plan(error)
     here = Memory(machine_memory().size, measurement.gpu_memory)
@@ -235,7 +238,8 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
         result = plan(parts, memory, instances, carried)
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
-    subject = Subject(model.name, measurement.name, measurement.gpu, configs, source, model.serve, reason)
+    share = None if voices is None else voices.share
+    subject = Subject(model.name, measurement.name, measurement.gpu, configs, source, model.serve, reason, share)
     return result, subject
 
 

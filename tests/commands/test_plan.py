@@ -19,7 +19,7 @@ import streamer.commands.capacity.memory as steps_measuring
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository, link_model, model_config, parts_of, version_folder
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.capacity.memory import ModelMemory, model_memory, reader_part, server_parts
+from streamer.commands.capacity.memory import ModelMemory, model_memory, reader_part, server_parts, speakers_cost
 from streamer.commands.capacity.plan import Part
 from streamer.commands.capacity.reader_choice import choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, Capacities, circumstances
@@ -47,6 +47,7 @@ def known(
     """The command gets these sizes without measuring again, and remembers nothing."""
     monkeypatch.setattr(measuring, "model_memory", lambda *_: measured[0])
     monkeypatch.setattr(measuring, "server_parts", lambda *_: measured[1])
+    monkeypatch.setattr(measuring, "speakers_cost", lambda: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return measured
 
@@ -296,6 +297,21 @@ def test_a_whisper_model_counts(
     plan = planned(option, folder, "--no-measure")
     assert parts[0].main > 20_000_000
     assert (folder in str(plan)) is (option == "--model")
+
+
+def test_speakers_count(known: object, planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that tells voices apart is measured while it hears speech, and so is its share of a processor."""
+    cost = speakers_cost()
+    assert cost is not None
+    assert cost.part.main > 80_000_000
+    assert 0 < cost.share < 10
+    monkeypatch.setattr(measuring, "speakers_cost", lambda: cost)
+    plan = planned("--no-measure")
+    assert [part["main"] for part in plan["parts"] if part["name"] == cost.part.name] == [cost.part.main]
+    [reason] = [reason for reason in plan["why"] if "speakers" in reason]
+    assert f"{round(100 * cost.share)} % of a processor" in reason
+    monkeypatch.setattr("streamer.commands.capacity.memory.find_speaker_networks", lambda: None)
+    assert speakers_cost() is None
 
 
 def test_a_reader_that_is_not_here(known: object, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,10 +17,11 @@ from streamer.base.text import counted
 from streamer.bridge.telemetry import logs
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, instance_kind, version_folder
-from streamer.commands.capacity.memory import MeasuringError, model_memory, server_parts
+from streamer.commands.capacity.memory import MeasuringError, model_memory, server_parts, speakers_cost
 from streamer.commands.capacity.plan import GIGABYTE, Memory, Part, Scope, Size
 from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import Capacities, circumstances
+from streamer.models.speaker_networks import find_speaker_networks
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,13 @@ def sizes_of(model: Path, repository: Path, reader: ChosenReader | None) -> Size
     """Return the sizes for the model in this folder, and remember them. MeasuringError if they cannot be measured."""
     config = config_of(model)
     batch, kind = max(1, config.max_batch_size), instance_kind(config)
-    conditions: JsonObject = {**circumstances(model, None, None, reader=reader), "batch": batch, "kind": kind}
+    tells_speakers = find_speaker_networks() is not None
+    conditions: JsonObject = {
+        **circumstances(model, None, None, reader=reader),
+        "batch": batch,
+        "kind": kind,
+        "speakers": tells_speakers,
+    }
     capacities = Capacities()
     entry = capacities.recall(conditions)
     try:
@@ -82,7 +89,10 @@ def sizes_of(model: Path, repository: Path, reader: ChosenReader | None) -> Size
         logs.say("measuring how much memory an instance takes; this takes about ten seconds")
         measurement = model_memory(version_folder(model), batch, kind)
         folder = None if reader is None else reader.folder
-        parts, gpu = [*server_parts(repository, reader=folder), *measurement.parts], measurement.gpu_memory
+        voices = speakers_cost()
+        others = [] if voices is None else [voices.part]
+        parts = [*server_parts(repository, reader=folder), *others, *measurement.parts]
+        gpu = measurement.gpu_memory
         capacities.remember(conditions, {"parts": [_as_list(part) for part in parts], "gpu_memory": gpu})
     return Sizes(parts, Memory(machine_memory().size, gpu))
 

@@ -29,6 +29,7 @@ from streamer.bridge.triton.repository import BUNDLE, instance_kind, is_public, 
 from streamer.bridge.triton.server import REGION_BYTES, TritonServer
 from streamer.commands.capacity.plan import Part, Scope
 from streamer.commands.capacity.session_limit import SPEECH
+from streamer.models.speaker_networks import find_speaker_networks
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -48,6 +49,28 @@ from streamer.engine.reader.reader import load_reader
 
 load_reader(Path(sys.argv[1])).read(numpy.zeros(160_000, numpy.int16))
 print(open("/proc/self/status").read())
+"""
+# It hears speech, because the network of prints takes memory only then. The second window is one of a live session.
+_TELLING: Final = """
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy
+
+from streamer.engine.speakers.networks import RATE, WINDOW, VoiceNetworks
+from streamer.models.speaker_networks import read_speaker_networks
+
+STEP_S = 2.5
+networks = VoiceNetworks(read_speaker_networks(Path(sys.argv[1])))
+speech = numpy.frombuffer(sys.stdin.buffer.read(), "<i2")
+window = numpy.resize(speech, WINDOW)
+networks.hear(window)
+began = time.process_time()
+networks.hear(window, WINDOW - int(STEP_S * RATE))
+share = (time.process_time() - began) / STEP_S
+print(json.dumps({"share": share, "status": open("/proc/self/status").read()}))
 """
 _BRIDGE: Final = "import streamer.bridge.service, time; print(open('/proc/self/status').read())"
 
@@ -112,6 +135,24 @@ def server_parts(repository: Path, steps: int = 1, reader: Path | None = None) -
 def reader_part(folder: Path) -> Part:
     """Measure a process that reads segments with the reader in this folder. MeasuringError if it cannot be loaded."""
     return Part("reader of ended segments", Scope.SERVICE, resident_bytes(measure(["-c", _READING, str(folder)])))
+
+
+@dataclass(frozen=True)
+class SpeakersCost:
+    """What telling speakers apart costs. `share`: of a processor, for a live session in which somebody speaks."""
+
+    part: Part
+    share: float
+
+
+def speakers_cost() -> SpeakersCost | None:
+    """Measure the process that tells speakers apart. None without its networks; MeasuringError if it cannot run."""
+    library = find_speaker_networks()
+    if library is None:
+        return None
+    report = json.loads(measure(["-c", _TELLING, str(library)], read_audio(shipped(SPEECH)).tobytes()))
+    part = Part("voices, if sessions tell speakers apart", Scope.SERVICE, resident_bytes(report["status"]))
+    return SpeakersCost(part, report["share"])
 
 
 def _parts(result: ModelReport, batch: int) -> list[Part]:

@@ -203,6 +203,7 @@ class Subject:
     memory: str  # where the size of the memory comes from: "this machine", "--memory" …
     serve: Sequence[str]  # the arguments of `serve` that choose the model
     instances: str  # the reason for the number of instances
+    speakers_share: float | None = None  # of a processor, for a live session that tells speakers apart
 
 
 def command(plan: Plan, subject: Subject) -> str:
@@ -306,6 +307,10 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
         yield f"{room}; the processors of this machine would carry {counted(plan.carried or 0, 'session')}."
     else:
         yield f"{room}. It was not measured how many the processors of this machine carry: --sessions auto does that."
+    if subject.speakers_share is not None:
+        share = round(100 * subject.speakers_share)
+        more = f"{share} % of a processor more, which is not counted here"
+        yield f"A live session that tells speakers apart takes {more}."
     spare = size.instances * (size.slots - 1) - size.streams
     more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
     yield f"{counted(size.slots, 'slot')}: one in each instance is for the probe of the service{more}."

@@ -51,6 +51,7 @@ def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(limiting, "model_memory", measured)
     monkeypatch.setattr(limiting, "server_parts", lambda _, reader: [])
+    monkeypatch.setattr(limiting, "speakers_cost", lambda: None)
     monkeypatch.setattr(limiting, "machine_memory", lambda: MachineMemory(7 * GB))
     told = "need up to 6\\.0 GB of main memory, and 5\\.6 GB may be used: there is room for 3\\."
     for _ in range(2):
