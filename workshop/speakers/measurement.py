@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from streamer.engine.speakers.networks import RATE, WINDOW, VoiceNetworks
-from streamer.engine.speakers.voices import Pieces, Turn, Voices, look_again, turns_of
+from streamer.engine.speakers.voices import Pieces, Turn, Voices, look_again, told_until, turns_of
 from workshop.speakers.conversations import Conversation, SpokenTurn
 
 STEP: Final = 5 * RATE // 2  # the new samples of a window
@@ -40,7 +40,7 @@ class Figures:
     invented: float
     confused: float
     right_count: int
-    cpu_s: float  # for a second of sound
+    cpu_s: float  # for a second of sound of a live session
 
     @property
     def error(self) -> float:
@@ -58,34 +58,54 @@ class _Sum:
     confused: float = 0.0
 
 
-def hear(networks: VoiceNetworks, conversation: Conversation, step: int = STEP) -> Pieces:
-    """Return the pieces of a conversation as a live session hears them, in windows with `step` new samples each."""
+def hear(networks: VoiceNetworks, conversation: Conversation, step: int = STEP, *, live: bool = True) -> Pieces:
+    """Return the pieces of a conversation as the service hears them, in windows with `step` new samples each.
+
+    In a live session, speech that has just begun is told with the next window. A merge counts as a client takes it: for
+    everything that was told before, too.
+    """
     voices, samples = Voices(), conversation.samples
     parts: list[Pieces] = []
+    merge: tuple[int, int] | None = None
     since = 0
-    for end in [*range(step, len(samples), step), len(samples)]:
+    while since < len(samples):
+        end = min(since + step, len(samples))
         begin = max(0, end - WINDOW)
-        parts.append(voices.take(networks.hear(samples[begin:end], since - begin), begin, since))
-        since = end
-    return np.concatenate(parts)
+        runs = networks.hear(samples[begin:end], since - begin)
+        until = told_until(runs, begin, since, end) if live and end < len(samples) else end
+        parts.append(voices.take(runs, begin, since, until=until))
+        merge = voices.merge() or merge
+        since = until
+    pieces = np.concatenate(parts)
+    if merge is not None:
+        pieces["voice"][pieces["voice"] == merge[0]] = merge[1]
+    return pieces
+
+
+class Heard(NamedTuple):
+    """The pieces of a conversation in a live session, and as a recording."""
+
+    live: Pieces
+    recording: Pieces
 
 
 def measure(networks: VoiceNetworks, conversations: Iterable[Conversation], scorer: Scorer) -> list[Figures]:
     """Return the figures of all conversations: live, after the second look, and if it knows the number of voices."""
-    ways: dict[str, Callable[[Pieces, int], Pieces]] = {
-        "live": lambda pieces, _: pieces,
-        "second look": lambda pieces, _: look_again(pieces),
-        "second look, number known": look_again,
+    ways: dict[str, Callable[[Heard, int], Pieces]] = {
+        "live": lambda heard, _: heard.live,
+        "second look": lambda heard, _: look_again(heard.recording),
+        "second look, number known": lambda heard, count: look_again(heard.recording, count),
     }
     sums = {name: _Sum() for name in ways}
     cpu_s = sound_s = 0.0
     for conversation in conversations:
         began_at = time.process_time()
-        pieces = hear(networks, conversation)
+        live = hear(networks, conversation)
         cpu_s += time.process_time() - began_at
+        heard = Heard(live, hear(networks, conversation, live=False))
         sound_s += conversation.seconds
         for name, way in ways.items():
-            turns = turns_of(way(pieces, len(conversation.speakers)), 0)
+            turns = turns_of(way(heard, len(conversation.speakers)))
             found = [SpokenTurn(start / RATE, end / RATE, str(voice)) for start, end, voice in turns]
             _add(sums[name], scorer(conversation.turns, found, conversation.seconds))
             sums[name].right_count += _count(turns) == len(conversation.speakers)

@@ -37,7 +37,8 @@ class Question:
     voices: int  # how many there are; 0 if nobody knows
     pcm: bytes = b""
     begin: int = 0  # the first sample of the window
-    since: int = 0  # the first one that was not heard before
+    since: int = 0  # the first one that was not told before
+    whole: bool = False  # all of it must be told now; otherwise speech that has just begun may wait
     memory: bytes = b""
     pieces: bytes = b""
 
@@ -45,10 +46,11 @@ class Question:
 class Answer(NamedTuple):
     """The answer of the model. `turns`: the first sample of each, the one after its last, and the voice.
 
-    `merge`: a voice that turned out to be another one, and that other one.
+    `until`: the sample up to which they are told. `merge`: a voice that turned out to be another one, and that one.
     """
 
     turns: Sequence[tuple[int, int, int]]
+    until: int
     memory: bytes
     pieces: bytes
     merge: tuple[int, int] | None = None
@@ -151,7 +153,9 @@ class SpeakerTrack:
             self._pieces.append(answer.pieces)
             if sum(map(len, self._pieces)) > MOST_PIECES:
                 self._pieces = None  # what was told must do
-        self._heard = max(self._heard, question.begin + len(question.pcm) // SAMPLE_BYTES)
+        end = question.begin + len(question.pcm) // SAMPLE_BYTES
+        # An answer that tells nothing would be asked for again and again.
+        self._heard = max(self._heard, answer.until if question.since < answer.until <= end else end)
         self._trim()
 
     def fail(self, reason: str, now: float) -> None:
@@ -168,7 +172,9 @@ class SpeakerTrack:
             end = self._heard + min(STEP, unheard)
             begin = max(self._first, end - WINDOW)
             pcm = bytes(self._audio[(begin - self._first) * SAMPLE_BYTES : (end - self._first) * SAMPLE_BYTES])
-            return Question(self._voices, pcm, begin, self._heard, self._memory)
+            # A recording gets a second look, which is better with all pieces.
+            whole = not self._live or self._awaited > self._heard or (self._complete and end == self._received)
+            return Question(self._voices, pcm, begin, self._heard, whole, self._memory)
         if self._complete and not unheard and self._pieces and (pieces := b"".join(self._pieces)):
             return Question(self._voices, pieces=pieces)
         return None

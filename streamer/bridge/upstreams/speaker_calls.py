@@ -13,7 +13,7 @@ from streamer.base.limits import SPEAKERS
 from streamer.bridge.session.speakers import LIMIT_S, Answer, Question
 from streamer.bridge.triton.link import Link, LinkError
 
-_OUTPUTS: Final = ("TURNS", "MERGE", "MEMORY", "PIECES")
+_OUTPUTS: Final = ("TURNS", "UNTIL", "MERGE", "MEMORY", "PIECES")
 _LENGTH: Final = 4  # bytes before a string
 
 
@@ -27,7 +27,8 @@ async def ask_about_speakers(link: Link | None, question: Question, limit_s: flo
         _add_string(request, "PIECES", question.pieces)
     else:
         _add(request, "AUDIO", "INT16", len(question.pcm) // 2, question.pcm)
-        _add(request, "PLACE", "INT64", 2, np.array([question.begin, question.since], np.int64).tobytes())
+        place = np.array([question.begin, question.since, question.whole], np.int64)
+        _add(request, "PLACE", "INT64", len(place), place.tobytes())
         if question.memory:
             _add_string(request, "MEMORY", question.memory)
     for name in _OUTPUTS:
@@ -38,7 +39,8 @@ async def ask_about_speakers(link: Link | None, question: Question, limit_s: flo
     try:
         turns = [(int(start), int(end), int(voice)) for start, end, voice in json.loads(found["TURNS"])]
         merge = tuple(int(voice) for voice in json.loads(found["MERGE"]))
-        return Answer(turns, found["MEMORY"], found["PIECES"], (merge[0], merge[1]) if merge else None)
+        merged = (merge[0], merge[1]) if merge else None
+        return Answer(turns, int(json.loads(found["UNTIL"])), found["MEMORY"], found["PIECES"], merged)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise LinkError(FailureCode.FAILED, f"the answer is none about speakers: {error!r}") from error
 

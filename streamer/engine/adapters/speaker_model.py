@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -18,6 +18,8 @@ from streamer.models.speaker_networks import REQUIREMENT, find_speaker_networks,
 
 if TYPE_CHECKING:
     from streamer.engine.speakers.networks import VoiceNetworks
+
+_TOLD: Final[Mapping[str, object]] = {"TURNS": (), "UNTIL": 0, "MERGE": ()}  # what is told as JSON, if there is any
 
 
 class TritonPythonModel:
@@ -60,7 +62,7 @@ class TritonPythonModel:
 
 
 def _hear(networks: VoiceNetworks | None, request: Any) -> Any:
-    from streamer.engine.speakers.voices import Voices, look_again, read_pieces, turns_of, written_pieces
+    from streamer.engine.speakers.voices import Voices, look_again, read_pieces, told_until, turns_of, written_pieces
 
     assert networks is not None
     count = _tensor(request, "VOICES")
@@ -68,16 +70,20 @@ def _hear(networks: VoiceNetworks | None, request: Any) -> Any:
     all_pieces = _tensor(request, "PIECES")
     if all_pieces is not None:
         turns = turns_of(look_again(read_pieces(all_pieces.item()), voices))
-        return _response(turns, b"", b"")
+        return _response({"TURNS": turns})
     samples, place = _tensor(request, "AUDIO"), _tensor(request, "PLACE")
     if samples is None or place is None:
         return _failure("a request needs AUDIO and PLACE, or PIECES")
-    begin, since = (int(each) for each in place.reshape(-1))
+    samples = samples.reshape(-1)
+    begin, since, whole = (int(each) for each in place.reshape(-1))
+    end = begin + len(samples)
     memory = _tensor(request, "MEMORY")
     known = Voices(b"" if memory is None else memory.item())
-    pieces = known.take(networks.hear(samples.reshape(-1), since - begin), begin, since, voices)
-    merge = known.merge()
-    return _response(turns_of(pieces, 0), known.written, written_pieces(pieces), merge or ())
+    runs = networks.hear(samples, since - begin)
+    until = end if whole else told_until(runs, begin, since, end)
+    pieces = known.take(runs, begin, since, voices, until)
+    told = {"TURNS": turns_of(pieces, 0), "UNTIL": until, "MERGE": known.merge() or ()}
+    return _response(told, known.written, written_pieces(pieces))
 
 
 def _tensor(request: Any, name: str) -> Any:
@@ -85,8 +91,8 @@ def _tensor(request: Any, name: str) -> Any:
     return None if tensor is None else tensor.as_numpy()
 
 
-def _response(turns: list[tuple[int, int, int]], memory: bytes, pieces: bytes, merge: tuple[int, ...] = ()) -> Any:
-    texts = {"TURNS": json.dumps(turns).encode(), "MERGE": json.dumps(merge).encode()}
+def _response(told: Mapping[str, object], memory: bytes = b"", pieces: bytes = b"") -> Any:
+    texts = {name: json.dumps(told.get(name, default)).encode() for name, default in _TOLD.items()}
     contents = {**texts, "MEMORY": memory, "PIECES": pieces}
     tensors = [pb_utils.Tensor(name, np.array([[content]], np.object_)) for name, content in contents.items()]
     return pb_utils.InferenceResponse(tensors)

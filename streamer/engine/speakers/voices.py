@@ -23,6 +23,9 @@ NOBODY: Final = -1  # the voice of a piece that cannot be told
 
 _SAME_GROUP: Final = 0.4  # groups that are less similar than this are of two voices
 _TELLING_S: Final = 0.8  # shorter pieces do not make groups
+_BEGUN_S: Final = 1.5  # a run that goes on is told from here on
+_GOES_ON: Final = RATE // 10  # a run that ends so near to the end of its window may go on
+_ADVANCE: Final = RATE  # so much of each window is told at least
 _FEWEST_S: Final = 3.0  # a group that speaks for less is no voice, once all of them are known
 _NEW_S: Final = 3.0  # a group whose voice is that of a larger one gets a voice of its own from here on
 _MERGED_S: Final = 6.0  # voices that speak for less are not merged
@@ -64,14 +67,16 @@ class Voices:
         """What must be kept until the next window."""
         return _TOLD.pack(self._count, *self._merged) + written_pieces(self._last)
 
-    def take(self, runs: Sequence[Run], begin: int, since: int, most: int = 0) -> Pieces:
+    def take(self, runs: Sequence[Run], begin: int, since: int, most: int = 0, until: int | None = None) -> Pieces:
         """Take the runs of a window that begins at this sample, and return their pieces after the sample `since`.
 
-        `most`: how many voices there are; 0 if nobody knows.
+        `most`: how many voices there are; 0 if nobody knows. `until`: nothing after this sample is told.
         """
-        pieces = np.zeros(len(runs), _PIECE)
-        for piece, run in zip(pieces, runs, strict=True):
-            piece["start"], piece["end"] = max(begin + run.start, since), begin + run.end
+        latest = np.iinfo(np.int64).max if until is None else until
+        told = [run for run in runs if begin + run.start < latest]
+        pieces = np.zeros(len(told), _PIECE)
+        for piece, run in zip(pieces, told, strict=True):
+            piece["start"], piece["end"] = max(begin + run.start, since), min(begin + run.end, latest)
             piece["alone_s"] = run.alone_s
             if run.print is not None:
                 piece["print"] = run.print
@@ -128,6 +133,15 @@ class Voices:
     def _full(self, most: int) -> bool:
         """Return whether there may be no further voice."""
         return self._count >= (most or np.iinfo(np.int16).max)
+
+
+def told_until(runs: Sequence[Run], begin: int, since: int, end: int) -> int:
+    """Return the sample up to which the runs of a window can be told that begins and ends at these samples.
+
+    A run that has just begun says too little about its voice. If it goes on, the next window tells it.
+    """
+    starts = [begin + run.start for run in runs if run.alone_s < _BEGUN_S and begin + run.end > end - _GOES_ON]
+    return min((start for start in starts if start >= since + _ADVANCE), default=end)
 
 
 def written_pieces(pieces: Pieces) -> bytes:

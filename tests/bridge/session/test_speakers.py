@@ -34,7 +34,7 @@ def _asked(track: SpeakerTrack, now: float = 0.0) -> Question:
 
 def _answer(track: SpeakerTrack, question: Question, voice: int = 0) -> None:
     end = question.begin + len(question.pcm) // 2
-    track.take(Answer([(question.since, end, voice)], f"memory of {end}".encode(), b"piece "))
+    track.take(Answer([(question.since, end, voice)], end, f"memory of {end}".encode(), b"piece "))
 
 
 def _released(track: SpeakerTrack, now: float = 0.0) -> list[Result]:
@@ -77,10 +77,47 @@ def test_after_a_merge_only_one_of_both_is_told() -> None:
     track.hold([_final(1900), _final(4900)], False, 0.0)
     _answer(track, _asked(track), voice=3)
     question = _asked(track)
-    track.take(Answer([(question.since, 5 * SAMPLE_RATE, 1)], b"memory", b"", (3, 1)))
+    end = 5 * SAMPLE_RATE
+    track.take(Answer([(question.since, end, 1)], end, b"memory", b"", (3, 1)))
     assert track.merge == (3, 1)
     finals = [result for result in _released(track) if isinstance(result, Final)]
     assert [final.speaker for final in finals] == [1, 1]
+
+
+def test_speech_that_has_just_begun_waits_for_the_next_window() -> None:
+    track = SpeakerTrack(0, live=True)
+    track.add(3 * SECOND)
+    question = _asked(track)
+    assert not question.whole
+    until = 2 * SAMPLE_RATE
+    track.take(Answer([(0, until, 0)], until, b"memory", b""))
+    track.add(2 * SECOND)
+    assert _asked(track).since == until
+
+
+def test_all_is_told_if_a_final_waits_or_nothing_follows_or_of_a_recording() -> None:
+    track = SpeakerTrack(0, live=True)
+    track.add(3 * SECOND)
+    track.hold([_final(2900)], False, 0.0)
+    assert _asked(track).whole
+    for live, expected in ((True, [False, True]), (False, [True, True])):
+        ended = SpeakerTrack(0, live=live)
+        ended.add(4 * SECOND)
+        ended.finish()
+        wholes = []
+        while (question := ended.question(0.0)) is not None and not question.pieces:
+            wholes.append(question.whole)
+            _answer(ended, question)
+        assert wholes == expected
+
+
+@pytest.mark.parametrize("until", [0, 99 * SAMPLE_RATE])
+def test_an_answer_that_tells_nothing_is_not_asked_for_again(until: int) -> None:
+    track = SpeakerTrack(0, live=True)
+    track.add(5 * SECOND)
+    question = _asked(track)
+    track.take(Answer([], until, b"", b""))
+    assert _asked(track).since == len(question.pcm) // 2
 
 
 def test_what_follows_a_waiting_final_waits_too() -> None:
@@ -131,7 +168,7 @@ def test_a_recording_gets_a_second_look() -> None:
     question = _asked(track)
     assert (question.pieces, question.voices) == (b"piece piece ", 2)
     assert not track.over
-    track.take(Answer([(0, 16_000, 1)], b"", b""))
+    track.take(Answer([(0, 16_000, 1)], 16_000, b"", b""))
     assert track.over
     assert track.turns == (SpeakerTurn(0, 1000, 1),)
 

@@ -12,6 +12,7 @@ from streamer.engine.speakers.voices import (
     Voices,
     look_again,
     read_pieces,
+    told_until,
     turns_of,
     written_pieces,
 )
@@ -117,6 +118,19 @@ def test_pieces_begin_where_the_sound_is_new() -> None:
     chance = np.random.default_rng(1)
     pieces = Voices().take([_run(1.0, 4.0, _print(1, chance))], 10 * RATE, 13 * RATE)
     assert (pieces["start"][0], pieces["end"][0]) == (13 * RATE, 15 * RATE)
+
+
+def test_speech_that_has_just_begun_is_told_later() -> None:
+    """A short run at the end of a window waits, unless too little would be told; what overlaps it is cut there."""
+    chance = np.random.default_rng(1)
+    long, short = _run(0.0, 4.0, _print(1, chance)), _run(3.0, 1.0, _print(2, chance))
+    end = 4 * RATE
+    assert told_until([long, short], 0, 0, end) == 3 * RATE
+    assert told_until([long, short], 0, 2 * RATE + 1, end) == end
+    assert told_until([long, _run(3.0, 0.8, None)], 0, 0, end) == end  # it is over
+    assert told_until([], 0, 0, end) == end
+    pieces = Voices().take([long, short], 0, 0, until=3 * RATE)
+    assert pieces["end"].tolist() == [3 * RATE]
 
 
 def test_written_pieces_can_be_joined() -> None:
