@@ -20,6 +20,7 @@ BEAM: Final = "beam"  # of public models
 READER: Final = "reader"  # the second pass by another model, and the name of that model in Triton
 SPEAKERS: Final = "speakers"  # the model in Triton that tells voices apart
 MOST_SPEAKERS: Final = 20
+LONGEST_SPEAKER_NAME: Final = 60
 GROWING: Final = "growing"  # partials with the words of a reader
 SEARCHES: Final = (SEARCH, GREEDY, BEAM)
 LANGUAGE: Final = "auto"  # the model detects the language

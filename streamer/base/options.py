@@ -29,6 +29,7 @@ from streamer.base.limits import (
     LONGEST_PROMPT,
     LONGEST_SEGMENT_BOUNDS_MS,
     LONGEST_SEGMENT_MS,
+    LONGEST_SPEAKER_NAME,
     MOST_ALTERNATIVES,
     MOST_CHANNELS,
     MOST_CONTEXT_WORDS,
@@ -214,6 +215,15 @@ class ServiceOptions:
         "finds out",
         group=Group.RECOGNITION,
         argument=Argument(("--speakers",), "N"),
+    )
+    speaker_names: tuple[str, ...] = option(
+        (),
+        Structure(list, f"a list of at most {MOST_SPEAKERS} names", python="Sequence[str]", javascript="string[]"),
+        "the names of the speakers by their numbers, with commas in between or as JSON",
+        f"the names of the speakers by their numbers, at most {MOST_SPEAKERS} of {LONGEST_SPEAKER_NAME} characters; "
+        "an empty one for a speaker without a name. They stand in captions and in the formats of uploads, not in "
+        "finals. The message `speaker_names` changes them",
+        group=Group.RECOGNITION,
     )
     context: tuple[object, ...] = option(
         (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +16,7 @@ class GrowingSubtitles:
     """One SRT or WebVTT document. Each method returns the text to append to it."""
 
     def __init__(self, format: str) -> None:
+        self.speaker_names: Sequence[str] = ()  # from the next cue on
         self._format = format
         self._count = 0
         # The last cue. It waits, because the next one may begin before its end, or so soon that both have a small gap.
@@ -26,7 +28,7 @@ class GrowingSubtitles:
 
     def add(self, final: SessionEvent) -> str:
         """Add a final of the session."""
-        new = make_cues([final])
+        new = make_cues([final], (), self.speaker_names)
         if not new:
             return ""
         text = self._release(next_ms=new[0].start_ms)
@@ -63,5 +65,5 @@ class GrowingSubtitles:
     def _block(self, cue: Cue) -> str:
         self._count += 1
         if self._format == "vtt":
-            return f"\n{vtt_cue(cue)}"
-        return ("\n" if self._count > 1 else "") + srt_cue(self._count, cue)
+            return f"\n{vtt_cue(cue, (), self.speaker_names)}"
+        return ("\n" if self._count > 1 else "") + srt_cue(self._count, cue, (), self.speaker_names)

@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import Final
@@ -45,11 +45,20 @@ class Form(Enum):
 class Broadcast:
     """The words of a session that is shared."""
 
-    def __init__(self, forget: Callable[[Broadcast], None], on_drop: Callable[[str], None]) -> None:
-        """`forget` is called when it ends, `on_drop` with the reason when a listener is dropped."""
+    def __init__(
+        self,
+        forget: Callable[[Broadcast], None],
+        on_drop: Callable[[str], None],
+        names: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`forget` is called when it ends, `on_drop` with the reason when a listener is dropped.
+
+        `names` gives the present names of the speakers.
+        """
         self.name = secrets.token_urlsafe(24)  # nobody can guess it, so the link is all that a listener needs
         self._forget = forget
         self._on_drop = on_drop
+        self._names = names
         self._listeners: set[Listener] = set()
         self._subtitles = GrowingSubtitles("vtt")
         self._kept = {Form.EVENTS: _Kept(), Form.CUES: _Kept()}
@@ -62,13 +71,14 @@ class Broadcast:
 
     def note(self, numbered: Numbered) -> None:
         """Pass on a message that the client of the session was sent."""
-        message = numbered.message
+        message, names = numbered.message, self._names()
+        self._subtitles.speaker_names = names
         if isinstance(message, FinalEvent):
             self._partials.pop(message.channel, None)
-            self._tell(Form.EVENTS, _event(numbered.n, message), keep=True)
+            self._tell(Form.EVENTS, _event(numbered.n, message, names), keep=True)
             self._tell_cues(self._subtitles.add({"type": "final", "words": None, **content(message)}))
         elif isinstance(message, Partial):
-            self._partials[message.channel] = event = _event(numbered.n, message)
+            self._partials[message.channel] = event = _event(numbered.n, message, names)
             self._tell(Form.EVENTS, event)
             self._tell_cues(self._subtitles.advance(message.audio_ms, message.start_ms if message.text else None))
         elif isinstance(message, Acknowledgement):
@@ -172,10 +182,15 @@ class _Kept:
             self._size -= len(self.pieces.popleft())
 
 
-def _event(number: int, message: FinalEvent | Partial) -> bytes:
-    """Return a server-sent event: the text with its times, and nothing that the client alone should have."""
+def _event(number: int, message: FinalEvent | Partial, names: Sequence[str]) -> bytes:
+    """Return a server-sent event: the text with its times, and nothing that the client alone should have.
+
+    `names`: those of the speakers.
+    """
     result = content(message)
     values: JsonObject = {name: value for name, value in result.items() if name in _SHOWN}
     if len(parts := parts_of(result)) > 1:  # several speakers say it
         values["parts"] = [{name: part[name] for name in _SHOWN_OF_PART} for part in parts]
+    if "speaker" in values and any(names):
+        values["speaker_names"] = names
     return f"id: {number}\nevent: {message.type}\ndata: {json.dumps(values, ensure_ascii=False)}\n\n".encode()

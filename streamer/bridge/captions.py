@@ -54,7 +54,7 @@ class Captions:
             why = "Sessions cannot be shared here; the operator of the service can allow it with --share."
             raise HttpError(HTTPStatus.FORBIDDEN, ErrorCode.UNSUPPORTED, why)
         if driver.broadcast is None:
-            driver.broadcast = Broadcast(self._forget, self._on_drop)
+            driver.broadcast = Broadcast(self._forget, self._on_drop, lambda: driver.session.start.speaker_names)
             self._broadcasts[driver.broadcast.name] = driver.broadcast
         name = driver.broadcast.name
         paths = {"page": f"{PAGE}?id={name}", "events": f"{PATH}/{name}", "vtt": f"{PATH}/{name}{_VTT}"}

@@ -19,6 +19,7 @@ class Options(TypedDict, total=False):
     live: bool
     model: str
     speakers: bool | int
+    speaker_names: Sequence[str]
     context: Sequence[Mapping[str, Any] | None]
     resume: Mapping[str, Any]
     step_ms: Literal[160, 320, 640]

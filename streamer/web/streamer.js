@@ -165,6 +165,15 @@ export class Session extends EventTarget {
         return this.#until(() => !this.#error && this.#unheardMs < ROOM_MS && this.bufferedMs < ROOM_MS / 10);
     }
 
+    /**
+     * Names the speakers, for captions of this session. Finals have their numbers only.
+     * @param {string[]} names by their numbers; empty for a speaker without a name
+     */
+    nameSpeakers(names) {
+        this.#options.speaker_names = names;
+        this.#sendNames();
+    }
+
     /** Asks for the final of all audio so far. @returns {Promise<void>} resolves when this has happened */
     flush() {
         if (this.#stopping) return this.stop().then(() => {});
@@ -220,7 +229,13 @@ export class Session extends EventTarget {
         connection.onmessage = (message) => this.#receive(message);
         connection.onend = (error) => this.#lost(error);
         this.#setState("open");
+        this.#sendNames(); // those of `start` may have changed since
         this.#pump();
+    }
+
+    #sendNames() {
+        const {speaker_names: names} = this.#options;
+        if (names && this.state === "open") this.#connection?.send(JSON.stringify({type: "speaker_names", names}));
     }
 
     /** @param {Message} message */

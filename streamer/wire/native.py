@@ -13,7 +13,7 @@ from typing import Any
 from streamer.base.codes import ErrorCode
 from streamer.base.text import json_text
 from streamer.wire.errors import WireError, bad, kind_of, quote
-from streamer.wire.options import Start, read
+from streamer.wire.options import SpeakerNames, Start, read
 
 # A client's messages are short lists of options. Anything longer is audio in the wrong kind of frame.
 LONGEST_TEXT = 64 * 1024
@@ -38,12 +38,13 @@ class Stop:
     """Says that no more audio comes. The client still waits for the remaining finals."""
 
 
-ClientMessage = Start | Flush | KeepAlive | Stop
+ClientMessage = Start | Flush | KeepAlive | SpeakerNames | Stop
 
-_TYPES: dict[str, type[Start] | type[Flush] | type[KeepAlive] | type[Stop]] = {
+_TYPES: dict[str, type[Start] | type[Flush] | type[KeepAlive] | type[SpeakerNames] | type[Stop]] = {
     "start": Start,
     "flush": Flush,
     "keepalive": KeepAlive,
+    "speaker_names": SpeakerNames,
     "stop": Stop,
 }
 

@@ -16,9 +16,11 @@ from streamer.base.limits import (
     HOTWORD_WEIGHT,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
+    LONGEST_SPEAKER_NAME,
     MOST_CHANNELS,
     MOST_CONTEXT_WORDS,
     MOST_HOTWORDS,
+    MOST_SPEAKERS,
     OFF,
     READER,
 )
@@ -164,6 +166,15 @@ def _resume(name: str, value: Any) -> Resume:
     return Resume(**read(Resume, name, options))
 
 
+def _speaker_names(name: str, value: Any) -> tuple[str, ...]:
+    entries = _check_type(name, value, list)
+    right = f"a list of at most {MOST_SPEAKERS} names, each of at most {LONGEST_SPEAKER_NAME} printable characters"
+    fits = len(entries) <= MOST_SPEAKERS and all(type(each) is str for each in entries)
+    if not fits or any(len(each) > LONGEST_SPEAKER_NAME or not each.isprintable() for each in entries):
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {right}.")
+    return tuple(entries)
+
+
 def hotword(entry: Any) -> Hotword:
     """Read a hotword: its text, or an object with its text and weight. Raise WireError if it is not valid."""
     if type(entry) not in (str, dict):
@@ -237,6 +248,13 @@ class Start(RecogniserOptions, ServiceOptions):
         return options
 
 
+@dataclass(frozen=True)
+class SpeakerNames:
+    """A message of the client: the names of the speakers from now on, by their numbers."""
+
+    names: tuple[str, ...] = ()
+
+
 def _as_json(value: Any) -> Any:
     if isinstance(value, Endpoint):
         return {name: vars(value)[name] for name, key in ENDPOINT_OPTIONS.items() if vars(value)[name] != key.default}
@@ -247,6 +265,7 @@ def _as_json(value: Any) -> Any:
 _STRUCTURES: Final[dict[str, Rule]] = {
     "endpoint": _endpoint,
     "hotwords": _hotwords,
+    "speaker_names": _speaker_names,
     "context": contexts,
     "resume": _resume,
 }
@@ -255,4 +274,5 @@ _RULES: Final[dict[type[Any], dict[str, Rule]]] = {
     Endpoint: {name: _rule(key) for name, key in ENDPOINT_OPTIONS.items()},
     Hotword: {name: _rule(key) for name, key in HOTWORD_OPTIONS.items()},
     Resume: {name: _rule(key) for name, key in RESUME_OPTIONS.items()},
+    SpeakerNames: {"names": _speaker_names},
 }

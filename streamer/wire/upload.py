@@ -29,6 +29,7 @@ EVENTS: Final = "text/event-stream; charset=utf-8"
 _JSON_TYPE: Final = "json"  # a part of the content types of JSON
 SAMPLE_OPTIONS: Final = ("encoding", "sample_rate", "channels")  # for a recording without a header
 SESSION_OPTIONS: Final = tuple(each.name for each in OPTIONS.values() if each.recordings)
+_LISTS: Final = ("hotwords", "speaker_names")  # as text: JSON, or parts with commas in between
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _RETRY_S: Final = 5
 _LONG_RETRY_S: Final = 60
@@ -181,6 +182,8 @@ class UploadFormat(ABC):
             value = [*self._session_options.get(name, []), *value]
         read(Start, "start", {name: value})
         self._session_options[name] = value
+        if name == "speaker_names":
+            self.transcript.speaker_names = value
 
 
 def flag(name: str, text: str) -> bool:
@@ -208,11 +211,11 @@ def option_of_text(name: str, text: str) -> Any:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a whole number, not {quote(text)}.")
         return int(text)
-    if name == "hotwords":
-        hotwords = _json(name, text) if text.lstrip().startswith("[") else [part.strip() for part in text.split(",")]
-        if not isinstance(hotwords, list):
+    if name in _LISTS:
+        entries = _json(name, text) if text.lstrip().startswith("[") else [part.strip() for part in text.split(",")]
+        if not isinstance(entries, list):
             raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a list, not {quote(text)}.")
-        return hotwords
+        return entries
     if name == "endpoint" and text.lstrip().startswith("{"):
         return _json(name, text)
     return text

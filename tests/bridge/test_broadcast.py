@@ -36,7 +36,8 @@ class Heard:
     def __init__(self) -> None:
         self.forgotten: list[Broadcast] = []
         self.dropped: list[str] = []
-        self.broadcast = Broadcast(self.forgotten.append, self.dropped.append)
+        self.names: list[str] = []
+        self.broadcast = Broadcast(self.forgotten.append, self.dropped.append, lambda: self.names)
 
 
 async def rest(listener: Listener) -> str:
@@ -78,6 +79,22 @@ async def test_a_page_gets_who_speaks() -> None:
     assert first["parts"] == [{"text": "are you", "speaker": 0}, {"text": "I am", "speaker": 1}]
     assert "parts" not in second
     assert [line for line in player.splitlines() if line.startswith("<v")] == ["<v 1>are you", "<v 2>I am", "<v 2>I am"]
+
+
+async def test_speakers_have_their_present_names() -> None:
+    """Names stand in what is told after they were given, in both forms. A cue is told when the next one begins."""
+    heard = Heard()
+    listeners = [heard.broadcast.listen(form) for form in (Form.EVENTS, Form.CUES)]
+    for n, names in enumerate(([], ["Ada"], ["Grace"])):
+        heard.names = names
+        words = (Word("yes", 5000 * n, 5000 * n + 900, speaker=0),)
+        heard.broadcast.note(numbered(n, Final(n, "yes", 5000 * n, 5000 * n + 900, 5000 * n, 0.9, words, speaker=0)))
+    heard.broadcast.note(partial(3, "and", 20_000))
+    heard.broadcast.close()
+    page, player = [await rest(listener) for listener in listeners]
+    told = [json.loads(block.partition("data: ")[2]) for block in page.strip().split("\n\n")[:4]]
+    assert [event.get("speaker_names") for event in told] == [None, ["Ada"], ["Grace"], None]
+    assert [line[3:] for line in player.splitlines() if line.startswith("<v")] == ["Ada>yes", "Grace>yes", "Grace>yes"]
 
 
 async def test_a_player_gets_subtitles() -> None:

@@ -109,6 +109,9 @@ def test_an_upload_has_speakers_in_all_formats(service: Service) -> None:
     subtitles = _post(service, "/v1/transcribe?speakers=2&format=vtt", body)
     assert "<v 1>" in subtitles
     assert "<v 2>" in subtitles
+    named = _post(service, "/v1/transcribe?speakers=2&speaker_names=Susan,Roger&format=vtt", body)
+    assert "<v Roger>" in named
+    assert "<v 1>" not in named
     text = _post(service, "/v1/transcribe?speakers=2&format=text", body)
     assert [paragraph[:4] for paragraph in text.split("\n\n")][:3] == ["[1] ", "[2] ", "[1] "]
 

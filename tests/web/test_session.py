@@ -52,6 +52,7 @@ async def test_flush_and_stop_are_promises(bench: Page) -> None:
         """async () => {
             const session = await begin();
             session.send((await pcm("short")).buffer);
+            session.nameSpeakers(["Ada", ""]);
             await session.flush();
             const first = session.told.filter(({event}) => event === "final").length;
             session.send(await pcm("long"));

@@ -19,7 +19,7 @@ from streamer.wire.native import (
     name_of,
     parse,
 )
-from streamer.wire.options import Start
+from streamer.wire.options import SpeakerNames, Start
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,8 @@ from streamer.wire.options import Start
         (' { "step_ms" : 160 , "type" : "start" } ', Start(step_ms=160)),
         ('{"type":"flush"}', Flush()),
         ('{"type":"keepalive"}', KeepAlive()),
+        ('{"type":"speaker_names","names":["Ada",""]}', SpeakerNames(("Ada", ""))),
+        ('{"type":"start","speaker_names":["Ada"]}', Start(speaker_names=("Ada",))),
         ('{"type":"stop"}', Stop()),
     ],
 )
@@ -53,7 +55,7 @@ def test_message(text: str, message: object) -> None:
         ("null", "bad_json", 4000, "not null"),
         ('"start"', "bad_json", 4000, "not a string"),
         ("1.5", "bad_json", 4000, "not a number with a fraction"),
-        ("{}", "unknown_type", 4000, "start, flush, keepalive, stop"),
+        ("{}", "unknown_type", 4000, "start, flush, keepalive, speaker_names, stop"),
         ('{"type":"begin"}', "unknown_type", 4000, 'not "begin"'),
         ('{"type":["start"]}', "unknown_type", 4000, "not a list"),
         ('{"type":"\\ud800"}', "unknown_type", 4000, "\\ud800"),
@@ -64,6 +66,9 @@ def test_message(text: str, message: object) -> None:
         ('{"type":"start","resume":{"token":"t","after":-1}}', "bad_option", 4000, "from 0 to"),
         ('{"type":"start","resume":{"token":"t","after":1},"words":true}', "bad_option", 4000, "only option"),
         ('{"type":"stop","now":true}', "unknown_option", 4000, "it takes none"),
+        ('{"type":"speaker_names","names":"Ada"}', "bad_option", 4000, "'names' of 'speaker_names' must be a list"),
+        ('{"type":"speaker_names","names":[7]}', "bad_option", 4000, "at most 20 names"),
+        ('{"type":"start","speaker_names":["a\\nb"]}', "bad_option", 4000, "60 printable characters"),
         (
             '{"type":"start","words":1}',
             "bad_option",
@@ -100,7 +105,7 @@ def test_long_text() -> None:
         parse(" " * (LONGEST_TEXT + 1) + '{"type":"stop"}')
 
 
-@pytest.mark.parametrize("name", ["start", "flush", "keepalive", "stop"])
+@pytest.mark.parametrize("name", ["start", "flush", "keepalive", "speaker_names", "stop"])
 def test_name(name: str) -> None:
     """The name of a message is its `type`."""
     assert name_of(parse(encode({"type": name}))) == name

@@ -10,6 +10,7 @@ end independently: an open sequence is always ended, even if the client is gone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 
 from streamer.audio.decoder import AudioDecoder
@@ -26,7 +27,7 @@ from streamer.bridge.session.stream import MOST_WAITED_S, Request, SequenceState
 from streamer.bridge.states import States
 from streamer.wire.errors import WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
-from streamer.wire.options import Start
+from streamer.wire.options import SpeakerNames, Start
 
 # Failures after which another sequence can continue: the sequence is lost, or its slot was faulty.
 MENDABLE = (
@@ -184,7 +185,9 @@ class Session:
                 self._fail(endings.misunderstood(error))
             return None
         if self.state is State.FINISHING:
-            if not isinstance(message, (KeepAlive, Stop)):
+            if isinstance(message, SpeakerNames):
+                self._intake.start = replace(self._intake.start, speaker_names=message.names)
+            elif not isinstance(message, (KeepAlive, Stop)):
                 self._complain(f"'{name_of(message)}'")
         elif isinstance(message, Start) != (self.state is State.OPENING):
             expected = State.OPENING if isinstance(message, Start) else State.STREAMING
@@ -193,6 +196,8 @@ class Session:
             if message.resume is not None:
                 return message.resume
             self._begin(message, now)
+        elif isinstance(message, SpeakerNames):
+            self._intake.start = replace(self._intake.start, speaker_names=message.names)
         elif isinstance(message, Flush):
             self._intake.flush()
             self._check_pace(now)

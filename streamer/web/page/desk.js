@@ -50,6 +50,7 @@ export class Desk extends EventTarget {
             this.#tell("begin");
         });
         this.sheets.addEventListener("change", () => this.#tell("change"));
+        this.sheets.addEventListener("named", () => this.#session?.nameSpeakers(this.sheet.sessionSpeakerNames));
         this.#sound = new SheetSound(this.sheets, views);
         this.#sound.addEventListener("change", () => this.#tell("change"));
     }

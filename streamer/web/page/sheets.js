@@ -5,7 +5,7 @@ import {merged, replaced, reworded, split} from "./transcript/edits.js";
 import {Sheet} from "./transcript/sheet.js";
 
 /**
- * Events: "replace" before a sheet of the history replaces the present one; "change"; "left" ({sheet}) when another
+ * Events: "replace" before a sheet of the history replaces the present one; "change"; "named" with other names; "left" ({sheet}) when another
  * sheet replaced one although the user did not ask for it; "full" when the browser has no more space.
  */
 export class Sheets extends EventTarget {
@@ -188,6 +188,7 @@ export class Sheets extends EventTarget {
             if (this.present.id !== id && !(await this.open(id, "undo"))) return;
             Object.assign(this.present, {channelNames, speakerNames});
             this.#showAll();
+            this.#tell("named");
         };
         void put([channels, speakers]);
         this.#undo.add("Names were changed.", () => put([channelNames, speakerNames]));

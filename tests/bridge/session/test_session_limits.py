@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -258,6 +260,18 @@ def test_not_idle_while_the_model_computes() -> None:
     assert driven.session.full
     driven.later(100)
     assert driven.session.state is State.STREAMING
+
+
+def test_names_of_speakers_are_known_from_then_on() -> None:
+    """The client may name speakers at any time, also after `stop`; nothing else changes, and nothing is answered."""
+    driven = Driven()
+    start = driven.session.start
+    for name, after in (("Ada", STOP), ("Grace", KEEPALIVE)):
+        driven.text(json.dumps({"type": "speaker_names", "names": [name]}))
+        assert driven.session.start == replace(start, speaker_names=(name,))
+        driven.text(after)
+    assert driven.session.state is State.FINISHING
+    assert driven.messages() == []
 
 
 def test_own_keepalive_is_no_sign_of_life() -> None:
