@@ -176,6 +176,7 @@ TESTS_ACROSS_MODULES = {
     "tests/clients/test_deepgram_clients.py",
     "tests/clients/test_openai_clients.py",
     "tests/clients/test_self_hosted_clients.py",
+    "tests/clients/test_voice_agent_clients.py",
     "tests/clients/test_wyoming_client.py",
     "tests/engine/test_marks.py",
     "tests/engine/search/test_rescored_search.py",

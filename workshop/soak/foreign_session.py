@@ -162,6 +162,7 @@ FORMATS: Final = {
     "vosk": 5,
     "whisperlive": 4,
     "whisperlivekit": 4,
+    "deepgram_flux": 5,
 }
 # Their live audio may also come in a container. That of the others is always samples.
 _CONTAINED: Final = ("deepgram", "upload", "openai_file", "deepgram_file")
@@ -192,6 +193,7 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "vosk": ({}, {"words": True, "partial_words": True}, {"max_alternatives": 2}),
     "whisperlive": ({}, {"audio_format": "int16"}, {"send_last_n_segments": 1}),
     "whisperlivekit": ({"mode": "full"}, {"mode": "diff"}),
+    "deepgram_flux": ({}, {"eager_eot_threshold": "0.4"}, {"eot_threshold": "0.8", "eot_timeout_ms": "4000"}),
 }
 
 

@@ -61,6 +61,9 @@ class SideBySideSession(SelfHostedSession):
         """Return samples as the format has them."""
         return audio
 
+    async def flush(self, websocket: ClientConnection) -> None:
+        """Say that everything until here should be final, if the format can say it."""
+
     async def exchange(self, websocket: ClientConnection) -> bool:
         """Speak and listen."""
         speaking = asyncio.create_task(self._speak(websocket))
@@ -75,6 +78,8 @@ class SideBySideSession(SelfHostedSession):
         with suppress(ConnectionClosed):  # the other task notes why
             await self.begin(websocket)
             async for piece in self.pieces():
+                if piece is None:
+                    await self.flush(websocket)
                 # As fractions the largest piece would be longer than a message may be.
                 for place in range(*(piece or (0, 0)), _LONGEST):
                     end = min(place + _LONGEST, piece[1] if piece else 0)

@@ -97,6 +97,15 @@ class AudioFirst(Dialect):
         self.base_ms, self._bytes = self.sent_ms, 0
         self.sample_rate = rate
 
+    @property
+    def pending(self) -> int:
+        """How many bytes of an incomplete sample have come."""
+        return len(self._rest)
+
+    def take_back(self, size: int) -> None:
+        """Count the last audio, of this many bytes, as not sent yet. Call this only while no session runs."""
+        self._bytes -= size
+
     def restart(self) -> None:
         """Count times from zero again: for a client whose next audio is another recording."""
         self.base_ms = self._bytes = 0

@@ -66,9 +66,6 @@ class Dialect(ABC):
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
     idle_s: ClassVar[float | None] = None  # how long a client may send nothing; None: as long as a native one
-    # True if the websocket stays open after the step STOP, and the next `start` begins another session. Such a dialect
-    # also has rest() and fail().
-    successive: ClassVar[bool] = False
     rest_after_s: ClassVar[float | None] = None  # how long its client sends nothing before rest(); None: the usual time
 
     @abstractmethod
@@ -81,6 +78,9 @@ class Dialect(ABC):
 
     # What the request asks for
 
+    # True if the websocket stays open after the step STOP, and the next `start` begins another session. Such a dialect
+    # also has rest() and fail().
+    successive = False
     headers: Mapping[str, str] = {}  # further fields of the answer to the handshake
     container = False  # the audio is a recording in any format, which must be decoded first
     separate = False  # the channels of this recording are recognised separately

@@ -1,4 +1,4 @@
-"""Clients of servers that people run themselves, made of nothing but a websocket: one function for each format."""
+"""Clients of formats that begin with audio, made of nothing but a websocket: one function for each format."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from streamer.wire.dialects.formats import FORMATS
 
 PATIENCE_S = 60.0
 PIECE = 3200  # samples
+# What the address of a format must say.
+QUERIES: Final = {"deepgram-flux": "encoding=linear16&sample_rate=16000"}
 
 Middle = Callable[[], Awaitable[object]]
 """What happens when half of the audio was sent."""
@@ -26,7 +28,8 @@ Middle = Callable[[], Awaitable[object]]
 
 def address(url: str, format: str, query: str = "") -> str:
     """Return the address of a format at a service."""
-    return f"ws://{urlsplit(url).netloc}{FORMATS[format].path}?{query}"
+    needed = QUERIES.get(format, "")
+    return f"ws://{urlsplit(url).netloc}{FORMATS[format].path}?{'&'.join(filter(None, (needed, query)))}"
 
 
 def floats(audio: Audio) -> bytes:
@@ -124,6 +127,20 @@ async def whisperlivekit(websocket: ClientConnection, audio: Audio, middle: Midd
     return [line["text"] for line in states[-1]["lines"]]
 
 
+async def flux(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of turns. Their messages are numbered, and each has its turn."""
+    assert json.loads(await receive(websocket))["type"] == "Connected"
+    reading = asyncio.create_task(rest(websocket))
+    await send_pieces(websocket, audio, int16, middle)
+    await websocket.send('{"type":"CloseStream"}')
+    messages = [json.loads(line) for line in (await reading).splitlines()]
+    assert [message["sequence_id"] for message in messages] == list(range(1, len(messages) + 1))
+    assert websocket.close_code == 1000
+    ends = [message for message in messages if message["event"] == "EndOfTurn"]
+    assert [end["turn_index"] for end in ends] == list(range(len(ends)))
+    return [end["transcript"] for end in ends]
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
@@ -139,6 +156,7 @@ class Client:
 
 
 CLIENTS: Final[Mapping[str, Client]] = {
+    "deepgram-flux": Client(flux, int16),
     "sherpa-onnx": Client(sherpa, floats),
     "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
     "whisperlivekit": Client(whisperlivekit, int16),
@@ -148,7 +166,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 async def speak(url: str, format: str, audio: Audio, *, root: bool = False, middle: Middle | None = None) -> list[str]:
     """Open a connection, speak, and return the finals that are not empty. `root`: at the path `/`."""
-    at = f"ws://{urlsplit(url).netloc}" if root else address(url, format)
+    at = f"ws://{urlsplit(url).netloc}/?{QUERIES.get(format, '')}" if root else address(url, format)
     async with connect(at, compression=None, ping_timeout=None) as websocket:
         client = CLIENTS[format]
         await client.greet(websocket)

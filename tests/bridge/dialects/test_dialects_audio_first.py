@@ -1,4 +1,4 @@
-"""Formats of servers that people run themselves, with a real service: words, faults, keys, rests and the shutdown."""
+"""Formats whose sessions begin with audio, with a real service: words, faults, keys, rests and the shutdown."""
 
 from __future__ import annotations
 
@@ -28,12 +28,20 @@ SENTENCES = talk(
     *(part for said in ("the first one", "and the second", "bye") for part in (say(said), silence(1500))), silence(4000)
 )
 HEARD = ["the first one", "and the second", "bye"]
+MISTAKES = {"deepgram-flux": "eot_threshold=much"}  # in the address
+FULL = {"deepgram-flux": 429}  # the status for a full service, if it is not 503
 every_format = pytest.mark.parametrize("format", CLIENTS)
 
 
 def plain(texts: list[str]) -> list[str]:
     """Return texts without capitals."""
     return [text.lower() for text in texts]
+
+
+def sentence(refusal: bytes | bytearray) -> str:
+    """Return the sentence of a refusal, in any of these formats."""
+    content = json.loads(refusal)
+    return str(content.get("err_msg") or content["error"]["message"])
 
 
 def figures(service: ExactService) -> str:
@@ -84,12 +92,12 @@ async def test_keys(keys: KeyFile, format: str) -> None:
             ("token=wrong", {}, 401),
             (f"token={ALICE.secret}", {}, 503),  # there is no recogniser, but the key is right
             ("", bearer(ALICE.secret), 503),
-            ("step_ms=7", bearer(ALICE.secret), 400),
+            (MISTAKES.get(format, "step_ms=7"), bearer(ALICE.secret), 400),
         ):
             with pytest.raises(InvalidStatus) as refused:
                 await connect(address(server.url, format, query), additional_headers=headers)
             assert refused.value.response.status_code == status
-            assert json.loads(refused.value.response.body or b"")["error"]["message"]
+            assert len(sentence(refused.value.response.body or b"").split()) > 4
 
 
 async def test_a_silent_client_holds_no_slot(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +135,7 @@ async def test_a_full_service(exact: ExactService, format: str) -> None:
             await receive(websocket)
         with pytest.raises(InvalidStatus) as refused:
             await connect(address(exact.url, format))
-        assert refused.value.response.status_code == 503
+        assert refused.value.response.status_code == FULL.get(format, 503)
         assert int(refused.value.response.headers["Retry-After"]) > 0
     finally:
         for websocket in taken:

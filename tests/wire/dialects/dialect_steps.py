@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from streamer.base.events import Final, Partial, ServerMessage, Word
@@ -58,3 +59,10 @@ def final(text: str, start_ms: int = 0, cut_ms: int = 1000) -> Final:
     """Return a final that was cut there."""
     spoken = words(text, start_ms)
     return Final(0, text, start_ms, spoken[-1].end_ms, cut_ms, 0.5, spoken, cut_ms=cut_ms)
+
+
+def stands_on_the_page(marker: str, options: Mapping[str, str]) -> bool:
+    """Return whether the table behind this comment on the page has these options with their meanings, and no other."""
+    page = Path("docs/reference/compatibility.md").read_text()
+    table = page.partition(f"<!-- {marker}")[2].partition("\n\n")[0]
+    return table.splitlines()[3:] == [f"| `{name}` | {meaning} |" for name, meaning in options.items()]

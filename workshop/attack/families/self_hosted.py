@@ -1,4 +1,4 @@
-"""Attacks in the formats of servers that people run themselves: wild texts, floods, clients that vanish."""
+"""Attacks in the formats whose sessions begin with audio, of servers that people run themselves and of voice agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from streamer.testing.exact_speech import say
-from streamer.wire.dialects import sherpa_onnx, vosk, whisperlive, whisperlivekit
+from streamer.wire.dialects import deepgram_flux, sherpa_onnx, vosk, whisperlive, whisperlivekit
 from streamer.wire.dialects.audio_first import OPTIONS
 from workshop.attack import attack, recordings
 from workshop.attack.attack import (
@@ -42,7 +42,7 @@ _UID: Final = "ab-12"
 class Format:
     """What a client of one format sends, and how its finals are read."""
 
-    path: str
+    path: str  # with what the address must say
     hello: bytes
     audio: bytes  # the speech, as frames
     end: bytes
@@ -101,6 +101,14 @@ FORMATS: Final = (
         ("type", "mode"),
         lambda events: [line["text"] for line in [event for event in events if "lines" in event][-1]["lines"]],
     ),
+    Format(
+        f"{deepgram_flux.PATH}?encoding=linear16&sample_rate=16000",
+        b"",
+        _pieces(_SPEECH.tobytes()),
+        text({"type": "CloseStream"}),
+        ("thresholds", "keyterms", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms", "language_hints"),
+        lambda events: [event["transcript"] for event in events if event.get("event") == "EndOfTurn"],
+    ),
 )
 BYE: Final = frame(8, b"\x03\xe8")
 
@@ -116,7 +124,7 @@ async def wild_queries(target: Target, rng: random.Random) -> Strike:
         query = "&".join(f"{name}={quote(value[:2000], errors='replace')}" for name, value in chosen)
         connection = await target.connect()
         try:
-            await connection.send(target.request(f"{rng.choice(FORMATS).path}?{query}"[:30_000]))
+            await connection.send(target.request(_with(rng.choice(FORMATS).path, query)[:30_000]))
             status, headers = await connection.head()
             if status not in STATUSES:
                 raise PromiseBroken(f"the options {query[:200]} were answered with {status}")
@@ -221,7 +229,8 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
         place, field = rng.choice((("token", ()), ("key", ()), ("colour", (f"Authorization: Bearer {guess}",))))
         connection = await target.connect()
         try:
-            await connection.send(target.request(f"{rng.choice(FORMATS).path}?{place}={quote(guess)}", "", *field))
+            path = _with(rng.choice(FORMATS).path, f"{place}={quote(guess)}")
+            await connection.send(target.request(path, "", *field))
             status = (await connection.head())[0]
         finally:
             connection.abort()
@@ -232,10 +241,15 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
     return await at_once(10, one)
 
 
+def _with(path: str, query: str) -> str:
+    """Return a path with more options."""
+    return f"{path}{'&' if '?' in path else '?'}{query}"
+
+
 def _wild_text(rng: random.Random, format: Format) -> str:
     if format.path == vosk.PATH and rng.random() < 0.5:
         return json.dumps({"config": wild_value(rng, ("words", "partial_words", "max_alternatives", "grammar"))})
-    return wild_json(rng, ("start", "stop", "flush"), format.names)
+    return wild_json(rng, ("start", "stop", "flush", "Configure"), format.names)
 
 
 def _is_over(ended: Ended) -> bool:

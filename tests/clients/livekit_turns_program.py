@@ -1,0 +1,57 @@
+"""A program with LiveKit's plugins for services of voice agents: speech in real time.
+
+The only change is `base_url`. It prints the events of the plugin that its third argument names, as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import wave
+from typing import Any
+
+import aiohttp
+from livekit import rtc  # type: ignore[import-not-found,unused-ignore]
+
+STEP = 160 * 4  # samples
+
+
+def plugin(name: str, host: str, session: aiohttp.ClientSession) -> Any:
+    """Return the plugin, with another address."""
+    if name == "flux":
+        from livekit.plugins import deepgram  # type: ignore[import-not-found,unused-ignore]
+
+        url = f"http://{host}/v2/listen"
+        return deepgram.STTv2(base_url=url, api_key="any", http_session=session, eager_eot_threshold=0.4)
+    raise ValueError(f"there is no plugin {name}")
+
+
+async def main(host: str, path: str, name: str) -> None:
+    """Use the service at this host and port."""
+    with wave.open(path) as file:
+        pcm = file.readframes(file.getnframes())
+    async with aiohttp.ClientSession() as session:
+        stream = plugin(name, host, session).stream()
+
+        async def speak() -> None:
+            for place in range(0, len(pcm), 2 * STEP):
+                part = pcm[place : place + 2 * STEP]
+                stream.push_frame(rtc.AudioFrame(part, 16_000, 1, len(part) // 2))
+                await asyncio.sleep(0.01)
+                if place <= len(pcm) // 2 < place + 2 * STEP:
+                    print("half", flush=True)
+            stream.flush()
+            stream.end_input()
+
+        speaking = asyncio.create_task(speak())
+        events: list[Any] = []
+        async for event in stream:
+            events.append([event.type, event.alternatives[0].text if event.alternatives else ""])
+        await speaking
+        await stream.aclose()
+    print(json.dumps({"events": events}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4]))

@@ -1,0 +1,63 @@
+"""Clients of services for voice agents, with only the address changed: the vendors' own packages, LiveKit, pipecat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from streamer.testing.exact_service import ExactService
+from tests.clients.running import HALF, run
+
+SENTENCES = ["Hello world", "Goodbye"]
+
+
+def lower(texts: list[str]) -> str:
+    """Return texts as one, without capitals."""
+    return " ".join(texts).lower()
+
+
+def turns(told: Any) -> list[Any]:
+    """Return what Flux tells about turns."""
+    return [message for message in told["live"] if message["type"] == "TurnInfo"]
+
+
+def finals(told: Any) -> list[str]:
+    """Return the final texts of LiveKit's plugin."""
+    return [text for kind, text in told["events"] if kind == "final_transcript"]
+
+
+def test_flux(exact: ExactService, turn: Path) -> None:
+    """The SDK knows every message as what it is; each turn ends once, for its own reason."""
+    told = run("flux_program.py", exact, turn)
+    assert {message["class"] for message in told["live"]} == {
+        f"ListenV2{kind}" for kind in ("Connected", "TurnInfo", "ConfigureSuccess")
+    }
+    ends = [message for message in turns(told) if message["event"] == "EndOfTurn"]
+    assert [end["transcript"] for end in ends] == SENTENCES
+    assert [(end["turn_index"], end["trigger"]) for end in ends] == [(0, "model"), (1, "manual")]
+    assert {message["event"] for message in turns(told)} >= {"StartOfTurn", "Update", "EagerEndOfTurn", "EndOfTurn"}
+    assert [message["sequence_id"] for message in told["live"]] == list(range(len(told["live"])))
+    [configured] = [message for message in told["live"] if message["type"] == "ConfigureSuccess"]
+    assert configured["thresholds"] == {"eager_eot_threshold": 0.4, "eot_threshold": 0.5, "eot_timeout_ms": 3000}
+    assert told["refused"] == [400, 400]
+
+
+def test_flux_and_a_killed_triton(exact: ExactService, turn: Path) -> None:
+    """Each word comes once, and the client only waits."""
+    told = run("flux_program.py", exact, turn, when={HALF: exact.kill_recogniser})
+    assert lower([turn["transcript"] for turn in turns(told) if turn["event"] == "EndOfTurn"]) == lower(SENTENCES)
+
+
+def test_flux_in_livekit(exact: ExactService, talk: Path) -> None:
+    """Each turn begins, may be over early, and has its text."""
+    told = run("livekit_turns_program.py", exact, talk, "flux")
+    kinds = [kind for kind, _ in told["events"] if kind in ("start_of_speech", "final_transcript", "end_of_speech")]
+    assert kinds == ["start_of_speech", "final_transcript", "end_of_speech"] * 2
+    assert finals(told) == SENTENCES
+    assert "preflight_transcript" in {kind for kind, _ in told["events"]}
+
+
+def test_flux_in_pipecat(exact: ExactService, talk: Path) -> None:
+    """It sends audio once it is connected, and silence where a turn would not end."""
+    told = run("pipecat_turns_program.py", exact, talk, "flux", "2")
+    assert told["heard"] == SENTENCES

@@ -1,0 +1,67 @@
+"""Sessions of the soak test in the formats of voice agents: turns with each word once, in order and at its time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamer.audio.decoder import SAMPLE_RATE
+from streamer.wire.dialects import deepgram_flux
+from workshop.soak.foreign_session import ForeignSession
+from workshop.soak.self_hosted_formats import SideBySideSession
+
+
+class AgentSession(SideBySideSession):
+    """A session in which a client forces the end of a turn where another one flushes."""
+
+    force = ""
+    turns = 0
+
+    async def flush(self, websocket: Any) -> None:
+        """End the turn."""
+        await websocket.send(self.force)
+
+
+class FluxSession(AgentSession):
+    """A session in which messages and turns are numbered, and each turn ends once."""
+
+    path = deepgram_flux.PATH
+    ending = json.dumps({"type": "CloseStream"})
+    force = json.dumps({"type": "ForceEndTurn"})
+    _messages = 0
+    _open = False
+
+    def query(self) -> dict[str, Any]:
+        """Return the options."""
+        return {"model": "flux-general-en", "encoding": "linear16", "sample_rate": SAMPLE_RATE, **self.ways}
+
+    def take(self, text: str) -> bool:
+        """Take a message."""
+        message = json.loads(text)
+        if message["sequence_id"] != self._messages:
+            self.record.wrong.append(f"message {message['sequence_id']} came as number {self._messages}")
+        self._messages += 1
+        if message["type"] != "TurnInfo":
+            if message["type"] not in ("Connected", "Error"):
+                self.record.wrong.append(f"an unexpected message came: {message}")
+            return False
+        self._take_turn(message, message["event"])
+        return False
+
+    def _take_turn(self, message: Mapping[str, Any], event: str) -> None:
+        if message["turn_index"] != self.turns or self._open is (event == "StartOfTurn"):
+            self.record.wrong.append(f"{event} of turn {message['turn_index']} came in turn {self.turns}")
+        self._open = event != "EndOfTurn"
+        if self._open:
+            self.partial(message["transcript"])
+            return
+        self.turns += 1
+        self.final([_of_seconds(word) for word in message["words"]])
+
+
+def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
+    return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
+
+
+SESSIONS: Final[dict[str, type[ForeignSession]]] = {"deepgram_flux": FluxSession}
