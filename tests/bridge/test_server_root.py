@@ -15,7 +15,8 @@ from streamer.bridge.triton.server import TritonServer
 from streamer.testing import say
 from streamer.wire.dialects.formats import NATIVE, ROOTS
 from tests.bridge.access.bare_port import ADMITTED, ALICE, bearer, listening, outcome
-from tests.bridge.dialects.self_hosted_clients import CLIENTS, speak
+from tests.bridge.dialects.deepgram_client import LINEAR
+from tests.bridge.dialects.self_hosted_clients import CLIENTS, QUERIES, speak
 from tests.bridge.http.asking import ask
 
 
@@ -41,7 +42,7 @@ async def test_the_native_protocol() -> None:
 async def test_another_format(keys: KeyFile, root: str) -> None:
     """Its refusals come before the upgrade, and keys are checked as at its own path."""
     async with listening(AccessRules(keys), root=root) as server:
-        url = f"ws://127.0.0.1:{server.port}/?encoding=linear16&sample_rate=16000"
+        url = f"ws://127.0.0.1:{server.port}/?{QUERIES.get(root, LINEAR)}"
         answers = []
         for headers in (bearer("wrong"), bearer(ALICE.secret)):
             with pytest.raises(InvalidStatus) as refused:

@@ -24,6 +24,10 @@ def plugin(name: str, host: str, session: aiohttp.ClientSession) -> Any:
 
         url = f"http://{host}/v2/listen"
         return deepgram.STTv2(base_url=url, api_key="any", http_session=session, eager_eot_threshold=0.4)
+    if name == "assemblyai":
+        from livekit.plugins import assemblyai  # type: ignore[import-not-found,unused-ignore]
+
+        return assemblyai.STT(base_url=f"ws://{host}", api_key="any", http_session=session)
     raise ValueError(f"there is no plugin {name}")
 
 

@@ -54,6 +54,13 @@ def service(name: str, host: str) -> Any:
         )
 
         return DeepgramFluxSTTService(api_key="any", url=f"ws://{host}/v2/listen")
+    if name == "assemblyai":
+        from pipecat.services.assemblyai.stt import (  # type: ignore[import-not-found,unused-ignore]
+            AssemblyAISTTService,
+        )
+
+        url = f"ws://{host}/v3/ws"
+        return AssemblyAISTTService(api_key="any", api_endpoint_base_url=url, vad_force_turn_endpoint=False)
     raise ValueError(f"there is no service {name}")
 
 

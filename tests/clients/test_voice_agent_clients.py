@@ -61,3 +61,41 @@ def test_flux_in_pipecat(exact: ExactService, talk: Path) -> None:
     """It sends audio once it is connected, and silence where a turn would not end."""
     told = run("pipecat_turns_program.py", exact, talk, "flux", "2")
     assert told["heard"] == SENTENCES
+
+
+def test_assemblyai(exact: ExactService, turn: Path) -> None:
+    """The SDK knows every message as what it is; turns end once as spoken, or once more with marks."""
+    told = run("assemblyai_program.py", exact, turn)
+    for way in ("plain", "formatted"):
+        kinds = {f"{kind}Event" for kind in ("Begin", "SpeechStarted", "Turn", "Termination")}
+        assert {message["class"] for message in told[way]} == kinds
+        assert told[way][-1]["audio_duration_seconds"] == 4
+    ends = {way: [each for each in told[way] if each.get("end_of_turn")] for way in ("plain", "formatted")}
+    assert [end["transcript"] for end in ends["plain"]] == ["hello world", "goodbye"]
+    assert [(end["transcript"], end["turn_order"], end["turn_is_formatted"]) for end in ends["formatted"]] == [
+        ("hello world", 0, False),
+        ("Hello world", 0, True),
+        ("goodbye", 1, False),
+        ("Goodbye", 1, True),
+    ]
+    assert "HTTP 400" in told["refused"][0]["error"]
+
+
+def test_assemblyai_and_a_killed_triton(exact: ExactService, turn: Path) -> None:
+    """Each word comes once, and the client only waits."""
+    told = run("assemblyai_program.py", exact, turn, when={HALF: exact.kill_recogniser})
+    assert lower([end["transcript"] for end in told["plain"] if end.get("end_of_turn")]) == lower(SENTENCES)
+
+
+def test_assemblyai_in_livekit(exact: ExactService, talk: Path) -> None:
+    """Each turn begins and has its text."""
+    told = run("livekit_turns_program.py", exact, talk, "assemblyai")
+    kinds = [kind for kind, _ in told["events"] if kind in ("start_of_speech", "final_transcript", "end_of_speech")]
+    assert kinds == ["start_of_speech", "final_transcript", "end_of_speech"] * 2
+    assert finals(told) == SENTENCES
+
+
+def test_assemblyai_in_pipecat(exact: ExactService, talk: Path) -> None:
+    """Turns end by themselves."""
+    told = run("pipecat_turns_program.py", exact, talk, "assemblyai", "2")
+    assert (told["heard"], told["interim"] > 1) == (SENTENCES, True)

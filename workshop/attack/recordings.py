@@ -240,4 +240,5 @@ async def _answered(connection: RawConnection, sent: bytes) -> str:
 def refusal(content: bytes) -> str:
     """Return the sentence of a refusal in any of the formats."""
     answer = json.loads(content)
-    return str(answer["err_msg"] if "err_msg" in answer else answer["error"]["message"])
+    error = answer["err_msg"] if "err_msg" in answer else answer["error"]
+    return str(error["message"] if isinstance(error, dict) else error)

@@ -163,6 +163,7 @@ FORMATS: Final = {
     "whisperlive": 4,
     "whisperlivekit": 4,
     "deepgram_flux": 5,
+    "assemblyai": 5,
 }
 # Their live audio may also come in a container. That of the others is always samples.
 _CONTAINED: Final = ("deepgram", "upload", "openai_file", "deepgram_file")
@@ -194,6 +195,7 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "whisperlive": ({}, {"audio_format": "int16"}, {"send_last_n_segments": 1}),
     "whisperlivekit": ({"mode": "full"}, {"mode": "diff"}),
     "deepgram_flux": ({}, {"eager_eot_threshold": "0.4"}, {"eot_threshold": "0.8", "eot_timeout_ms": "4000"}),
+    "assemblyai": ({}, {"format_turns": "true", "max_turn_silence": "600"}, {"include_partial_turns": "false"}),
 }
 
 

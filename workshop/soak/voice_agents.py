@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamer.audio.decoder import SAMPLE_RATE
-from streamer.wire.dialects import deepgram_flux
+from streamer.wire.dialects import assemblyai, deepgram_flux
 from workshop.soak.foreign_session import ForeignSession
 from workshop.soak.self_hosted_formats import SideBySideSession
 
@@ -60,8 +60,45 @@ class FluxSession(AgentSession):
         self.final([_of_seconds(word) for word in message["words"]])
 
 
+class AssemblyAISession(AgentSession):
+    """A session in which turns are numbered, and the last message has the length of the audio."""
+
+    path = assemblyai.PATH
+    ending = json.dumps({"type": "Terminate"})
+    force = json.dumps({"type": "ForceEndpoint"})
+
+    def query(self) -> dict[str, Any]:
+        """Return the options."""
+        return {"sample_rate": SAMPLE_RATE, **self.ways}
+
+    def take(self, text: str) -> bool:
+        """Take a message."""
+        message = json.loads(text)
+        if message["type"] == "Turn":
+            self._take_turn(message)
+        elif message["type"] == "Termination":
+            audio_s = self.record.sent / self.plan.bytes_per_ms / 1000
+            if abs(message["audio_duration_seconds"] - audio_s) > 1:
+                self.record.wrong.append(f"{audio_s:.1f} s of audio were {message['audio_duration_seconds']} s")
+        elif message["type"] not in ("Begin", "SpeechStarted", "Error"):
+            self.record.wrong.append(f"an unexpected message came: {message}")
+        return False
+
+    def _take_turn(self, message: Mapping[str, Any]) -> None:
+        if message["turn_order"] != self.turns:
+            self.record.wrong.append(f"a message of turn {message['turn_order']} came in turn {self.turns}")
+        if not message["end_of_turn"]:
+            self.partial(message["transcript"])
+        elif message["turn_is_formatted"] or not self.ways.get("format_turns"):
+            self.turns += 1
+            times = [
+                {"word": each["text"], "start_ms": each["start"], "end_ms": each["end"]} for each in message["words"]
+            ]
+            self.final(times)
+
+
 def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
     return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
 
 
-SESSIONS: Final[dict[str, type[ForeignSession]]] = {"deepgram_flux": FluxSession}
+SESSIONS: Final[dict[str, type[ForeignSession]]] = {"deepgram_flux": FluxSession, "assemblyai": AssemblyAISession}

@@ -194,6 +194,8 @@ def _key_in(request: Request) -> str:
         scheme, _, key = header.partition(" ")
         if scheme.lower() in KEY_SCHEMES:
             return key.strip()
+        if not key:  # clients of AssemblyAI name no scheme
+            return scheme
     if key := request.headers.get(AZURE_KEY):
         return key.strip()
     offers = [offer.strip() for offer in ",".join(request.headers.all("Sec-WebSocket-Protocol")).split(",")]

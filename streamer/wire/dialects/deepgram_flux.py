@@ -6,7 +6,6 @@ They may change while somebody speaks: the next turn has them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -14,13 +13,14 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Word
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LANGUAGE, LONGEST_PAUSE_MS
+from streamer.wire.dialects.client_values import command_of, number, texts
 from streamer.wire.dialects.deepgram import NO_CONFIDENCE, UNDECODABLE, DeepgramLive, seconds
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
-from streamer.wire.dialects.dialect import STOP, Hangup, Opening, Reply, Step, session_language, start
+from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step, session_language
 from streamer.wire.dialects.turn_by_turn import Cause, SpokenTurn, TurnByTurn, whole_words, within
 from streamer.wire.errors import CloseCode, WireError, bad, quote
-from streamer.wire.native import LONGEST_TEXT, encode
-from streamer.wire.options import hints, with_second_pass
+from streamer.wire.native import encode
+from streamer.wire.options import hints
 from streamer.wire.upload import Problem
 
 PATH: Final = "/v2/listen"
@@ -73,15 +73,12 @@ class DeepgramFlux(TurnByTurn):
         named = [value for name, value in opening.query if name == "language_hint"]
         self._hints = named
         self._language = _hinted(named, opening, options)
-        self._undecodable = False
         self._stopped = False
         if options.samples is not None:
             if options.samples.channels != 1:
                 raise bad(ErrorCode.UNSUPPORTED_AUDIO, "Flux takes one channel; leave 'channels' out.")
             self.encoding, self.sample_rate = options.samples.encoding, options.samples.sample_rate
-        self.container = options.samples is None
-        self.successive = not self.container
-        super().__init__(Opening(models=opening.models))
+        super().__init__(Opening(models=opening.models), container=options.samples is None)
         self._apply()
 
     @staticmethod
@@ -91,7 +88,7 @@ class DeepgramFlux(TurnByTurn):
 
     def options(self) -> JsonObject:
         """Return the options of the next session."""
-        asked = {**self._deepgram.session(), "language": self._language, "written": True}
+        asked = {**self._deepgram.session(), "language": self._language, "written": self.written}
         return {**asked, "hotwords": hints(self._keyterms), **super().options()}
 
     # What the client sends
@@ -99,9 +96,7 @@ class DeepgramFlux(TurnByTurn):
     def greet(self) -> Iterator[Step]:
         """Say at once that the client may send audio: it waits for that."""
         yield Reply(self._write("Connected"))
-        if self.container:
-            self.running = True
-            yield start(**with_second_pass(self.options()))
+        yield from super().greet()
 
     def receive(self, message: str | bytes) -> Iterator[Step]:
         """Take audio or a message of the client. Ignore everything after `CloseStream`."""
@@ -109,15 +104,8 @@ class DeepgramFlux(TurnByTurn):
             return
         if isinstance(message, str):
             yield from self._command(message)
-        elif self.container:
-            yield from (message,) if message else ()
         else:
             yield from self.hear(message)
-
-    def undecodable(self, problem: Problem) -> Iterator[Step]:
-        """End the session. A recording that its own client has cut off counts as complete."""
-        self._undecodable = not (self._stopped and problem.code is ErrorCode.DAMAGED_AUDIO)
-        yield STOP
 
     # What the client gets
 
@@ -152,16 +140,13 @@ class DeepgramFlux(TurnByTurn):
 
     def close(self, code: int, reason: str) -> tuple[int, str]:
         """Return the close code and the reason that replace those of the native protocol."""
-        return UNDECODABLE if self._undecodable else super().close(code, reason)
+        return UNDECODABLE if self.undecoded else super().close(code, reason)
 
     # Inside
 
     def _command(self, text: str) -> Iterator[Step]:
-        try:
-            command = json.loads(text) if len(text) <= LONGEST_TEXT else None
-        except (ValueError, RecursionError):
-            command = None
-        kind = command.get("type") if isinstance(command, dict) else None
+        command = command_of(text) or {}
+        kind = command.get("type")
         if kind == "CloseStream":
             self._stopped = True
             yield from self.end()
@@ -170,7 +155,6 @@ class DeepgramFlux(TurnByTurn):
         elif kind == "ForceEndTurn":
             yield from self.end_turn()
         elif kind == "Configure":
-            assert isinstance(command, dict)
             yield Reply(self._configure(command))
         elif kind != "KeepAlive":  # which only the older format has
             why = f"A text message must be a JSON object whose 'type' is one of {', '.join(MESSAGES)}."
@@ -180,8 +164,11 @@ class DeepgramFlux(TurnByTurn):
         """Take other options, and return the answer."""
         try:
             thresholds = {**self._thresholds, **_read(_object("thresholds", command.get("thresholds")))}
-            keyterms = _texts("keyterms", command.get("keyterms"), self._keyterms)
-            languages = _texts("language_hints", command.get("language_hints"), self._hints)
+            keyterms, languages = self._keyterms, self._hints  # null changes nothing
+            if command.get("keyterms") is not None:
+                keyterms = texts("keyterms", command["keyterms"])
+            if command.get("language_hints") is not None:
+                languages = texts("language_hints", command["language_hints"])
             if self.container and (thresholds, keyterms) != (self._thresholds, self._keyterms):
                 raise bad(ErrorCode.UNSUPPORTED, "With a container, options stay; send samples with an 'encoding'.")
         except WireError as wrong:
@@ -213,8 +200,8 @@ class DeepgramFlux(TurnByTurn):
         )
 
     def _write(self, type: str, **content: object) -> str:
-        number, self._sequence = self._sequence, self._sequence + 1
-        return encode({"type": type, "request_id": self._request_id, "sequence_id": number, **content})
+        place, self._sequence = self._sequence, self._sequence + 1
+        return encode({"type": type, "request_id": self._request_id, "sequence_id": place, **content})
 
 
 def _word(word: Word) -> JsonObject:
@@ -233,32 +220,11 @@ def _hinted(named: list[str], opening: Opening, options: DeepgramOptions) -> str
 
 def _read(thresholds: JsonObject) -> _Thresholds:
     """Read thresholds. Raise WireError if one is not valid; null leaves it as it was."""
-    values: _Thresholds = {}
-    for name, value in thresholds.items():
-        if name not in _BOUNDS or value is None:
-            continue
-        low, high = _BOUNDS[name]
-        try:
-            number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else low - 1
-        except (ValueError, OverflowError):
-            number = low - 1
-        if not low <= number <= high:
-            raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a number from {low:g} to {high:g}, not {quote(value)}.")
-        values[name] = number
-    return values
+    given = {name: value for name, value in thresholds.items() if name in _BOUNDS and value is not None}
+    return {name: number(name, value, _BOUNDS[name]) for name, value in given.items()}
 
 
 def _object(name: str, value: object) -> JsonObject:
     if value is not None and not isinstance(value, dict):
         raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be an object, not {quote(value)}.")
     return value or {}
-
-
-def _texts(name: str, value: object, usual: list[str]) -> list[str]:
-    """Read a list of texts; null means the usual ones."""
-    if value is None:
-        return usual
-    entries = [value] if isinstance(value, str) else value
-    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a list of texts, not {quote(value)}.")
-    return list(entries)

@@ -65,8 +65,6 @@ class Dialect(ABC):
     path: ClassVar[str]
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
-    idle_s: ClassVar[float | None] = None  # how long a client may send nothing; None: as long as a native one
-    rest_after_s: ClassVar[float | None] = None  # how long its client sends nothing before rest(); None: the usual time
 
     @abstractmethod
     def __init__(self, opening: Opening) -> None: ...
@@ -81,6 +79,8 @@ class Dialect(ABC):
     # True if the websocket stays open after the step STOP, and the next `start` begins another session. Such a dialect
     # also has rest() and fail().
     successive = False
+    rest_after_s: float | None = None  # how long its client sends nothing before rest(); None: the usual time
+    idle_s: float | None = None  # how long a client may send nothing; None: as long as a native one
     headers: Mapping[str, str] = {}  # further fields of the answer to the handshake
     container = False  # the audio is a recording in any format, which must be decoded first
     separate = False  # the channels of this recording are recognised separately

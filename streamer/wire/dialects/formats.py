@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from streamer.wire.dialects.assemblyai import AssemblyAI
 from streamer.wire.dialects.deepgram import DeepgramLive
 from streamer.wire.dialects.deepgram_flux import DeepgramFlux
 from streamer.wire.dialects.dialect import Dialect
@@ -14,7 +15,16 @@ from streamer.wire.dialects.vosk import Vosk
 from streamer.wire.dialects.whisperlive import WhisperLive
 from streamer.wire.dialects.whisperlivekit import WhisperLiveKit
 
-_DIALECTS: Final = (DeepgramLive, DeepgramFlux, OpenAIRealtime, SherpaOnnx, Vosk, WhisperLive, WhisperLiveKit)
+_DIALECTS: Final = (
+    DeepgramLive,
+    DeepgramFlux,
+    AssemblyAI,
+    OpenAIRealtime,
+    SherpaOnnx,
+    Vosk,
+    WhisperLive,
+    WhisperLiveKit,
+)
 # By the name that people write, such as sherpa-onnx.
 FORMATS: Final[Mapping[str, type[Dialect]]] = {kind.protocol.replace("_", "-"): kind for kind in _DIALECTS}
 NATIVE: Final = "native"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Done, Error, Flushed, Partial, ServerMessage, Turn, TurnState, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
@@ -19,7 +20,9 @@ from streamer.base.limits import EAGERNESS, LONGEST_PAUSE_BOUNDS_MS, LONGEST_PAU
 from streamer.base.options import SAMPLE_BYTES
 from streamer.base.text import separator
 from streamer.wire.dialects.audio_first import AudioFirst
-from streamer.wire.dialects.dialect import FLUSH, Opening, Step
+from streamer.wire.dialects.dialect import FLUSH, STOP, Opening, Step, start
+from streamer.wire.options import with_second_pass
+from streamer.wire.upload import Problem
 
 # A session with other options hears so much of the last audio again, because a word may have begun in it that is not
 # recognised yet. While more is not recognised, the session goes on.
@@ -60,7 +63,11 @@ class TurnByTurn(AudioFirst):
 
     written = True
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, *, container: bool = False) -> None:
+        """`container`: the audio is a recording in any format. Then there is one session, whose options stay."""
+        self.container = container
+        self.successive = not container
+        self.undecoded = False  # the container could not be decoded
         self.eagerness = EAGERNESS
         self.longest_pause_ms = LONGEST_PAUSE_MS
         self.turn: SpokenTurn | None = None  # the one that is being spoken
@@ -82,8 +89,17 @@ class TurnByTurn(AudioFirst):
 
     # What the client sends
 
+    def greet(self) -> Iterator[Step]:
+        """Begin the session of a container. That of samples begins with the first of them."""
+        if self.container:
+            self.running = True
+            yield start(**with_second_pass({"written": self.written, **self.options()}))
+
     def hear(self, audio: bytes) -> Iterator[Step]:
         """Take audio. Options that have changed count from the next turn on."""
+        if self.container:
+            yield from (audio,) if audio else ()
+            return
         if self._outdated and self.running and self.turn is None and not self._flushes:
             audio = (yield from self._begin_again()) + audio
         if not self.running:
@@ -107,6 +123,11 @@ class TurnByTurn(AudioFirst):
         """End the session, because the client has sent nothing for a while."""
         yield from super().rest()
         self._ending = False
+
+    def undecodable(self, problem: Problem) -> Iterator[Step]:
+        """End the session. A recording that its own client has cut off counts as complete."""
+        self.undecoded = not (self._ending and problem.code is ErrorCode.DAMAGED_AUDIO)
+        yield STOP
 
     def change(self) -> None:
         """Note that the options have changed."""

@@ -20,7 +20,7 @@ from streamer.wire.dialects.formats import FORMATS
 PATIENCE_S = 60.0
 PIECE = 3200  # samples
 # What the address of a format must say.
-QUERIES: Final = {"deepgram-flux": "encoding=linear16&sample_rate=16000"}
+QUERIES: Final = {"deepgram-flux": "encoding=linear16&sample_rate=16000", "assemblyai": "sample_rate=16000"}
 
 Middle = Callable[[], Awaitable[object]]
 """What happens when half of the audio was sent."""
@@ -141,6 +141,19 @@ async def flux(websocket: ClientConnection, audio: Audio, middle: Middle | None)
     return [end["transcript"] for end in ends]
 
 
+async def assemblyai(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of turns. The last message comes after all of them."""
+    assert json.loads(await receive(websocket))["type"] == "Begin"
+    reading = asyncio.create_task(rest(websocket))
+    await send_pieces(websocket, audio, int16, middle)
+    await websocket.send('{"type":"Terminate"}')
+    *messages, last = [json.loads(line) for line in (await reading).splitlines()]
+    assert (last["type"], websocket.close_code) == ("Termination", 1000)
+    ends = [message for message in messages if message.get("end_of_turn")]
+    assert [end["turn_order"] for end in ends] == list(range(len(ends)))
+    return [end["transcript"] for end in ends]
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
@@ -157,6 +170,7 @@ class Client:
 
 CLIENTS: Final[Mapping[str, Client]] = {
     "deepgram-flux": Client(flux, int16),
+    "assemblyai": Client(assemblyai, int16),
     "sherpa-onnx": Client(sherpa, floats),
     "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
     "whisperlivekit": Client(whisperlivekit, int16),

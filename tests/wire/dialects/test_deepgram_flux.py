@@ -129,7 +129,7 @@ def test_the_client_ends_a_turn() -> None:
 def test_other_thresholds() -> None:
     """They are confirmed with all that counts now, and the next turn has them."""
     client = client_of("eot_threshold=0.8&keyterm=Ada")
-    same = configured(client, thresholds={"eot_threshold": None})
+    same = configured(client, thresholds={"eot_threshold": None}, keyterms=None, language_hints=None)
     assert (same["type"], same["thresholds"], same["keyterms"]) == ("ConfigureSuccess", {"eot_threshold": 0.8}, ["Ada"])
     assert take(client, SECOND) == [SECOND]
     changed = configured(client, thresholds={"eot_threshold": 0.5, "eager_eot_threshold": 0.4}, keyterms=["Bo"])

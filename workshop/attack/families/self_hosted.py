@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from streamer.testing.exact_speech import say
-from streamer.wire.dialects import deepgram_flux, sherpa_onnx, vosk, whisperlive, whisperlivekit
+from streamer.wire.dialects import assemblyai, deepgram_flux, sherpa_onnx, vosk, whisperlive, whisperlivekit
 from streamer.wire.dialects.audio_first import OPTIONS
 from workshop.attack import attack, recordings
 from workshop.attack.attack import (
@@ -68,6 +68,13 @@ def _live_texts(events: Sequence[dict[str, Any]]) -> list[str]:
     return list({segment["start"]: segment["text"].strip() for segment in segments}.values())
 
 
+def _turn_texts(events: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the last end of each turn: some end twice."""
+    return list(
+        {event["turn_order"]: str(event["transcript"]) for event in events if event.get("end_of_turn")}.values()
+    )
+
+
 FORMATS: Final = (
     Format(
         sherpa_onnx.PATH,
@@ -108,6 +115,14 @@ FORMATS: Final = (
         text({"type": "CloseStream"}),
         ("thresholds", "keyterms", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms", "language_hints"),
         lambda events: [event["transcript"] for event in events if event.get("event") == "EndOfTurn"],
+    ),
+    Format(
+        f"{assemblyai.PATH}?sample_rate=16000",
+        b"",
+        _pieces(_SPEECH.tobytes()),
+        text({"type": "Terminate"}),
+        ("max_turn_silence", "format_turns", "keyterms_prompt", "language_codes", "mode", "filter_profanity"),
+        _turn_texts,
     ),
 )
 BYE: Final = frame(8, b"\x03\xe8")
@@ -249,7 +264,7 @@ def _with(path: str, query: str) -> str:
 def _wild_text(rng: random.Random, format: Format) -> str:
     if format.path == vosk.PATH and rng.random() < 0.5:
         return json.dumps({"config": wild_value(rng, ("words", "partial_words", "max_alternatives", "grammar"))})
-    return wild_json(rng, ("start", "stop", "flush", "Configure"), format.names)
+    return wild_json(rng, ("start", "stop", "flush", "Configure", "UpdateConfiguration"), format.names)
 
 
 def _is_over(ended: Ended) -> bool:

@@ -1,0 +1,90 @@
+"""Reads values that clients of other services send, in a query as text or in a message as JSON. Pure.
+
+What is wrong raises WireError with a sentence that says what is right.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from streamer.base.codes import ErrorCode
+from streamer.base.events import Word
+from streamer.base.json_types import JsonObject
+from streamer.base.limits import DEFAULT_MODEL
+from streamer.wire.dialects.dialect import Languages
+from streamer.wire.errors import bad, quote
+from streamer.wire.native import LONGEST_TEXT
+
+ON: Final = ("true", "1")
+OFF: Final = ("", "false", "0", "none", "null")  # with these a client asks for nothing
+
+
+def command_of(text: str, longest: int = LONGEST_TEXT) -> JsonObject | None:
+    """Return a message of a client as an object; None if it is none, or too long."""
+    try:
+        content = json.loads(text) if len(text) <= longest else None
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def flag(name: str, value: object) -> bool:
+    """Read what is on or off."""
+    text = str(value).lower()
+    if isinstance(value, (list, dict)) or text not in (*ON, *OFF):
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be true or false, not {quote(value)}.")
+    return text in ON
+
+
+def number(name: str, value: object, bounds: tuple[float, float]) -> float:
+    """Read a number within these bounds."""
+    try:
+        read = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        read = math.nan
+    if not bounds[0] <= read <= bounds[1]:
+        right = f"a number from {bounds[0]:g} to {bounds[1]:g}"
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be {right}, not {quote(value)}.")
+    return read
+
+
+def whole(name: str, value: object, bounds: tuple[int, int]) -> int:
+    """Read a number within these bounds, and round it."""
+    return round(number(name, value, bounds))
+
+
+def texts(name: str, value: object) -> list[str]:
+    """Read a list of texts. One text is a list too, also one in JSON; null is an empty one."""
+    entries: object = value
+    if isinstance(value, str):
+        try:
+            entries = json.loads(value) if value.startswith("[") else [value]
+        except (ValueError, RecursionError):
+            entries = None
+    elif value is None:
+        entries = []
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a list of texts, not {quote(value)}.")
+    return list(entries)
+
+
+def refuse(values: Mapping[str, object], reasons: Mapping[str, str]) -> None:
+    """Refuse the first option that has a reason and is switched on."""
+    for name, reason in reasons.items():
+        if str(values.get(name, "")).lower() not in OFF:
+            raise bad(ErrorCode.BAD_OPTION, f"'{name}' is not supported: {reason}. Leave it out.")
+
+
+def languages_of(model: str, models: Mapping[str, Languages]) -> Languages:
+    """Return the languages of the model that a client names; of the usual one if there is no such model."""
+    return models.get(model, models.get(DEFAULT_MODEL, ()))
+
+
+def main_speaker(words: Iterable[Word]) -> int | None:
+    """Return who says most of these words; None if nobody knows."""
+    counts = Counter(word.speaker for word in words if word.speaker is not None)
+    return counts.most_common(1)[0][0] if counts else None
