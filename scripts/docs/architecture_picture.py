@@ -66,7 +66,8 @@ BOXES: Final = (
     Box(708, 44, 216, 70, "room", "your program", "a websocket and JSON"),
     # The bridge.
     Box(20, 176, 920, 270, "frame", "bridge: one process, no torch"),
-    Box(36, 204, 190, 33, "folder", "http"),
+    Box(36, 204, 90, 33, "folder", "http"),
+    Box(136, 204, 90, 33, "folder", "grpc"),
     Box(36, 243, 190, 33, "folder", "uploads"),
     Box(36, 282, 190, 33, "folder", "dialects"),
     Box(36, 321, 190, 33, "folder", "access"),

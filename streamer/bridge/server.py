@@ -17,6 +17,7 @@ from streamer.bridge.captions import Captions
 from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
 from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
 from streamer.bridge.dialects.wyoming_port import WyomingPort
+from streamer.bridge.grpc.port import GrpcPort
 from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.listener import Listener
@@ -72,6 +73,8 @@ class BridgeServer:
         self._captions = Captions(self._policy.access, self._sessions, self._policy.listeners, self._count_drop)
         self._wyoming: WyomingPort | None = None
         self.wyoming_port: int | None = None  # on which it listens for Wyoming
+        self._grpc: GrpcPort | None = None
+        self.grpc_port: int | None = None  # on which it listens for gRPC
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -111,6 +114,12 @@ class BridgeServer:
                 self.wyoming_port = await self._wyoming.open(*policy.wyoming)
             except OSError as error:
                 raise PortError(_problem(*policy.wyoming, error)) from error
+        if policy.grpc is not None:
+            self._grpc = GrpcPort(self._dialects, self._models, policy, terms.failures, lambda: self.admission.ready)
+            try:
+                self.grpc_port = await self._grpc.open(*policy.grpc)
+            except OSError as error:
+                raise PortError(_problem(*policy.grpc, error)) from error
 
     async def stop(self, grace: float = 0.0) -> None:
         """End within a bounded time. Sessions may go on for `grace` seconds; then the rest get their finals and end."""
@@ -124,6 +133,9 @@ class BridgeServer:
         self._listener.close()
         if self._wyoming is not None:
             self._wyoming.close()
+        if self._grpc is not None:
+            self._grpc.close()
+            self._grpc.drain()
         self._sessions.drain()
         self._uploads.drain()
         self._dialects.drain()
@@ -134,6 +146,8 @@ class BridgeServer:
         await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
         if self._wyoming is not None:
             await self._wyoming.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
+        if self._grpc is not None:
+            await self._grpc.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
     def hurry(self) -> None:
         """Make stop() cut off all sessions instead of waiting for them, whether it runs already or comes later."""

@@ -91,6 +91,11 @@ class Service:
         """The port for Wyoming; None if there is none."""
         return self._server.wyoming_port
 
+    @property
+    def grpc_port(self) -> int | None:
+        """The port for gRPC; None if there is none."""
+        return self._server.grpc_port
+
     async def __aenter__(self) -> Service:
         try:
             await self._enter()

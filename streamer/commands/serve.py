@@ -223,6 +223,9 @@ def _serve(
                 if service.wyoming_port is not None:
                     where = f"port {service.wyoming_port} of {settings.wyoming_host or 'every address'}"
                     logs.say(f"Wyoming is spoken at {where}, without keys and TLS.")
+                if service.grpc_port is not None:
+                    where = f"port {service.grpc_port} of {settings.grpc_host or 'every address'}"
+                    logs.say(f"gRPC is spoken at {where}.")
                 logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                 supervisor.ready()
                 try:
@@ -479,6 +482,14 @@ def port_policy(configuration: Configuration) -> PortPolicy:
             f"{label('wyoming_host')}: {settings.wyoming_host or 'every address'} can be reached from other machines, "
             "and Wyoming has no keys, so anybody there could use the service: give --open too if you want that."
         )
+    grpc = None if settings.grpc_port is None else (settings.grpc_host, settings.grpc_port)
+    if grpc is None and "grpc_host" in configuration.entries:
+        raise PortPolicyError(f"{label('grpc_host')} is the address of another port: give --grpc-port too.")
+    if grpc is not None and settings.keys is None and not settings.open and not is_local(settings.grpc_host):
+        raise PortPolicyError(
+            f"{label('grpc_host')}: {settings.grpc_host or 'every address'} can be reached from other machines, and "
+            "anybody there could use the service: give --keys FILE, or --open if you want that."
+        )
     if settings.behind_proxy and settings.trust_proxy:
         raise PortPolicyError(
             f"{label('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
@@ -520,6 +531,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
         usage_file,
         settings.root,
         wyoming,
+        grpc,
         settings.share,
     )
 

@@ -36,6 +36,7 @@ class ExactService:
         """`slots`: how many streams there may be at a time; `settings`: the settings of streamer.bridge.service."""
         self.url = ""
         self.wyoming_port: int | None = None
+        self.grpc_port: int | None = None
         self._slots = slots
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -119,6 +120,7 @@ class ExactService:
             self._triton = TritonServer(exact_repository(Path(folder)), slots=self._slots)
             service = await stack.enter_async_context(Service(self._triton, port=0, **self._settings))
             self.wyoming_port = service.wyoming_port
+            self.grpc_port = service.grpc_port
             parts = urlsplit(service.url)
             self._proxy = FaultyProxy(lambda: parts.netloc)
             await self._proxy.open()

@@ -41,6 +41,8 @@ from tests.pseudo_terminal import COMMAND
         (["--keys", "none"], "none cannot be read: No such file"),
         (["--wyoming-port", "0", "--wyoming-host", "0.0.0.0"], "Wyoming has no keys, .* give --open too"),
         (["--wyoming-port", "0", "--wyoming-host", "", "--keys", "none"], "every address can be reached"),
+        (["--grpc-port", "0", "--grpc-host", "0.0.0.0"], "anybody there could use the service: give --keys FILE"),
+        (["--grpc-host", "127.0.0.1"], "--grpc-host is the address of another port: give --grpc-port too"),
         (["--wyoming-host", "127.0.0.1"], "--wyoming-host is the address of another port: give --wyoming-port too"),
         (["--triton-tls"], "--triton-tls is only for Tritons that run elsewhere: give --triton too"),
         (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata needs TLS: give --triton-tls too"),
@@ -70,6 +72,21 @@ def test_the_port_for_wyoming(arguments: list[str], wyoming: tuple[str, int] | N
     parser = Parser(prog="streamer serve")
     add_setting_arguments(parser)
     assert port_policy(configure(flag_values(parser.read(arguments)), {})).wyoming == wyoming
+
+
+@pytest.mark.parametrize(
+    ("arguments", "grpc"),
+    [
+        ([], None),
+        (["--grpc-port", "50051"], ("127.0.0.1", 50051)),
+        (["--grpc-port", "0", "--grpc-host", "0.0.0.0", "--open"], ("0.0.0.0", 0)),
+    ],
+)
+def test_the_port_for_grpc(arguments: list[str], grpc: tuple[str, int] | None) -> None:
+    """There is none by default; it is on loopback unless the operator says otherwise."""
+    parser = Parser(prog="streamer serve")
+    add_setting_arguments(parser)
+    assert port_policy(configure(flag_values(parser.read(arguments)), {})).grpc == grpc
 
 
 @pytest.mark.parametrize(

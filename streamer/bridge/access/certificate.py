@@ -23,6 +23,7 @@ class Certificate:
     def __init__(self, chain: Path, key: Path | None = None) -> None:
         self._chain, self._key = chain, key
         self._failure = ""  # of the last reading
+        self.pem = b"", b""  # the private key and the chain, for what does not take a context
         with self._said():
             # A new context each time: if only one of the two files is new, the context in use must stay as it is.
             self._files = WatchedFiles([chain, key or chain], self._read)
@@ -50,12 +51,14 @@ class Certificate:
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        pem = (self._key or self._chain).read_bytes(), self._chain.read_bytes()
         try:
             context.load_cert_chain(self._chain, self._key, password=_no_password)
         except ssl.SSLError as error:
             where = f"{self._chain} and {self._key}" if self._key else str(self._chain)
             why = error.reason.replace("_", " ").lower() if error.reason else "no PEM certificate with its key"
             raise CertificateError(f"{where} cannot be used for TLS: {why}.") from error
+        self.pem = pem
         return context
 
     @contextmanager

@@ -31,6 +31,7 @@ KEY_SUBPROTOCOL = "streamer.key."
 KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
 KEY_SCHEMES = ("bearer", "token")  # also in the header Authorization
 AZURE_KEY = "api-key"  # the header of Azure's clients, which their browsers put into the query
+KEY_HEADERS = (AZURE_KEY, "x-goog-api-key")  # without a scheme
 KEY_OPTIONS = ("key", "token", AZURE_KEY)  # of the query
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
@@ -196,8 +197,9 @@ def _key_in(request: Request) -> str:
             return key.strip()
         if not key:  # clients of AssemblyAI name no scheme
             return scheme
-    if key := request.headers.get(AZURE_KEY):
-        return key.strip()
+    for name in KEY_HEADERS:
+        if key := request.headers.get(name):
+            return key.strip()
     offers = [offer.strip() for offer in ",".join(request.headers.all("Sec-WebSocket-Protocol")).split(",")]
     for place, offer in enumerate(offers):
         for prefix in KEY_PREFIXES:
@@ -264,6 +266,7 @@ class PortPolicy:
     usage_file: UsageFile | None = None
     root: str = NATIVE  # what the websocket at / speaks, one of ROOTS
     wyoming: tuple[str, int] | None = None  # host and port for Wyoming, which has no keys and no TLS; None: no port
+    grpc: tuple[str, int] | None = None  # host and port for gRPC; None: no port
     listeners: int = 0  # the most of all sessions that are shared; with 0, none can be
 
     def refresh(self) -> None:

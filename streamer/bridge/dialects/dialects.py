@@ -19,7 +19,7 @@ from streamer.bridge.dialects.dialect_client import ContainerFeed, DialectClient
 from streamer.bridge.http.messages import upgrade_required
 from streamer.bridge.http.request import HttpError, Request, Response, as_json, content
 from streamer.bridge.http.routes import Endpoint, Route, denial
-from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead, WebSocket
+from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead
 from streamer.bridge.session.endings import shutting_down
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.sessions import Sessions
@@ -61,6 +61,11 @@ class Dialects:
         self._metrics = metrics
         self._successions = Successions(sessions)
 
+    @property
+    def idle_s(self) -> float:
+        """The time for which a client may send nothing."""
+        return self._sessions.idle_s
+
     def drain(self) -> None:
         """Close the websockets that have no session now, because the service shuts down."""
         self._successions.drain()
@@ -90,14 +95,14 @@ class Dialects:
         try:
             admittance = self._policy.access.quotas.enter(Caller(peer))
         except Denied as denied:
-            self._count(denied.code, kind.protocol, "")
+            self.count(denied.code, kind.protocol, "")
             raise
         try:
             self._successions.check()
             dialect = kind(Opening(models=self._models.languages))
             await self._successions.converse(socket, dialect, admittance)
         except Refused as refused:
-            self._count(refused.code, kind.protocol, "")
+            self.count(refused.code, kind.protocol, "")
             raise
         finally:
             admittance.leave()
@@ -112,14 +117,32 @@ class Dialects:
 
     def _admit(self, kind: type[Dialect], request: Request) -> Endpoint:
         """Admit a session before the upgrade, or raise HttpError. The endpoint gives back what the session holds."""
-        policy = self._policy
         try:
-            admittance = policy.access.enter(request)
+            admittance = self.enter(request, kind.protocol)
+            dialect = self.prepare(lambda: kind(self.opening(request)), admittance, kind.protocol)
         except Denied as denied:
-            self._count(denied.code, kind.protocol, denied.key)
             raise denial(denied) from None
+        except (WireError, Refused) as refused:
+            raise http_error(Problem(refused.code, refused.message)) from None
+        handler = partial(self.serve, dialect, admittance)
+        largest = dialect.largest_message or self._policy.largest_message
+        return Endpoint(handler, largest, dialect.subprotocols, dialect.headers)
+
+    def enter(self, request: Request, protocol: str) -> Admittance:
+        """Admit the caller of a request, or raise Denied. Then prepare() comes, or the caller leaves."""
         try:
-            dialect = kind(self.opening(request))
+            return self._policy.access.enter(request)
+        except Denied as denied:
+            self.count(denied.code, protocol, denied.key)
+            raise
+
+    def prepare(self, make: Callable[[], Dialect], admittance: Admittance, protocol: str) -> Dialect:
+        """Make the dialect of a session for which there is room. Otherwise the caller leaves.
+
+        Raise WireError if the dialect refuses the request, and Refused if there is no room. Then serve() comes.
+        """
+        try:
+            dialect = make()
             self._admission.check(dialect.slots)
             if dialect.successive:
                 self._successions.check()
@@ -127,16 +150,15 @@ class Dialects:
                 raise Refused(self._places.full.code, self._places.full.message)
         except (WireError, Refused) as refused:
             admittance.leave()
-            self._count(refused.code, kind.protocol, admittance.caller.key)
-            raise http_error(Problem(refused.code, refused.message)) from None
+            self.count(refused.code, protocol, admittance.caller.key)
+            raise
         except BaseException:
             admittance.leave()
             raise
-        handler = partial(self._converse, dialect, admittance)
-        largest = dialect.largest_message or policy.largest_message
-        return Endpoint(handler, largest, dialect.subprotocols, dialect.headers)
+        return dialect
 
-    async def _converse(self, dialect: Dialect, admittance: Admittance, websocket: WebSocket) -> None:
+    async def serve(self, dialect: Dialect, admittance: Admittance, websocket: Socket) -> None:
+        """Serve the session of a dialect over its connection, and give back what it holds."""
         if dialect.successive:
             try:
                 await self._successions.converse(websocket, dialect, admittance)
@@ -158,7 +180,8 @@ class Dialects:
         finally:
             self._places.give_back(admittance)
 
-    def _count(self, code: ErrorCode, protocol: str, key: str) -> None:
+    def count(self, code: ErrorCode, protocol: str, key: str) -> None:
+        """Count a client that was refused."""
         self._metrics.refusals.labels(code).inc()
         self._metrics.protocol_refusals.labels(protocol).inc()
         self._metrics.usage_of(key).refusals += 1

@@ -23,6 +23,7 @@ from streamer.bridge.session.session import ClientState, State
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.telemetry.usage import ByKey, Usage
+from streamer.wire.dialects import grpc_speech
 from streamer.wire.dialects.formats import FORMATS
 from streamer.wire.dialects.wyoming import Wyoming
 from streamer.wire.events import Unknown
@@ -30,7 +31,8 @@ from streamer.wire.events import Unknown
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
 
-PROTOCOLS: Final = ("native", "http", "openai", *(kind.protocol for kind in FORMATS.values()), Wyoming.protocol)
+_ON_OTHER_PORTS: Final = (*grpc_speech.PROTOCOLS, Wyoming.protocol)
+PROTOCOLS: Final = ("native", "http", "openai", *(kind.protocol for kind in FORMATS.values()), *_ON_OTHER_PORTS)
 OTHER: Final = "other"
 # Keys that have labels of their own: the first ones that were used. The rest counts as OTHER.
 MOST_KEYS: Final = 50

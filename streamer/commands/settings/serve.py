@@ -113,6 +113,20 @@ class ServeSettings:
         "The address of that port. One that other machines can reach needs --open.",
         DEFAULT_HOST,
     )
+    grpc_port: int | None = setting(
+        PORT,
+        _LISTENING,
+        "Also listen on this port for gRPC, which clients of NVIDIA Riva and Google's Speech-to-Text speak: 50051 is "
+        "usual, 0 means any free one. Keys and certificate are those of the other port (docs/how-to/clients.md).",
+        unset="no such port",
+        example="50051",
+    )
+    grpc_host: str = setting(
+        Text("an address", "ADDRESS"),
+        _LISTENING,
+        "The address of that port. One that other machines can reach needs --keys or --open.",
+        DEFAULT_HOST,
+    )
     control: Path | None = setting(
         FilePath("PATH"),
         _LISTENING,

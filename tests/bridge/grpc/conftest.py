@@ -1,0 +1,20 @@
+"""A service that recognises exactly, with a port for gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from streamer.bridge.access.rules import PortPolicy
+from streamer.testing.exact_service import ExactService
+
+ANY = ("127.0.0.1", 0)
+SESSIONS = 3  # one slot is for probes
+
+
+@pytest.fixture(scope="package")
+def exact() -> Iterator[ExactService]:
+    """Provide the service."""
+    with ExactService(slots=SESSIONS + 1, policy=PortPolicy(grpc=ANY)) as service:
+        yield service

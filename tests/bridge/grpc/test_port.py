@@ -1,0 +1,522 @@
+"""The port for gRPC, with real calls and a real service: results, refusals, faults, limits, keys, and the shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.quotas import Caller, Denied, QuotaLimits
+from streamer.bridge.access.rules import AccessRules, PortPolicy
+from streamer.bridge.server import BridgeServer, PortError
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.triton.server import TritonServer
+from streamer.testing import say, silence
+from streamer.testing.exact_service import ExactService
+from tests.bridge.access.bare_port import ALICE, listening
+from tests.bridge.access.certificate_authority import Authority
+from tests.bridge.grpc.conftest import ANY, SESSIONS
+from tests.bridge.grpc.grpc_client import (
+    LINEAR,
+    RIVA,
+    V1,
+    V2,
+    Client,
+    audio_of,
+    finals,
+    first,
+    linear,
+    message,
+    paced,
+    pieces,
+    refusal,
+    text_of,
+)
+from tests.bridge.service_client import PATIENCE_S, eventually, serving
+from tests.bridge.uploads.uploading import post, recording, sentences
+from tests.bridge.upstreams.opened_models import models_at
+
+TALK = np.concatenate([say("hello world"), silence(1500), say("goodbye")])
+SERVICES = (RIVA, V1, V2)
+
+
+@pytest.fixture
+def client(exact: ExactService) -> Iterator[Client]:
+    """Provide a connection to the service."""
+    with Client(exact.grpc_port) as connected:
+        yield connected
+
+
+def figures(service: ExactService) -> str:
+    """Return the metrics."""
+    return post(service.url, "/metrics", method="GET")[2].decode()
+
+
+def running(text: str, protocol: str, number: int = 1) -> bool:
+    """Return whether the metrics show this many sessions in this format."""
+    return f'{{protocol="{protocol}",state="streaming"}} {number}.0' in text
+
+
+def free(service: ExactService) -> bool:
+    """Return whether no session has a slot."""
+    return int(json.loads(post(service.url, "/readyz", method="GET")[2])["sequences"]) == 0
+
+
+class Held:
+    """Requests of a client that goes on until it is told to end."""
+
+    def __init__(self, *requests: Any) -> None:
+        self._requests = requests
+        self.end = threading.Event()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._requests
+        assert self.end.wait(PATIENCE_S)
+
+
+# Results
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_live_session(client: Client, service: str) -> None:
+    """Text that may change comes before each final, and the transcripts of finals can be joined as they are."""
+    responses = client.stream(service, TALK, interim_results=True)
+    results = [result for response in responses for result in response.results]
+    assert text_of(finals(responses)) == "hello world goodbye"
+    assert not results[0].is_final
+    assert 0 < results[0].stability < 1
+    assert all(result.stability == 0 for result in finals(responses))
+    assert all(not result.alternatives[0].words for result in results)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_only_finals(client: Client, service: str) -> None:
+    """Without the wish for it, no text comes that may change."""
+    results = [result for response in client.stream(service, TALK) for result in response.results]
+    assert [result.is_final for result in results] == [True, True]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_recording(client: Client, service: str) -> None:
+    """The whole transcript is one response, for bare samples and for a file."""
+    unspecified: dict[str, Any] = {"language_code": "en-US"}
+    if service == V2:
+        unspecified = {"language_codes": ["en-US"], "auto_decoding_config": {}}
+    for answer in (
+        client.recognise(service, TALK.tobytes()),
+        client.recognise(service, recording(TALK, "FLAC"), unspecified),
+        client.recognise(service, recording(TALK), linear(service)),  # a header although the encoding has none
+    ):
+        assert text_of(answer.results) == "hello world goodbye"
+
+
+def seconds(duration: Any) -> float:
+    """Return a duration in seconds."""
+    return float(duration.seconds + duration.nanos / 1e9)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_words(client: Client, service: str) -> None:
+    """Words of finals have times and confidence, the same for live speech and for a recording."""
+    config = linear(service)
+    names = ("enable_word_time_offsets", "enable_word_confidence")[: 1 if service == RIVA else 2]
+    wishes = dict.fromkeys(names, True)
+    config |= {"features": wishes} if service == V2 else wishes
+    live = finals(client.stream(service, TALK, config))
+    recorded = client.recognise(service, TALK.tobytes(), config).results
+    words = [word for result in live for word in result.alternatives[0].words]
+    assert [word.word for word in words] == ["hello", "world", "goodbye"]
+    assert words == [word for result in recorded for word in result.alternatives[0].words]
+    if service == RIVA:
+        times = [word.start_time / 1000 for word in words]
+    else:
+        times = [seconds(word.start_offset if service == V2 else word.start_time) for word in words]
+    assert times == sorted(times)
+    assert times[2] > len(say("hello world")) / 16_000 + 1.5 - 0.1
+    assert all(0 < word.confidence <= 1 for word in words)
+
+
+def test_where_results_end(client: Client) -> None:
+    """Each result says how much audio it covers."""
+    riva, google = (finals(client.stream(service, TALK)) for service in (RIVA, V1))
+    ends = [seconds(result.result_end_time) for result in google]
+    assert [result.audio_processed for result in riva] == pytest.approx(ends)
+    assert riva[1].audio_processed == pytest.approx(len(TALK) / 16_000, abs=0.1)
+
+
+def test_the_id_of_a_request(client: Client) -> None:
+    """Riva's responses have it."""
+    request = message(RIVA, "StreamingRecognizeRequest", streaming_config={"config": LINEAR}, id={"value": "this one"})
+    [response] = client.call(RIVA, [request, audio_of(RIVA, say("stop").tobytes())])
+    assert response.id.value == "this one"
+
+
+@pytest.mark.parametrize("service", [V1, V2])
+def test_voice_activity(client: Client, service: str) -> None:
+    """Google's clients are told when somebody begins and stops to speak."""
+    responses = client.stream(service, sentences(say("hello")), enable_voice_activity_events=True)
+    events = [response for response in responses if response.speech_event_type]
+    names = [type(each).DESCRIPTOR.fields_by_name["speech_event_type"].enum_type for each in events]
+    kinds = [kind.values_by_number[each.speech_event_type].name for kind, each in zip(names, events, strict=True)]
+    assert kinds[:2] == ["SPEECH_ACTIVITY_BEGIN", "SPEECH_ACTIVITY_END"]
+
+
+def test_a_single_utterance(client: Client, exact: ExactService) -> None:
+    """The first final is the last, and the service ends the call although its client goes on."""
+    sent = Held(first(V1, single_utterance=True), *(audio_of(V1, piece) for piece in pieces(TALK)))
+    more = paced((audio_of(V1, bytes(6400)) for _ in range(500)), 0.02)
+    responses = list(client.call(V1, (request for part in (list(sent._requests), more) for request in part)))
+    assert text_of(finals(responses)) == "hello world"
+    assert responses[-2].speech_event_type == 1
+    assert responses[-1].results[0].is_final
+
+
+def test_the_end_of_an_utterance(client: Client) -> None:
+    """Riva's client makes everything up to here final while it goes on."""
+    request = message(RIVA, "StreamingRecognizeRequest", runtime_config={"force_eou": "true"})
+    held = Held(first(RIVA), audio_of(RIVA, say("stop").tobytes()), request)
+    call = client.call(RIVA, held)
+    assert text_of(next(call).results) == "stop"
+    held.end.set()
+    assert list(call) == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_channels(client: Client, service: str) -> None:
+    """Each channel has results of its own with its number, if that is wished."""
+    left = say("left one")
+    both = np.stack([left, np.resize(np.concatenate([say("right"), silence(3000)]), len(left))], 1)
+    if service == V2:
+        decoding = {**linear(service)["explicit_decoding_config"], "audio_channel_count": 2}
+        config: dict[str, Any] = {
+            **linear(service),
+            "explicit_decoding_config": decoding,
+            "features": {"multi_channel_mode": 1},
+        }
+    else:
+        config = {**LINEAR, "audio_channel_count": 2, "enable_separate_recognition_per_channel": True}
+    for results in (
+        finals(client.stream(service, both.tobytes(), config)),
+        client.recognise(service, recording(both), config).results,
+    ):
+        assert {result.channel_tag: result.alternatives[0].transcript.strip() for result in results} == {
+            1: "left one",
+            2: "right",
+        }
+
+
+def test_mu_law(client: Client) -> None:
+    """Samples of the telephone are recognised."""
+    coded = recording(TALK, "RAW", "ULAW")
+    config = {"encoding": 3, "sample_rate_hertz": 16_000, "language_code": "en-US"}
+    assert text_of(finals(client.stream(V1, coded, config))) == "hello world goodbye"
+
+
+def test_the_models(client: Client) -> None:
+    """Riva's client finds each model for live speech and for recordings."""
+    answer = client.unary(RIVA, "GetRivaSpeechRecognitionConfig", message(RIVA, "RivaSpeechRecognitionConfigRequest"))
+    assert [(each.model_name, dict(each.parameters)) for each in answer.model_config] == [
+        ("default", {"type": kind, "language_code": "en-US"}) for kind in ("online", "offline")
+    ]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("service", "requests", "sentence"),
+    [
+        (V1, [], "must have a configuration"),
+        (RIVA, [b"\xff\xff"], "no message of this method"),
+        (V2, [audio_of(V2, b"sound")], "must have a configuration"),
+        (V1, [first(V1, {**LINEAR, "language_code": "de"})], "'language_code' must be en"),
+        (V1, [first(V1, {**LINEAR, "encoding": 4}), audio_of(V1, bytes(100))], "'encoding' must be one of"),
+        (
+            V1,
+            [first(V1, {**LINEAR, "sample_rate_hertz": 0}), audio_of(V1, bytes(100))],
+            "'sample_rate_hertz' is needed",
+        ),
+        (RIVA, [first(RIVA, {**LINEAR, "sample_rate_hertz": 5}), audio_of(RIVA, bytes(100))], "sample_rate"),
+        (RIVA, [first(RIVA, {}), audio_of(RIVA, b"no recording at all")], "recording"),
+        (RIVA, [first(RIVA), audio_of(RIVA, bytes(100)), first(RIVA)], "Only the first request"),
+        (V2, [first(V2), audio_of(V2, bytes(100)), b"\xff\xff"], "no message of this method"),
+    ],
+)
+def test_what_cannot_be_served(client: Client, service: str, requests: list[Any], sentence: str) -> None:
+    """A mistake of the client is INVALID_ARGUMENT with a sentence, as the vendors have it."""
+    code, details = refusal(client.call(service, requests))
+    assert code == "INVALID_ARGUMENT"
+    assert sentence in details
+
+
+def test_recordings_that_cannot_be_served(client: Client) -> None:
+    """The same for a recording: one elsewhere, none at all, and one that cannot be decoded."""
+    elsewhere = message(V1, "RecognizeRequest", config=LINEAR, audio={"uri": "gs://bucket/talk.wav"})
+    for ask, sentence in (
+        (lambda: client.unary(V1, "Recognize", elsewhere), "fetches no recording"),
+        (lambda: client.recognise(V2, b""), "has no audio"),
+        (lambda: client.recognise(RIVA, b"RIFF" + bytes(50), {}), "recording"),
+    ):
+        code, details = refusal(lambda ask=ask: [ask()])
+        assert (code, sentence in details) == ("INVALID_ARGUMENT", True), details
+
+
+def test_an_unknown_method(client: Client) -> None:
+    """What is not served is UNIMPLEMENTED."""
+    call = client.channel.unary_unary(f"/{V1}/LongRunningRecognize")
+    with pytest.raises(grpc.RpcError) as error:
+        call(b"", timeout=PATIENCE_S)
+    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_client_that_sends_no_audio(client: Client) -> None:
+    """It gets no results, and that is no failure."""
+    assert refusal(client.call(V1, [first(V1)])) == ("OK", "")
+
+
+async def test_a_full_service(exact: ExactService, client: Client) -> None:
+    """A call for which there is no slot is RESOURCE_EXHAUSTED. The others go on."""
+    await eventually(lambda: free(exact))
+    held = [Held(first(RIVA), audio_of(RIVA, say("here").tobytes())) for _ in range(SESSIONS)]
+    others = [client.call(RIVA, each) for each in held]
+    await eventually(lambda: running(figures(exact), "riva", SESSIONS))
+    last = client.call(RIVA, [first(RIVA), audio_of(RIVA, say("here").tobytes())])
+    assert (await asyncio.to_thread(refusal, last))[0] == "RESOURCE_EXHAUSTED"
+    for each in held:
+        each.end.set()
+    assert [text_of(finals(await asyncio.to_thread(list, call))) for call in others] == ["here"] * SESSIONS
+    await eventually(lambda: free(exact))
+
+
+async def test_limits_of_waiting() -> None:
+    """A call without a request, and one without audio, end when their limits have passed."""
+    policy = PortPolicy(grpc=ANY, handshake_s=0.3)
+    server = BridgeServer("127.0.0.1", 0, models_at(), Metrics(), Limits(idle_s=0.6), policy)
+    await server.start()
+    try:
+        with Client(server.grpc_port) as client:
+            for requests, sentence in (((), "No request came within"), ((first(V1),), "No audio came within")):
+                held = Held(*requests)
+                code, details = await asyncio.to_thread(refusal, client.call(V1, held))
+                held.end.set()
+                assert (code, sentence in details) == ("OUT_OF_RANGE", True)
+    finally:
+        await server.stop()
+
+
+async def test_a_service_that_is_not_ready() -> None:
+    """It is UNAVAILABLE, so clients try again."""
+    async with listening(grpc=ANY) as server:
+        with Client(server.grpc_port) as client:
+            call = client.call(V1, [first(V1), audio_of(V1, bytes(100))])
+            assert (await asyncio.to_thread(refusal, call))[0] == "UNAVAILABLE"
+
+
+# Keys, quotas and TLS
+
+
+async def test_keys(keys: KeyFile) -> None:
+    """A key is metadata, in one of two places. Without it nothing is read or told."""
+    async with listening(AccessRules(keys), grpc=ANY) as server:
+        with Client(server.grpc_port) as client:
+
+            def ask(*metadata: tuple[str, str]) -> list[str]:
+                request = message(RIVA, "RivaSpeechRecognitionConfigRequest")
+                return [
+                    refusal(client.call(V1, [first(V1), audio_of(V1, bytes(100))], metadata))[0],
+                    refusal(lambda: [client.unary(RIVA, "GetRivaSpeechRecognitionConfig", request, metadata)])[0],
+                ]
+
+            for metadata in ((), (("authorization", "Bearer wrong"),)):
+                assert await asyncio.to_thread(ask, *metadata) == ["UNAUTHENTICATED"] * 2
+            for name, value in (("authorization", f"Bearer {ALICE.secret}"), ("x-goog-api-key", ALICE.secret)):
+                assert await asyncio.to_thread(ask, (name, value)) == ["UNAVAILABLE", "OK"]
+
+
+async def test_quotas() -> None:
+    """The sessions of an address are limited as everywhere, from the call on."""
+    access = AccessRules(quotas=QuotaLimits(per_address=1))
+    async with listening(access, grpc=ANY) as server:
+        with Client(server.grpc_port) as client:
+            held = Held(first(V1))
+            waiting = client.call(V1, held)
+            await eventually(lambda: not _may_enter(access))
+            assert (await asyncio.to_thread(refusal, client.call(V1, [first(V1)])))[0] == "RESOURCE_EXHAUSTED"
+            waiting.cancel()
+            held.end.set()
+            await eventually(lambda: _may_enter(access))
+
+
+def _may_enter(access: AccessRules) -> bool:
+    try:
+        access.quotas.check(Caller("127.0.0.1"))
+    except Denied:
+        return False
+    return True
+
+
+async def test_tls(authority: Authority) -> None:
+    """The certificate is that of the other port, and a renewed one is used without a restart."""
+    certificate = Certificate(authority.chain, authority.key)
+    async with listening(grpc=ANY, certificate=certificate) as server:
+
+        def ask(root: bytes) -> str:
+            credentials = grpc.ssl_channel_credentials(root)
+            with Client(server.grpc_port, credentials, "localhost") as client:
+                return refusal(client.call(V1, [], timeout=10))[0]
+
+        old = authority.root.read_bytes()
+        assert await asyncio.to_thread(ask, old) == "INVALID_ARGUMENT"
+        other = Authority(authority.root.parent)
+        certificate.refresh()
+        assert await asyncio.to_thread(ask, other.root.read_bytes()) == "INVALID_ARGUMENT"
+        assert await asyncio.to_thread(ask, old) in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+
+
+# Faults
+
+
+@pytest.mark.parametrize("end", ["cancel", "deadline", "connection"])
+async def test_a_client_that_leaves(exact: ExactService, end: str) -> None:
+    """A cancelled call, one whose deadline passes, and a lost connection end the session."""
+    with Client(exact.grpc_port) as client:
+        await eventually(lambda: free(exact))
+        held = Held(first(V1), audio_of(V1, say("somebody speaks").tobytes()))
+        call = client.call(V1, held, timeout=5.0 if end == "deadline" else PATIENCE_S)
+        await eventually(lambda: running(figures(exact), "google"))
+        if end == "cancel":
+            call.cancel()
+        elif end == "connection":
+            client.channel.close()
+        await eventually(lambda: running(figures(exact), "google", 0))
+        assert (await asyncio.to_thread(refusal, call))[0] in ("CANCELLED", "DEADLINE_EXCEEDED")
+        held.end.set()
+    await eventually(lambda: free(exact))
+
+
+async def test_a_client_that_leaves_a_recording_half_decoded(exact: ExactService) -> None:
+    """The decoder ends with its call."""
+    wav = recording(np.tile(TALK, 20))
+    with Client(exact.grpc_port) as client:
+        held = Held(first(RIVA, {}), *(audio_of(RIVA, piece) for piece in pieces(wav[: len(wav) // 2], 64_000)))
+        call = client.call(RIVA, held)
+        await eventually(lambda: running(figures(exact), "riva"))
+        call.cancel()
+        held.end.set()
+        await eventually(lambda: running(figures(exact), "riva", 0))
+    await eventually(lambda: free(exact))
+
+
+async def test_a_killed_triton_is_a_pause(exact: ExactService, client: Client) -> None:
+    """In the middle of a call: no word is lost or doubled."""
+    requests = [first(V1), *(audio_of(V1, piece) for piece in pieces(TALK))]
+    half = len(requests) // 2
+    go_on = threading.Event()
+
+    def sent() -> Iterator[Any]:
+        yield from requests[:half]
+        assert go_on.wait(PATIENCE_S)
+        yield from requests[half:]
+
+    call = client.call(V1, sent(), timeout=2 * PATIENCE_S)
+    await eventually(lambda: running(figures(exact), "google"))
+    await asyncio.to_thread(exact.kill_recogniser)
+    go_on.set()
+    assert text_of(finals(await asyncio.to_thread(list, call))) == "hello world goodbye"
+    await eventually(lambda: post(exact.url, "/readyz", method="GET")[0] == 200)
+
+
+async def test_a_client_that_does_not_read(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session ends and gives its slot back, and the status comes after what it has not read yet."""
+    monkeypatch.setattr("streamer.bridge.dialects.dialect_client.SEND_LIMIT_S", 0.5)
+    config = {**LINEAR, "enable_word_time_offsets": True}
+    audio = sentences(*[say("a b c d e f g h i j k l m n o p q r s t u v w x y z")] * 20).tobytes()
+    with Client(exact.grpc_port, bdp_probe=0) as client:
+        # As much as there may be in one recording in one request.
+        call = client.call(V1, [first(V1, config, interim_results=True), *(audio_of(V1, audio) for _ in range(3))])
+        await eventually(lambda: 'streamer_sessions_ended_total{reason="not_read"} 1.0' in figures(exact))
+        await eventually(lambda: free(exact))
+        responses = []
+        with pytest.raises(grpc.RpcError) as error:
+            await asyncio.to_thread(lambda: responses.extend(call))
+    assert error.value.code() is not grpc.StatusCode.OK
+
+
+async def test_the_shutdown(exact_triton: TritonServer) -> None:
+    """What was said is final before the calls end with UNAVAILABLE; one without a session ends at once."""
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(serving(exact_triton, policy=PortPolicy(grpc=ANY)))
+        with Client(service.grpc_port) as client:
+            busy = Held(first(V1), audio_of(V1, say("heard").tobytes()))
+            waiting = Held(first(V1))
+            said, silent = client.call(V1, busy), client.call(V1, waiting)
+            await eventually(lambda: running(service.metrics.exposition().decode(), "google"))
+            leaving = asyncio.create_task(stack.aclose())
+            response = await asyncio.to_thread(next, said)
+            ends = [await asyncio.to_thread(refusal, call) for call in (said, silent)]
+            busy.end.set()
+            waiting.end.set()
+            await leaving
+    assert text_of(response.results) == "heard"
+    assert [code for code, _ in ends] == ["UNAVAILABLE"] * 2
+    assert all("shutting down" in details for _, details in ends)
+
+
+# The port
+
+
+async def test_metrics(exact: ExactService, client: Client) -> None:
+    """Sessions, refusals and audio are counted by format."""
+
+    def count(name: str, protocol: str) -> float:
+        [line] = [each for each in figures(exact).splitlines() if each.startswith(f'{name}{{protocol="{protocol}"}}')]
+        return float(line.rpartition(" ")[2])
+
+    names = ("streamer_protocol_sessions_total", "streamer_protocol_refusals_total", "streamer_protocol_messages_total")
+    before = {(name, protocol): count(name, protocol) for name in names for protocol in ("riva", "google")}
+    await asyncio.to_thread(client.stream, RIVA, TALK)
+    await asyncio.to_thread(refusal, client.call(V2, []))
+    after = {key: count(*key) - value for key, value in before.items()}
+    assert (after[names[0], "riva"], after[names[0], "google"]) == (1, 0)
+    assert (after[names[1], "riva"], after[names[1], "google"]) == (0, 1)
+    assert after[names[2], "riva"] > 1
+
+
+async def test_a_port_that_is_in_use() -> None:
+    """The service does not start, and says which port it is."""
+    async with listening(grpc=ANY) as server:
+        assert server.grpc_port is not None
+        policy = PortPolicy(grpc=("127.0.0.1", server.grpc_port))
+        other = BridgeServer("127.0.0.1", 0, models_at(), Metrics(), policy=policy)
+        with pytest.raises(PortError, match=f"Port {server.grpc_port} of 127.0.0.1 is already in use"):
+            await other.start()
+        await other.stop()
+
+
+async def test_no_port_without_the_setting() -> None:
+    """A service does not listen for gRPC by itself."""
+    async with listening() as server:
+        assert server.grpc_port is None
+
+
+async def test_without_the_packages_for_health(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says in a sentence what is left out, and how to add it."""
+    monkeypatch.setitem(sys.modules, "grpc_health.v1", None)
+    caplog.set_level(logging.INFO, "streamer")
+    async with listening(grpc=ANY) as server:
+        assert server.grpc_port
+    assert any("pip install 'streamer-asr[grpc]'" in record.getMessage() for record in caplog.records)
