@@ -174,6 +174,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/upstreams/test_rollover_elsewhere.py",
     "tests/client/test_restart.py",
     "tests/clients/test_deepgram_clients.py",
+    "tests/clients/test_grpc_clients.py",
     "tests/clients/test_openai_clients.py",
     "tests/clients/test_self_hosted_clients.py",
     "tests/clients/test_voice_agent_clients.py",

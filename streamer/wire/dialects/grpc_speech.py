@@ -242,8 +242,10 @@ class SpeechCall(Dialect):
         others: list[JsonObject] = [
             {"transcript": self.joinable(other.text, first=first, final=True), "confidence": other.confidence}
             for other in final.alternatives or ()
+            if other.text != final.text
         ]
-        return self.result([best, *others], channel, final.audio_ms if final.cut_ms is None else final.cut_ms)
+        texts = [best, *others][: max(1, self.wishes.alternatives)]
+        return self.result(texts, channel, final.audio_ms if final.cut_ms is None else final.cut_ms)
 
     def _collect(self, message: ServerMessage) -> Iterator[str]:
         if isinstance(message, FinalMessage):

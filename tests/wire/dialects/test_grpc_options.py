@@ -81,7 +81,7 @@ def test_everything_of_riva() -> None:
     assert {
         "model": "german",
         "language": "de-DE",
-        "alternatives": 2,
+        "alternatives": 3,
         "profanity": "mask",
         "hotwords": [{"text": "Ada", "weight": 2.0}, {"text": "Grace", "weight": 2.0}],
         "written": True,

@@ -122,9 +122,10 @@ def test_words_of_google(kind: type[SpeechCall], name: str) -> None:
 
 
 def test_other_texts() -> None:
-    """They follow the best one."""
+    """They follow the best one, which is not repeated, and are as many as the client wishes."""
     client = call(RivaCall, {**LINEAR, "max_alternatives": 2})
-    [response] = told(client, replace(FINAL, alternatives=(Alternative("Hello word.", 0.1),)))
+    likeliest = [Alternative(FINAL.text, 0.8), Alternative("Hello word.", 0.1), Alternative("Yellow world.", 0.05)]
+    [response] = told(client, replace(FINAL, alternatives=tuple(likeliest)))
     texts = [(each["transcript"], each["confidence"]) for each in response["results"][0]["alternatives"]]
     assert texts == [("Hello, world. ", 0.85), ("Hello word. ", 0.1)]
 
