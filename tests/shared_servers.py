@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -64,7 +64,7 @@ def no_streams_of_others(request: pytest.FixtureRequest) -> None:
 
 
 @contextmanager
-def serving(triton: TritonServer) -> Iterator[Service]:
+def serving(triton: TritonServer, **settings: Any) -> Iterator[Service]:
     """A service on its own port in a thread."""
     from streamer.bridge.service import Service
     from streamer.bridge.session.deadlines import Limits
@@ -75,7 +75,7 @@ def serving(triton: TritonServer) -> Iterator[Service]:
     async def serve() -> None:
         try:
             # A killed client leaves its session behind, and others that share the Triton wait for its slots.
-            async with Service(triton.grpc_address, port=0, limits=Limits(resume_s=5.0)) as running:
+            async with Service(triton.grpc_address, port=0, limits=Limits(resume_s=5.0), **settings) as running:
                 over = asyncio.Event()
                 opened.append((running, asyncio.get_running_loop(), over))
                 ready.set()

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.service import Service
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
+from tests.bridge.grpc.grpc_client import LINEAR, RIVA, V1, Client, finals
 from tests.bridge.service_client import receive, session
 from tests.bridge.uploads.uploading import form, post, recording
 from tests.engine.speakers.talks import MAN, WOMAN, conversation
@@ -29,7 +31,7 @@ def triton() -> Iterator[TritonServer]:
 
 @pytest.fixture(scope="module")
 def service(triton: TritonServer) -> Iterator[Service]:
-    with serving(triton) as running:
+    with serving(triton, policy=PortPolicy(grpc=("127.0.0.1", 0))) as running:
         yield running
 
 
@@ -131,6 +133,20 @@ def test_openais_clients_get_speakers(service: Service) -> None:
     answer = json.loads(_post(service, "/v1/audio/transcriptions", body, Content_Type=kind))
     assert [segment["speaker"] for segment in answer["segments"]][:1] == ["A"]
     assert {segment["speaker"] for segment in answer["segments"]} == {"A", "B"}
+
+
+def test_clients_over_grpc_get_speakers(service: Service) -> None:
+    wishes = {"enable_word_time_offsets": True, "diarization_config": {"enable_speaker_diarization": True}}
+    audio = conversation()[0].tobytes()
+    with Client(service.grpc_port) as client:
+        live = finals(client.stream(V1, audio, {**LINEAR, **wishes}))
+        riva = client.recognise(RIVA, audio, {**LINEAR, **wishes}).results
+        *results, last = client.recognise(V1, audio, {**LINEAR, **wishes}).results
+    words = [word for result in live for word in result.alternatives[0].words]
+    check([(round(word.start_time.ToMilliseconds()), word.speaker_tag - 1) for word in words])
+    check([(word.start_time, word.speaker_tag) for result in riva for word in result.alternatives[0].words])
+    assert list(last.alternatives[0].words) == [word for result in results for word in result.alternatives[0].words]
+    check([(word.start_time.ToMilliseconds(), word.speaker_tag - 1) for word in last.alternatives[0].words])
 
 
 async def test_without_the_model_there_are_words_and_a_reason(exact_service: Service) -> None:

@@ -182,13 +182,19 @@ class GrpcPort:
     def _add_health_and_reflection(self, server: Any) -> None:
         try:
             from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
-            from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+            from grpc_reflection.v1alpha import reflection, reflection_pb2  # type: ignore[import-untyped]
         except ImportError:
             log.info(_WITHOUT_HEALTH)
             return
+        except Exception as error:  # such as protobuf's, if it is older than these packages
+            log.error("gRPC has neither health nor reflection, because its packages do not fit", reason=str(error))
+            return
         servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        reflection.enable_server_reflection((*SERVICES, reflection.SERVICE_NAME), server, POOL)
+        for described in (health_pb2, reflection_pb2):
+            POOL.AddSerializedFile(described.DESCRIPTOR.serialized_pb)
+        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server, POOL)
         serving = health_pb2.HealthCheckResponse.ServingStatus
 
         async def follow() -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from types import ModuleType
 from typing import Any
 
 import grpc
@@ -511,6 +512,29 @@ async def test_no_port_without_the_setting() -> None:
         assert server.grpc_port is None
 
 
+async def test_health_and_reflection(exact: ExactService, client: Client) -> None:
+    """A probe learns whether the service takes sessions, and a tool what is spoken here."""
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    serving = health_pb2.HealthCheckResponse.ServingStatus.Value("SERVING")
+
+    def status(port: int | None, service: str) -> int:
+        with Client(port) as asking:
+            request = health_pb2.HealthCheckRequest(service=service)
+            return int(health_pb2_grpc.HealthStub(asking.channel).Check(request, timeout=PATIENCE_S).status)
+
+    for service in ("", *SERVICES):
+        await eventually(lambda service=service: status(exact.grpc_port, service) == serving)  # type: ignore[misc]
+    database = ProtoReflectionDescriptorDatabase(client.channel)
+    names = await asyncio.to_thread(database.get_services)
+    assert set(SERVICES) < set(names)
+    files = [await asyncio.to_thread(database.FindFileContainingSymbol, name) for name in names]
+    assert all(name.startswith(file.package) for name, file in zip(names, files, strict=True))
+    async with listening(grpc=ANY) as server:
+        assert await asyncio.to_thread(status, server.grpc_port, V1) != serving
+
+
 async def test_without_the_packages_for_health(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -520,3 +544,18 @@ async def test_without_the_packages_for_health(
     async with listening(grpc=ANY) as server:
         assert server.grpc_port
     assert any("pip install 'streamer-asr[grpc]'" in record.getMessage() for record in caplog.records)
+
+
+async def test_packages_for_health_that_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service starts without them, and the log says why."""
+
+    class Misfit(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise TypeError("protobuf is too old")
+
+    monkeypatch.setitem(sys.modules, "grpc_health.v1", Misfit("grpc_health.v1"))
+    async with listening(grpc=ANY) as server:
+        assert server.grpc_port
+    assert any("do not fit" in record.getMessage() for record in caplog.records)
