@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,26 @@ def test_a_program_may_ask_it_directly(server: TritonServer) -> None:
     assert reading["complete"] is True
     assert "".join(token["text"] for token in reading["tokens"]).strip() == reading["text"]
     assert all(token["log_probability"] <= 0 for token in reading["tokens"])
+
+
+def test_several_segments_at_once(server: TritonServer) -> None:
+    """Threads of one process read them. Each has the reading that it has alone, to the last digit."""
+    client = triton_client.InferenceServerClient(server.grpc_address)
+    inputs = []
+    for number in range(6):
+        samples = np.frombuffer(SPEECH, np.int16)[8000 * number :][: 16_000 * (6 - number)].reshape(1, -1)
+        inputs.append(triton_client.InferInput("AUDIO", samples.shape, "INT16"))
+        inputs[-1].set_data_from_numpy(samples)
+
+    def reading(audio: triton_client.InferInput) -> bytes:
+        answer: bytes = client.infer(READER, [audio]).as_numpy("READING").item()
+        return answer
+
+    alone = [reading(audio) for audio in inputs]
+    with ThreadPoolExecutor(len(inputs)) as threads:
+        together = list(threads.map(reading, inputs * 2))
+    assert together == alone * 2
+    assert len({json.loads(each)["text"] for each in alone}) > 1
 
 
 def test_a_reading_is_compared_with_other_words(server: TritonServer) -> None:
