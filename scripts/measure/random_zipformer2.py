@@ -125,7 +125,7 @@ def _quieten(folder: Path) -> None:
     layout, transducer = public.layout, public.transducer
     assert isinstance(transducer, ContextTransducer)
     encoder, decoder, joiner = map(open_graph, (public.encoder, transducer.predictor, transducer.joiner))
-    features = Fbank(layout.features, layout.mels, layout.window)
+    features = Fbank(layout.features, layout.mels)
     speech = read_audio(RECORDING)[: 8 * SAMPLE_RATE]
     window = layout.step_samples + layout.ahead_samples
     feeds = {port.input.name: np.zeros(port.shape, np.float32) for port in layout.states[:-1]}

@@ -51,7 +51,7 @@ def test_features_are_those_of_the_recogniser() -> None:
     learnt = features(sound).numpy()
     # The training has 10 frames of silence first, and its frames are 15 ms around a multiple of 10 ms.
     start = 160 * 5 - 120
-    [heard] = Fbank(Features.KALDI, 80, 3)(sound[None, start : start + 160 * 5])
+    [heard] = Fbank(Features.KALDI, 80)(sound[None, start : start + 160 * 5])
     assert np.allclose(learnt[15:18], heard, atol=1e-3)
 
 

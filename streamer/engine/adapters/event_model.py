@@ -19,6 +19,7 @@ from streamer.engine.adapters.held_requests import HeldRequests, Precedence, Tur
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
 from streamer.engine.loading_times import LOADING, loading_line
+from streamer.engine.public.graph_model import GraphModel
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.public.sessions import on_gpu
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
@@ -333,10 +334,13 @@ class TritonPythonModel(EventModel):
     def load(self, instance: Instance) -> Recogniser:
         """Load the recogniser. ModelFolderError says what is wrong with the folder."""
         gpu = instance.gpu
-        return load_public_model(
+        recogniser = load_public_model(
             instance.bundle,
             name=instance.model,
             slots=instance.slots,
             idle_limit_s=instance.idle_limit_s,
             placement=None if gpu is None else on_gpu(gpu),
         )
+        if isinstance(recogniser.model, GraphModel):
+            recogniser.model.prepare_batches()
+        return recogniser

@@ -4,14 +4,15 @@ Exports of PyTorch compute sizes and positions again in every step. They are rep
 grow with the number of streams. These are not assumed to be right: a number of streams is computed together only after
 a part of the original graph has computed all values for this number, and each was equal to its replacement.
 
-Such a check takes as long as two steps. So it runs in another thread, and only for numbers of streams that come often.
-Batches of other sizes are computed in parts.
+Such a check takes as long as two steps. So it runs in another thread: for numbers of streams that come often, and for
+all usual ones while nothing is computed. Batches of other sizes are computed in parts, which takes longer.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
@@ -31,6 +32,8 @@ _SAMPLE_SIZES: Final = (1, 2, 3)  # the numbers of streams from which the formul
 _FIRST_SIZES: Final = (1, 2, 4, 8)
 # A number is checked when it comes for this time, so that checks take at most a quarter of the time of the steps.
 _CHECK_AFTER: Final = 8
+_USUAL_SIZES: Final = range(1, 33)  # as many as Triton gives to an instance at once
+_IDLE_S: Final = 0.5  # if no step came for this time, nothing is computed
 _RETRY_AFTER: Final = 1_000_000  # if the check of a number fails, it is repeated after this many steps with the number
 
 Axes = Mapping[str, tuple[tuple[int, ...], int]]
@@ -55,6 +58,7 @@ class BatchGraph:
         self._checked: set[int] = set()
         self._unchecked: Counter[int] = Counter()  # how often each number came that is not checked
         self._checking = False
+        self._last_step = float("-inf")
         content = graph_content(graph)
         self._session: onnxruntime.InferenceSession | None = self._open(content)
         expected = trial(self)
@@ -69,12 +73,18 @@ class BatchGraph:
         """Whether values are replaced by constants and formulas."""
         return self._values is not None
 
+    @property
+    def checked(self) -> set[int]:
+        """The numbers of streams that are computed in one part."""
+        return set(self._checked)
+
     def session(self) -> onnxruntime.InferenceSession:
         """Return the session, which computes as many streams at a time as `parts` returns."""
         return self._session
 
     def parts(self, streams: int) -> list[int]:
         """Return how many streams to compute in each part of a batch with this many streams."""
+        self._last_step = time.monotonic()
         if self._values is None or streams in self._checked:
             return [streams]
         self._unchecked[streams] += 1
@@ -87,6 +97,19 @@ class BatchGraph:
             number, streams = divmod(streams, size)
             parts += [size] * number
         return parts
+
+    def check_ahead(self) -> None:
+        """Check the usual numbers of streams before they come, in another thread, whenever no steps are computed."""
+        if self._values is not None:
+            threading.Thread(target=self._check_usual, args=(self._values,), daemon=True).start()
+
+    def _check_usual(self, values: BatchValues) -> None:
+        for streams in _USUAL_SIZES:
+            while self._checking or time.monotonic() - self._last_step < _IDLE_S:
+                time.sleep(_IDLE_S)
+            if streams not in self._checked and self._unchecked[streams] >= 0:
+                self._checking = True
+                self._check(values, streams)
 
     def _check(self, values: BatchValues, streams: int) -> None:
         """Check the values for this many streams."""

@@ -15,7 +15,7 @@ from streamer.engine.acoustics.streaming_model import Array, Emissions, ModelSta
 from streamer.engine.public.batch_graph import ELEMENTS, Axes, BatchGraph
 from streamer.engine.public.sessions import Placement
 from streamer.engine.public.states import SlotStates
-from streamer.models.layout import FRAME_LEAD, FRAME_SHIFT, EncoderLayout, Features, Given
+from streamer.models.layout import FRAME_LEAD, FRAME_LENGTH, FRAME_SHIFT, EncoderLayout, Features, Given
 from streamer.models.model_folder import PublicModel
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ SAMPLE_RATE = 16_000
 class Fbank:
     """Computes the features of many windows at once. The numbers of a window do not depend on the other windows."""
 
-    def __init__(self, features: Features, mels: int, frames: int) -> None:
-        """`frames` is their number in each window. A window begins with the first sample of its first frame."""
-        self._frames = frames
+    def __init__(self, features: Features, mels: int) -> None:
         options = knf.FbankOptions()
         options.frame_opts.samp_freq = SAMPLE_RATE
         options.frame_opts.dither = 0
@@ -48,7 +46,11 @@ class Fbank:
         self._options = options
 
     def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.float32]:
-        """Return the features of these windows of samples: [windows, frames, mels]."""
+        """Return the features of these windows of samples: [windows, frames, mels].
+
+        A window begins with the first sample of its first frame, and ends with the last sample of its last one.
+        """
+        frames = (windows.shape[1] - FRAME_LENGTH) // FRAME_SHIFT + 1
         # To make an extractor takes as long as several windows. So all windows pass through one extractor, each padded
         # to whole frames. The frames that reach into the next window are not read.
         whole = -(-windows.shape[1] // FRAME_SHIFT)
@@ -56,18 +58,15 @@ class Fbank:
         np.divide(windows, 32768, out=padded[:, : windows.shape[1]], casting="unsafe")
         extractor = knf.OnlineFbank(self._options)
         extractor.accept_waveform(SAMPLE_RATE, padded.reshape(-1).tolist())  # it reads an array more slowly than a list
-        rows = [extractor.get_frame(window * whole + frame) for window in range(len(windows)) for frame in self._range]
-        return np.stack(rows).reshape(len(windows), self._frames, -1)
-
-    @property
-    def _range(self) -> range:
-        return range(self._frames)
+        rows = [extractor.get_frame(window * whole + at) for window in range(len(windows)) for at in range(frames)]
+        return np.stack(rows).reshape(len(windows), frames, -1)
 
 
 FRAMES: Final = "frames"
 """The name of the head. Only the search for the family of the model knows the meaning of its numbers."""
 
 _BEFORE: Final = "before"  # the last samples before the next window
+_AHEAD: Final = "features ahead"  # the features of the last window that the next one begins with
 _STEPS: Final = "steps"  # how many steps a slot has computed since its reset
 _LANGUAGE: Final = "language"  # the number of the language of the stream
 _TRIAL_SIZES: Final = (1, 2)  # the numbers of streams in the trial of a graph when it is opened
@@ -92,6 +91,10 @@ class GraphModel:
         self._input = public.encoder.inputs[0].name
         self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement)
 
+    def prepare_batches(self) -> None:
+        """Prepare for batches of all usual sizes, in another thread, whenever no steps are computed."""
+        self._graph.check_ahead()
+
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots. The axes of states of the graph keep their order."""
         return self._state(self._graph.placement, slots)
@@ -107,6 +110,8 @@ class GraphModel:
 
             state = BoundStates(ports, types, slots, placement)
         state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
+        if self._frames_ahead:
+            state[_AHEAD] = np.zeros((slots, self._frames_ahead, self._layout.mels), np.float32)
         state[_STEPS], state[_LANGUAGE] = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
         return state
 
@@ -146,7 +151,8 @@ class GraphModel:
         before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
         fresh = steps == 0
         before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # mirrored samples before the first one, as in Kaldi
-        feeds: dict[str, Array] = {self._input: self._graph_input(np.concatenate((before, samples), axis=1))}
+        features = self._new_features(state, numbers, np.concatenate((before, samples), axis=1), any_fresh=fresh.any())
+        feeds: dict[str, Array] = {self._input: _transposed(features) if self._layout.upright else features}
         for port, kind in self._layout.given:
             feeds[port.name] = self._scalars(kind, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
         frames = _graph_states(state).compute(graph.session(), numbers, feeds, self._layout.output)
@@ -160,14 +166,33 @@ class GraphModel:
         state[_STEPS][numbers] += 1
         return frames
 
-    def _graph_input(self, windows: NDArray[np.int16]) -> Array:
-        """Return the input of the graph for these windows of samples."""
-        features: Array = self._features(windows)
-        return _transposed(features) if self._layout.upright else features
+    def _new_features(
+        self, state: ModelState, numbers: list[int], windows: NDArray[np.int16], *, any_fresh: bool
+    ) -> NDArray[np.float32]:
+        """Return the features of these windows of these slots. Those that the last window had are not computed again.
+
+        If a stream begins, all are computed for the whole batch: that is rare.
+        """
+        ahead = self._frames_ahead
+        if not ahead:
+            return self._features(windows)
+        if any_fresh:
+            features = self._features(windows)
+        else:
+            new = self._features(windows[:, ahead * FRAME_SHIFT :])
+            features = np.concatenate((state[_AHEAD][numbers], new), axis=1)
+        state[_AHEAD][numbers] = features[:, self._layout.step :]
+        return features
+
+    @property
+    def _frames_ahead(self) -> int:
+        """How many frames of features a window shares with the next one."""
+        return self._layout.window - self._layout.step if isinstance(self._features, Fbank) else 0
 
     def _axes(self) -> Axes:
         """Return the shapes of all inputs of the graph."""
-        content = self._graph_input(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        features = self._features(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        content = _transposed(features) if self._layout.upright else features
         scalars = {port.name: ((1,), 0) for port, _ in self._layout.given}
         states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
         return {self._input: (content.shape, 0), **scalars, **states}
@@ -207,7 +232,7 @@ def _features_of(layout: EncoderLayout) -> Fbank | TelephoneSamples:
     """Return the extractor of features for windows of samples."""
     if layout.features is Features.TELEPHONE:
         return TelephoneSamples()
-    return Fbank(layout.features, layout.mels, layout.window)
+    return Fbank(layout.features, layout.mels)
 
 
 def _transposed(frames: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -141,6 +141,23 @@ def test_many_streams_in_parts(tmp_path: Path) -> None:
     assert found.parts(30) == [8, 8, 8, 4, 2]
 
 
+def test_numbers_are_checked_ahead(tmp_path: Path) -> None:
+    """While nothing is computed, the usual numbers are checked before they come. Others still come in parts."""
+    found = BatchGraph(read_graph_file(made(tmp_path)), AXES, trial)
+    found.check_ahead()
+    until(lambda: found.checked == set(range(1, 33)))
+    assert [found.parts(streams) for streams in (3, 27, 32, 35)] == [[3], [27], [32], [32, 3]]
+
+
+def test_numbers_that_are_wrong_are_found_ahead(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each is told once, and the others are used."""
+    found = BatchGraph(read_graph_file(made(tmp_path, most=30)), AXES, trial)
+    found.check_ahead()
+    until(lambda: len(caplog.records) == 2)
+    assert found.checked == set(range(1, 31))
+    assert found.parts(31) == [30, 1]
+
+
 def test_numbers_that_grow_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """If a value is not as expected, the batch is computed in parts, and the log says so once."""
     graph = read_graph_file(made(tmp_path, most=9))
