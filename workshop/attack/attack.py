@@ -130,6 +130,7 @@ class Target:
     port: int
     hostile_key: str
     tls_port: int = 0
+    grpc_port: int = 0
     other_key: str = ""
     # The tokens of other clients' sessions, which a real attacker should not know.
     tokens: deque[str] = field(default_factory=lambda: deque(maxlen=64))

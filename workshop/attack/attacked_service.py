@@ -42,7 +42,7 @@ class AttackedService:
         (folder / "keys").write_text(f"{good.line}\n{hostile.line}\n")
         self.key, self.target.hostile_key, self.target.other_key = good.secret, hostile.secret, good.secret
         access = ("--keys", folder / "keys", "--open-metrics", "--fetch", "public")
-        settings = (*access, "--per-key", PER_KEY, "--handshake-limit", OPEN_S)
+        settings = (*access, "--per-key", PER_KEY, "--handshake-limit", OPEN_S, "--grpc-port", 0)
         rng = random.Random(f"{seed} service")
         self.service = ServiceUnderTest(
             repository, folder, tritons=0, slots=SLOTS, rng=rng, settings=settings, reader=repository / READER
@@ -61,6 +61,7 @@ class AttackedService:
         [triton] = self.service.tritons
         target = self.target
         target.port = int(urlsplit(self.service.url).port or 0)
+        target.grpc_port = self.service.grpc_port
         target.model_processes, target.triton = lambda: triton.stubs, lambda: triton.pid
         target.reader_processes = lambda: triton.readers
         target.bridge = lambda: self.service.bridge if self.service.alive else None

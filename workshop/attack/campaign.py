@@ -23,6 +23,7 @@ from workshop.attack.families import (
     deepgram_live,
     deepgram_recorded,
     faults,
+    grpc_calls,
     http_requests,
     messages,
     models,
@@ -323,6 +324,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *openai_realtime.ATTACKS,
     *openai_files.ATTACKS,
     *self_hosted.ATTACKS,
+    *grpc_calls.ATTACKS,
     *models.ATTACKS,
     *faults.ATTACKS,
 )

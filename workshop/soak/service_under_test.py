@@ -133,6 +133,12 @@ class ServiceUnderTest:
         return self._bridge.pid
 
     @property
+    def grpc_port(self) -> int:
+        """The port for gRPC; 0 if there is none."""
+        told = re.search(r"gRPC is spoken at port (\d+)", self.log.read_text(errors="replace"))
+        return int(told[1]) if told else 0
+
+    @property
     def alive(self) -> bool:
         """Whether the service runs."""
         return self._bridge is not None and self._bridge.poll() is None
