@@ -168,7 +168,7 @@ class GraphModel:
 
     def _new_features(
         self, state: ModelState, numbers: list[int], windows: NDArray[np.int16], *, any_fresh: bool
-    ) -> NDArray[np.float32]:
+    ) -> Array:
         """Return the features of these windows of these slots. Those that the last window had are not computed again.
 
         If a stream begins, all are computed for the whole batch: that is rare.
@@ -176,6 +176,7 @@ class GraphModel:
         ahead = self._frames_ahead
         if not ahead:
             return self._features(windows)
+        features: Array
         if any_fresh:
             features = self._features(windows)
         else:
@@ -191,7 +192,7 @@ class GraphModel:
 
     def _axes(self) -> Axes:
         """Return the shapes of all inputs of the graph."""
-        features = self._features(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        features: Array = self._features(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
         content = _transposed(features) if self._layout.upright else features
         scalars = {port.name: ((1,), 0) for port, _ in self._layout.given}
         states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
