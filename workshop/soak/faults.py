@@ -100,6 +100,7 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
             rng=rng,
             model=settings.model,
             reader=_reader(settings, repository),
+            settings=("--grpc-port", 0),
         )
         async with service:
             await FaultsRun(service, settings, report, tell).run()
@@ -160,7 +161,7 @@ class FaultsRun:
             record = await ScriptedClient(self._plan(number), self._service.url, self._began).run()
         else:
             plan = draw_foreign_plan(self._settings.seed, number, format)
-            record = await run_foreign(plan, self._service.url, self._began)
+            record = await run_foreign(plan, self._service.url, self._began, self._service.grpc_port)
         near = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
         verdict = (check if format == NATIVE else check_foreign)(record, disturbed=bool(near))
         self.report.formats[format] += 1

@@ -19,7 +19,7 @@ from streamer.wire.dialects import deepgram, openai_upload
 from streamer.wire.dialects.deepgram import PATH
 from streamer.wire.dialects.openai_realtime import PATH as REALTIME_PATH
 from streamer.wire.dialects.openai_settings import COMMIT_EMPTY
-from workshop.soak import self_hosted_formats, voice_agents
+from workshop.soak import grpc_formats, self_hosted_formats, voice_agents
 from workshop.soak.foreign_session import (
     BOUNDARY,
     DONE,
@@ -299,13 +299,15 @@ SESSIONS: dict[str, type[ForeignSession]] = {
     "openai_realtime": RealtimeSession,
     **self_hosted_formats.SESSIONS,
     **voice_agents.SESSIONS,
+    **grpc_formats.SESSIONS,
     **dict.fromkeys(UPLOADS, UploadSession),
 }
 
 
-async def run_foreign(plan: SessionPlan, url: str, began: float) -> SessionRecord:
-    """Carry out a plan, and return the record."""
-    return await SESSIONS[plan.kind](plan, url, began).run()
+async def run_foreign(plan: SessionPlan, url: str, began: float, grpc_port: int = 0) -> SessionRecord:
+    """Carry out a plan, and return the record. `grpc_port`: where the service speaks gRPC."""
+    address = f"grpc://127.0.0.1:{grpc_port}" if plan.kind in grpc_formats.SESSIONS else url
+    return await SESSIONS[plan.kind](plan, address, began).run()
 
 
 def check_foreign(record: SessionRecord, *, disturbed: bool) -> Verdict:

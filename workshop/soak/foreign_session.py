@@ -164,9 +164,11 @@ FORMATS: Final = {
     "whisperlivekit": 4,
     "deepgram_flux": 5,
     "assemblyai": 5,
+    "riva": 5,
+    "google": 5,
 }
 # Their live audio may also come in a container. That of the others is always samples.
-_CONTAINED: Final = ("deepgram", "upload", "openai_file", "deepgram_file")
+_CONTAINED: Final = ("deepgram", "riva", "upload", "openai_file", "deepgram_file")
 UPLOADS: Final = ("upload", "openai_file", "deepgram_file")
 _VANISH: Final = 0.12
 _MEAN_WORDS: Final = 11
@@ -196,6 +198,8 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "whisperlivekit": ({"mode": "full"}, {"mode": "diff"}),
     "deepgram_flux": ({}, {"eager_eot_threshold": "0.4"}, {"eot_threshold": "0.8", "eot_timeout_ms": "4000"}),
     "assemblyai": ({}, {"format_turns": "true", "max_turn_silence": "600"}, {"include_partial_turns": "false"}),
+    "riva": ({}, {"interim_results": True}),
+    "google": ({}, {"interim_results": True}, {"interim_results": True, "enable_voice_activity_events": True}),
 }
 
 

@@ -113,6 +113,7 @@ class ServiceUnderTest:
         `reader`: the folder with the weights of the reader; an embedded Triton chooses one itself.
         """
         self.url = ""
+        self.grpc_port = 0  # 0: it does not speak gRPC
         self.tritons: list[TritonUnderTest] = []
         self.left: list[str] = []  # a sentence for each thing that was still there at the end
         self.restarts = 0  # how often external Tritons were restarted
@@ -131,12 +132,6 @@ class ServiceUnderTest:
         """The id of the process of the service."""
         assert self._bridge is not None
         return self._bridge.pid
-
-    @property
-    def grpc_port(self) -> int:
-        """The port for gRPC; 0 if there is none."""
-        told = re.search(r"gRPC is spoken at port (\d+)", self.log.read_text(errors="replace"))
-        return int(told[1]) if told else 0
 
     @property
     def alive(self) -> bool:
@@ -242,6 +237,8 @@ class ServiceUnderTest:
             program_of = [sys.executable, "-m", "streamer", *serve, "--repository", str(self._repository), *size]
             self.tritons.append(TritonUnderTest("embedded Triton", self._embedded))
         self.url = await asyncio.to_thread(self._serve, program_of)
+        if told := re.search(r"gRPC is spoken at port (\d+)", self.log.read_text(errors="replace")):
+            self.grpc_port = int(told[1])
 
     def _serve(self, program_of: Sequence[str]) -> str:
         with self.log.open("w+") as log:

@@ -13,9 +13,9 @@ import grpc  # type: ignore[import-untyped]
 
 from streamer.bridge.grpc.messages import SERVICES, message_class
 from streamer.testing.exact_speech import say
-from workshop.attack import attack, recordings
+from workshop.attack import recordings
 from workshop.attack.attack import Attack, PromiseBroken, RecogniserFailed, Strike, Target, at_once, mutated
-from workshop.attack.raw_connection import RawConnection
+from workshop.attack.raw_connection import CUT_OFF, RawConnection
 from workshop.soak.foreign_session import plain
 
 FAMILY: Final = "grpc"
@@ -358,7 +358,7 @@ async def many_connections(target: Target, rng: random.Random) -> Strike:
     opened: list[RawConnection] = []
     strike = Strike()
     try:
-        with suppress(*attack.CUT_OFF):
+        with suppress(*CUT_OFF):
             for _ in range(rng.choice((50, 300))):
                 opened.append(await RawConnection.open(target.host, target.grpc_port))
         await asyncio.sleep(rng.random())
