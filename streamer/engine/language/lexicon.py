@@ -218,7 +218,7 @@ class TrieArrays(NamedTuple):
     shared: int  # the number of nodes of the lexicon
     table: NDArray[np.int32]
     # Numbers that every candidate needs are in tables of one column, where a look-up takes a third of the time.
-    parents: NDArray[np.int32]
+    children: NDArray[np.int64]  # the units that lead to children, as bits
     # The look-ahead: the worth of the best word below a node counts in advance, and is replaced at the end of a word.
     ahead: NDArray[np.float32]
     words: NDArray[np.int64]
@@ -265,7 +265,7 @@ class TrieTables:
         columns, words = finish(self._columns(lexicon)), lexicon.words
         return {
             "table": columns,
-            "parents": np.ascontiguousarray(columns[:, PARENT]),
+            "children": _children(columns[:, PARENT], columns[:, UNIT]),
             "ahead": worth(lexicon.look_ahead).astype(np.float32),
             "words": words.astype(np.int64),
             "likely": worth(unigrams[words]),
@@ -284,7 +284,7 @@ class TrieTables:
     def _parts(self) -> list[tuple[NDArray[np.generic], int]]:
         """Return the tables, and how many rows of each belong to the lexicon."""
         arrays = self.arrays
-        by_node, by_word = (arrays.table, arrays.parents, arrays.ahead), (arrays.words, arrays.likely)
+        by_node, by_word = (arrays.table, arrays.children, arrays.ahead), (arrays.words, arrays.likely)
         return [*((array, arrays.shared) for array in by_node), *((array, self._shared_words) for array in by_word)]
 
     def put(self, slot: int, trie: Lexicon, words: NDArray[np.int64], worth: NDArray[np.float64]) -> Work[int]:
@@ -299,6 +299,8 @@ class TrieTables:
         start = self._room(size)
         self._areas[slot] = start, start + size
         columns = yield from self._columns(trie)
+        children = _children(columns[:, PARENT], columns[:, UNIT])
+        yield
         columns[:, BASE] += start
         columns[:, PARENT] += start * (columns[:, PARENT] > ROOT)
         offset = self._shared_words + start - self.arrays.shared
@@ -307,7 +309,7 @@ class TrieTables:
         yield
         self.arrays.table[start:end] = columns
         yield
-        self.arrays.parents[start:end] = columns[:, PARENT]
+        self.arrays.children[start:end] = children
         self.arrays.ahead[start:end] = np.exp(trie.look_ahead)
         yield
         self.arrays.words[offset:last] = words[trie.words]
@@ -318,7 +320,7 @@ class TrieTables:
         """Free the area of a slot."""
         start, end = self._areas.pop(slot, (0, 0))
         self.arrays.table[start:end, PARENT] = NO_NODE
-        self.arrays.parents[start:end] = NO_NODE
+        self.arrays.children[start:end] = 0
 
     def _room(self, size: int) -> int:
         start = self.arrays.shared
@@ -356,6 +358,16 @@ class TrieTables:
         for number, column in enumerate((lexicon.base, parent, unit, doubled, first, count, depths)):
             columns[:, number] = column
         return columns
+
+
+def _children(parent: NDArray[np.int32], unit: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the units that lead to the children of each node, as bits."""
+    children = np.zeros(len(parent), np.int64)
+    for first in (0, MOST_UNITS // 2):  # the sum of half of the bits is exact
+        there = (parent != NO_NODE) & (unit >= first) & (unit < first + MOST_UNITS // 2)
+        bits = np.bincount(parent[there], 2.0 ** (unit[there] - first), len(parent))
+        children |= bits.astype(np.int64) << first
+    return children
 
 
 def _depths(parent: NDArray[np.int32]) -> Work[NDArray[np.int32]]:

@@ -47,12 +47,20 @@ class Rules(NamedTuple):
     hotword_floor: float
 
 
+class RecentWorths(NamedTuple):
+    """The worth of words that ended lately [slots, entries]: a word ends in several frames, and in many hypotheses."""
+
+    keys: NDArray[np.int64]  # one more than the number of the word and the two before it; 0 if there is none
+    worth: NDArray[np.float64]
+
+
 class Tables(NamedTuple):
     """The tables that all streams share, and the hotwords of each slot."""
 
     trie: TrieArrays
     language: LanguageArrays
     bonuses: BonusArrays
+    recent: RecentWorths
 
 
 _CANDIDATE = np.dtype(
@@ -68,6 +76,14 @@ _CANDIDATE = np.dtype(
 """A candidate for a hypothesis after a frame."""
 
 
+class _Ranking(NamedTuple):
+    """The ranks of the candidates of a frame, and how many of them are in each bucket (see `best_of`)."""
+
+    ranks: NDArray[np.float64]  # the mass of each candidate, times the look-ahead of its node
+    bits: NDArray[np.int64]  # the same memory as whole numbers
+    sizes: NDArray[np.int64]  # [buckets]
+
+
 class _Step(NamedTuple):
     """The inputs and outputs of a step that all its frames share."""
 
@@ -77,8 +93,20 @@ class _Step(NamedTuple):
     former: NDArray[np.int64]  # an index of the histories that were rescored before the step
     gains: NDArray[np.float64]  # the gain of each of these histories
     candidates: Records
-    ranks: NDArray[np.float64]  # the mass of each candidate, times the look-ahead of its node
+    ranking: _Ranking
     records: Records  # the words that ended in the step
+
+
+# Values are ranked by their first bits, because positive numbers are sorted like their bits. There are eight buckets
+# for each power of two. The first one also has what is greater, and the last one all that is less.
+_BUCKETS, _BUCKET_SHIFT = 1024, 49
+_MOST_INSERTED = 32  # a bucket with more values is sorted in another way
+
+
+@inlined_loop
+def _bucket(first: int, bits: int) -> int:
+    """Return the bucket of a value with these bits, if those of the greatest value begin with `first`."""
+    return min(max(first - (bits >> _BUCKET_SHIFT), 0), _BUCKETS - 1)
 
 
 @inlined_loop
@@ -87,7 +115,13 @@ def word_worth(tables: Tables, rules: Rules, slot: int, hypothesis: Any, word: i
     language, bonuses = tables.language, tables.bonuses
     older, last = hypothesis.older, hypothesis.last
     if bonuses.roots[slot] == 0:
-        return math.exp(score(language, older, last, word) * rules.language_weight + rules.word_bonus)
+        key = (np.int64(older) * language.words + last) * language.words + word + 1
+        keys, worth = tables.recent.keys[slot], tables.recent.worth[slot]
+        place = ((key * _OTHER_MIX) >> 32) & (len(keys) - 1)
+        if keys[place] != key:
+            keys[place] = key
+            worth[place] = math.exp(score(language, older, last, word) * rules.language_weight + rules.word_bonus)
+        return worth[place]
     # The trie of the stream has all pronunciations of a hotword, so those in the lexicon would count twice.
     if hypothesis.node < tables.trie.shared and is_own(bonuses, slot, word):
         return 0.0
@@ -146,22 +180,34 @@ def last_words(
             posteriors[row] = (one.total / one.start_mass) ** (1 / max(1, trie.table[one.node, DEPTH]))
 
 
+class _Flow(NamedTuple):
+    """Where the hypotheses of a frame may grow, and what flows into them from others [rows]."""
+
+    units: NDArray[np.int64]  # the last unit of each hypothesis
+    free: NDArray[np.int64]  # the units of children that are not in the beam, as bits
+    into_own: NDArray[np.int64]  # at the root: those of children in the trie of the stream that are, as bits
+    mass: NDArray[np.float64]
+    origin: NDArray[np.int64]  # the row from which most of it comes; the row itself if none does
+
+
 @inlined_loop
 def _add(
     candidates: Any,
-    ranks: NDArray[np.float64],
+    ranking: _Ranking,
     number: int,
-    ahead: NDArray[np.float32],
+    first: int,
+    least: int,
     node: int,
     total: float,
     in_blank: float,
     source: int,
     grew: bool,
 ) -> int:
-    """Add a candidate, unless it is impossible. Return the number of candidates."""
-    ranks[number] = total * ahead[node]
-    if ranks[number] <= 0:
+    """Add a candidate whose rank is written already, unless it is too low. Return the number of candidates."""
+    bits = ranking.bits[number]
+    if bits < least:
         return number
+    ranking.sizes[_bucket(first, bits)] += 1
     one = candidates[number]
     one.total, one.in_blank, one.node, one.source, one.grew = total, in_blank, node, source, grew
     return number + 1
@@ -170,9 +216,18 @@ def _add(
 @compiled_loop
 def _likeliest(probabilities: NDArray[np.float64], rules: Rules) -> NDArray[np.int64]:
     """Return the likeliest phones of a frame."""
-    phones = probabilities.copy()
-    phones[BLANK], phones[rules.boundary] = -1.0, -1.0
-    return best_of(phones, min(rules.tokens, len(phones) - 2))
+    most, number = min(rules.tokens, len(probabilities) - 2), 0
+    likely = np.empty(most + 1, np.int64)
+    for phone in range(len(probabilities)):
+        if phone in (BLANK, rules.boundary):
+            continue
+        place = number
+        while place and probabilities[likely[place - 1]] < probabilities[phone]:
+            likely[place] = likely[place - 1]
+            place -= 1
+        likely[place] = phone
+        number = min(number + 1, most)
+    return likely[:number]
 
 
 @compiled_loop
@@ -182,8 +237,7 @@ def _end_words(
     alive: int,
     probability: float,
     index: NDArray[np.int64],
-    inflow: NDArray[np.float64],
-    origin: NDArray[np.int64],
+    flow: _Flow,
     count: int,
 ) -> tuple[int, int]:
     """Let the likeliest words end, with this probability of a boundary. Merge equal results.
@@ -191,7 +245,7 @@ def _end_words(
     The new hypotheses at the root are written after the beam. If the beam already has such a hypothesis, the mass flows
     into it. Return how many were written, and how many words have ended in the step.
     """
-    tables, rules, before_step, gains, beam = step.tables, step.rules, step.former, step.gains, len(inflow)
+    tables, rules, before_step, gains, beam = step.tables, step.rules, step.former, step.gains, len(step.gains)
     table, likely, words = tables.trie.table, tables.trie.likely, tables.trie.words
     guesses = np.empty(alive * rules.homophones)
     rows, places = np.empty(len(guesses), np.int64), np.empty(len(guesses), np.int64)
@@ -218,10 +272,10 @@ def _end_words(
             now[existing].total += mass
             continue
         if existing != NOBODY:
-            inflow[existing] += mass
-            if origin[existing] != existing:
+            flow.mass[existing] += mass
+            if flow.origin[existing] != existing:
                 continue
-            origin[existing] = beam + written
+            flow.origin[existing] = beam + written
         new = now[beam + written]
         new.history, new.node, new.older, new.last, new.back = history, ROOT, one.last, word, beam + count
         new.start, new.end, new.start_mass, new.gain, new.in_blank = 0, 0, 0.0, gain, 0.0
@@ -240,9 +294,14 @@ def _grow(
     step: _Step, now: Any, alive: int, then: Any, frame: int, probabilities: NDArray[np.float64], count: int
 ) -> tuple[int, int]:
     """Read a frame. Return the number of living hypotheses, and how many words have ended in the step."""
-    trie, rules, root = step.tables.trie, step.rules, step.tables.bonuses.roots[step.slot]
-    table, parents, ahead, candidates, ranks = trie.table, trie.parents, trie.ahead, step.candidates, step.ranks
-    beam = len(step.gains)
+    trie, beam = step.tables.trie, len(step.gains)
+    if not alive:
+        return 0, count
+    # These numbers are read first, because the processor then waits for many of them at once.
+    parents, units, free = np.empty(beam, np.int64), np.empty(beam, np.int64), np.empty(beam, np.int64)
+    for row in range(alive):
+        node = now[row].node
+        parents[row], units[row], free[row] = trie.table[node, PARENT], trie.table[node, UNIT], trie.children[node]
     index = index_for(len(now))
     for row in range(alive):
         one = now[row]
@@ -253,54 +312,90 @@ def _grow(
     # If the parent of a hypothesis is also in the beam, the mass with which it grows by this unit flows into the
     # hypothesis. If the parent has the same phone, only its paths that end in a blank grow: the others merely prolong
     # the phone of the parent.
-    inflow, origin = np.zeros(beam), np.arange(beam)
-    flowed, flowed_own = np.zeros(beam, np.int64), np.zeros(beam, np.int64)  # the units that flowed, as bits
+    flow = _Flow(units, free, np.zeros(beam, np.int64), np.zeros(beam), np.arange(beam))
     for row in range(alive):
         one = now[row]
         if one.node == ROOT:
             continue
-        parent, unit = table[one.node, PARENT], table[one.node, UNIT]
+        parent, unit = parents[row], units[row]
         source = find(index, one.history, parent)
         if source == NOBODY:
             continue
-        mass = now[source].in_blank if table[one.node, DOUBLED] else now[source].total
-        inflow[row], origin[row] = mass * probabilities[unit], source
+        mass = now[source].in_blank if trie.table[one.node, DOUBLED] else now[source].total
+        flow.mass[row], flow.origin[row] = mass * probabilities[unit], source
         if parent == ROOT and one.node >= trie.shared:
-            flowed_own[source] |= 1 << unit
+            flow.into_own[source] |= 1 << unit
         else:
-            flowed[source] |= 1 << unit
+            free[source] &= ~(1 << unit)
 
-    written = 0
-    ending = probabilities[rules.boundary] >= rules.boundary_floor
+    written, boundary = 0, probabilities[step.rules.boundary]
+    ending = boundary >= step.rules.boundary_floor
     if ending:
-        boundary = probabilities[rules.boundary]
-        written, count = _end_words(step, now, alive, boundary, index, inflow, origin, count)
+        written, count = _end_words(step, now, alive, boundary, index, flow, count)
+    best = _best_candidates(step, now, alive, written, probabilities, flow)
+    return _keep(now, then, step.candidates, best, beam, frame, ending), count
 
-    number = 0
-    likely = _likeliest(probabilities, rules)
+
+@compiled_loop
+def _best_candidates(
+    step: _Step, now: Any, alive: int, written: int, probabilities: NDArray[np.float64], flow: _Flow
+) -> NDArray[np.int64]:
+    """Write the candidates after a frame, and return the best of them, the best first.
+
+    Those that cannot be among the best are not written. For this, candidates are counted in buckets by their ranks:
+    whoever is in the bucket `last` or after it has enough better ones before it. `least` has the bits of the lowest
+    rank that is before it.
+    """
+    table, ahead, candidates, ranking = step.tables.trie.table, step.tables.trie.ahead, step.candidates, step.ranking
+    ranks, bits, sizes = ranking
+    root, beam = step.tables.bonuses.roots[step.slot], len(step.gains)
+    number, last, least = 0, _BUCKETS, np.int64(1)
+    sizes[:] = 0
+    ranks[0] = now[0].total * ahead[now[0].node]
+    first = bits[0] >> _BUCKET_SHIFT
     for row in range(alive):
         one = now[row]
-        unit = table[one.node, UNIT]
         in_blank = one.total * probabilities[BLANK]
-        stay = in_blank + (one.total - one.in_blank) * probabilities[unit]
+        stay = in_blank + (one.total - one.in_blank) * probabilities[flow.units[row]]
         # The frames of the running word come from the part with the greater mass.
-        source = origin[row] if inflow[row] > stay else row
-        number = _add(candidates, ranks, number, ahead, one.node, stay + inflow[row], in_blank, source, source != row)
-        base = table[one.node, BASE]
-        for phone in likely:
-            if parents[base + phone] == one.node and not (flowed[row] >> phone) & 1:
-                mass = one.in_blank if phone == unit else one.total
-                number = _add(
-                    candidates, ranks, number, ahead, base + phone, mass * probabilities[phone], 0.0, row, True
-                )
-            # From the root, a hypothesis may also grow into the trie of the stream.
-            if root and one.node == ROOT and parents[root + phone] == ROOT and not (flowed_own[row] >> phone) & 1:
-                number = _add(
-                    candidates, ranks, number, ahead, root + phone, one.total * probabilities[phone], 0.0, row, True
-                )
+        source = flow.origin[row] if flow.mass[row] > stay else row
+        total = stay + flow.mass[row]
+        ranks[number] = total * ahead[one.node]
+        number = _add(candidates, ranking, number, first, least, one.node, total, in_blank, source, source != row)
     for row in range(beam, beam + written):
-        number = _add(candidates, ranks, number, ahead, ROOT, now[row].total, 0.0, row, False)
-    return _keep(now, then, candidates, best_of(ranks[:number], beam), beam, frame, ending), count
+        ranks[number] = now[row].total * ahead[ROOT]
+        number = _add(candidates, ranking, number, first, least, ROOT, now[row].total, 0.0, row, False)
+    likely, before = _likeliest(probabilities, step.rules), number
+    chosen = np.empty(len(likely) + 1, np.int64)
+    for row in range(alive):
+        while before - sizes[last - 1] >= beam:
+            last -= 1
+            before -= sizes[last]
+            least = (first - last + 1) << _BUCKET_SHIFT
+        one, count, choices = now[row], number, 0
+        greatest, free = ahead[one.node], flow.free[row]
+        for phone in likely:
+            # No child has a greater look-ahead than its parent, and the phones after this one are less likely.
+            ranks[number] = one.total * probabilities[phone] * greatest
+            if bits[number] < least:
+                break
+            chosen[choices] = phone
+            choices += (free >> phone) & 1
+        base, unit = table[one.node, BASE], flow.units[row]
+        for choice in range(choices):
+            phone = chosen[choice]
+            total = (one.in_blank if phone == unit else one.total) * probabilities[phone]
+            ranks[number] = total * ahead[base + phone]
+            number = _add(candidates, ranking, number, first, least, base + phone, total, 0.0, row, True)
+        # From the root, a hypothesis may also grow into the trie of the stream.
+        if root and one.node == ROOT:
+            for phone in likely:
+                if table[root + phone, PARENT] == ROOT and not (flow.into_own[row] >> phone) & 1:
+                    total = one.total * probabilities[phone]
+                    ranks[number] = total * ahead[root + phone]
+                    number = _add(candidates, ranking, number, first, least, root + phone, total, 0.0, row, True)
+        before += number - count
+    return _best_counted(ranking, number, first, beam)
 
 
 @compiled_loop
@@ -383,7 +478,9 @@ def read_step(
     former, gains = index_for(beam), np.zeros(beam)
     alive = _load(rows, now, former, gains, rescored)
     candidates = np.empty(beam * (2 * rules.tokens + 1) + rules.endings, _CANDIDATE)
-    step = _Step(tables, rules, slot, former, gains, candidates, np.empty(len(candidates)), records)
+    ranks = np.empty(len(candidates) + 1)
+    ranking = _Ranking(ranks, ranks.view(np.int64), np.empty(_BUCKETS, np.int64))
+    step = _Step(tables, rules, slot, former, gains, candidates, ranking, records)
     probabilities = np.empty(log_probabilities.shape[1])
     count, scale, skipped = np.int64(0), 0.0, False  # with a plain 0, which is another type, numba would compile twice
     for number in range(len(log_probabilities)):
@@ -479,25 +576,43 @@ def put(index: NDArray[np.int64], row: int, first: int, second: int) -> None:
 
 @compiled_loop
 def best_of(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Return the places of the greatest of these values, the greatest first."""
-    keys, places = values.copy(), np.arange(len(values))
-    # A quicksort that does not sort the parts after the first `most` places.
-    waiting = [(0, len(values) - 1)]
-    while waiting:
-        low, high = waiting.pop()
-        while low < high and low < most:
-            pivot, left, right = keys[(low + high) // 2], low, high
-            while left <= right:
-                while keys[left] > pivot:
-                    left += 1
-                while keys[right] < pivot:
-                    right -= 1
-                if left <= right:
-                    keys[left], keys[right] = keys[right], keys[left]
-                    places[left], places[right] = places[right], places[left]
-                    left, right = left + 1, right - 1
-            waiting.append((left, high))
-            high = right
+    """Return the places of the greatest of these values, the greatest first. Equal ones keep order; none is negative.
+
+    Most are only counted in buckets. Those in the buckets of the greatest are nearly in order there.
+    """
+    bits = values.view(np.int64)
+    greatest, sizes = np.int64(0), np.zeros(_BUCKETS, np.int64)
+    for place in range(len(bits)):
+        greatest = max(greatest, bits[place])
+    first = greatest >> _BUCKET_SHIFT
+    for place in range(len(bits)):
+        sizes[_bucket(first, bits[place])] += 1
+    return _best_counted(_Ranking(values, bits, sizes), len(values), first, most)
+
+
+@compiled_loop
+def _best_counted(ranking: _Ranking, count: int, first: int, most: int) -> NDArray[np.int64]:
+    """Return the places of the greatest of the first `count` values, which are counted in buckets already."""
+    values, bits, ends = ranking
+    last, total, largest = 0, np.int64(0), np.int64(0)
+    while last < _BUCKETS and total < most:  # the buckets before `last` have enough values
+        size = ends[last]
+        ends[last], total, largest, last = total, total + size, max(largest, size), last + 1
+    places = np.empty(total, np.int64)
+    for place in range(count):
+        bucket = _bucket(first, bits[place])
+        if bucket < last:
+            places[ends[bucket]] = place
+            ends[bucket] += 1
+    if largest > _MOST_INSERTED:
+        return places[np.argsort(-values[places], kind="mergesort")][:most]
+    for number in range(1, len(places)):
+        place = places[number]
+        key, before = bits[place], number
+        while before and bits[places[before - 1]] < key:
+            places[before] = places[before - 1]
+            before -= 1
+        places[before] = place
     return places[:most]
 
 

@@ -18,7 +18,7 @@ from streamer.engine.acoustics.streaming_model import Array, Emissions
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon, TrieTables, Worth
-from streamer.engine.search.beam_loops import Rules, Tables, last_words, read_steps
+from streamer.engine.search.beam_loops import RecentWorths, Rules, Tables, last_words, read_steps
 from streamer.engine.search.beams import ENDED_WORD, NO_FRAME, NO_WORD, Beams, Histories, StepRecords
 from streamer.engine.search.history_loops import follow_words, show_words
 from streamer.engine.search.hotwords import CompiledHotwords, HotwordBonuses, HotwordCompiler
@@ -315,6 +315,7 @@ def _in_main_memory(emissions: Array) -> NDArray[np.float32]:
 # Expands the hypotheses of a slot by the frames of a step, with the compiled loops and their tables.
 
 MOST_HOMOPHONES = 8  # of words with the same pronunciation, only the likeliest are considered
+_RECENT_WORTHS = 512  # a power of two: how many words of each slot have their worth kept
 LEAST_HOMOPHONES = 4  # room for hotwords with the same pronunciation, even if the lexicon has no such words
 
 
@@ -360,9 +361,12 @@ class BeamExpander:
         self._nodes: TrieTables
         self._bonuses: HotwordBonuses
         worth = Worth(float(options.language_weight), float(options.word_bonus))
+        self._recent: RecentWorths
         if first:
-            self._nodes, self._bonuses = first._nodes, first._bonuses
+            self._nodes, self._bonuses, self._recent = first._nodes, first._bonuses, first._recent
         else:
+            shape = slots, _RECENT_WORTHS
+            self._recent = RecentWorths(np.zeros(shape, np.int64), np.zeros(shape))
             self._nodes = TrieTables(lexicon, worth, language.unigrams, homophones, boundary, slots)
             self._bonuses = HotwordBonuses(slots)
         # Run the loops once, so that they are compiled, or read from disk, before a client waits for words.
@@ -436,7 +440,7 @@ class BeamExpander:
 
     @property
     def _tables(self) -> Tables:
-        return Tables(self._nodes.arrays, self._language.arrays, self._bonuses.arrays)
+        return Tables(self._nodes.arrays, self._language.arrays, self._bonuses.arrays, self._recent)
 
 
 # How much of a beam agreed on each word of its best hypothesis while the word could still change.

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from streamer.engine import file_cache
-from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon, TrieTables, Worth
+from streamer.engine.language.lexicon import BASE, MOST_UNITS, NO_NODE, PARENT, ROOT, Lexicon, TrieTables, Worth
 from streamer.engine.memory.footprint import footprint, resident
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.waiting import finish
@@ -121,7 +121,7 @@ def rows(found: TrieTables) -> list[NDArray[Any]]:
     arrays = found.arrays
     return [
         arrays.table[:nodes],
-        arrays.parents[:nodes],
+        arrays.children[:nodes],
         arrays.ahead[:nodes],
         arrays.words[:words],
         arrays.likely[:words],
@@ -152,6 +152,24 @@ def test_processes_share_the_rows_of_the_lexicon(tmp_path: Path, monkeypatch: py
         shared._extend(1000)
         assert np.array_equal(own.arrays.table[:end], shared.arrays.table[:end])
         own, shared.arrays.table[0] = tables(lexicon), -5  # not in the file
+
+
+def test_each_node_has_the_units_of_its_children() -> None:
+    """The bits of a node are the units that lead to its children, in the lexicon and in the trie of a stream."""
+    lexicon, hotwords = (Lexicon.build(spoken(seed, 40), np.linspace(-9, -1, 400)) for seed in (4, 5))
+    found = tables(lexicon)
+    root = finish(found.put(3, hotwords, np.arange(400), np.ones(400)))
+    start, end = found._areas[3]
+    for trie, first, last in ((lexicon, 0, len(lexicon.base)), (hotwords, start, end)):
+        bases, parents = found.arrays.table[first:last, BASE], found.arrays.table[first:last, PARENT]
+        assert (bases[ROOT] == root) == (trie is hotwords)
+        for node, bits in enumerate(found.arrays.children[first:last].tolist()):
+            number = ROOT if node == ROOT else first + node
+            own = bases[node] - first + np.arange(min(MOST_UNITS, len(bases) - (bases[node] - first)))
+            units = [unit for unit, child in enumerate(own.tolist()) if parents[child] == number]
+            assert bits == sum(1 << unit for unit in units)
+    found.remove(3)
+    assert not found.arrays.children[start:end].any()
 
 
 def test_room_for_hotwords_takes_no_memory() -> None:

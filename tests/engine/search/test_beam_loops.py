@@ -10,16 +10,17 @@ from streamer.engine.search.beam_loops import NOBODY, best_of, find, index_for, 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_best_come_first(seed: int) -> None:
-    """The greatest values come first, as many as requested or all, even if many are equal."""
+    """The greatest values come first, as many as requested or all. Equal ones stay in their order."""
     dice = np.random.default_rng(seed)
-    values = dice.random(dice.integers(0, 400)).round(dice.integers(1, 6))
+    values = (dice.random(dice.integers(0, 400)) ** dice.integers(1, 200)).round(dice.integers(1, 60))
     most = int(dice.integers(1, 300))
     places = best_of(values, most)
-    assert values[places].tolist() == sorted(values.tolist(), reverse=True)[:most]
-    assert len(set(places.tolist())) == min(most, len(values))
+    assert places.tolist() == sorted(range(len(values)), key=lambda place: -values[place])[:most]
 
 
-@pytest.mark.parametrize("values", [np.arange(5000.0), -np.arange(5000.0), np.ones(5000)], ids=["up", "down", "equal"])
+@pytest.mark.parametrize(
+    "values", [np.arange(5000.0), 5000 - np.arange(5000.0), np.ones(5000)], ids=["up", "down", "equal"]
+)
 def test_order_does_not_slow_it_down(values: np.ndarray) -> None:  # type: ignore[type-arg]
     """Many values that are sorted or equal are ranked, too."""
     assert values[best_of(values, 10)].tolist() == sorted(values, reverse=True)[:10]
