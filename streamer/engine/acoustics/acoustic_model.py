@@ -24,8 +24,8 @@ from streamer.engine.acoustics.bundle_files import (
     within,
 )
 from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, WHOLE_FRAMES
-from streamer.engine.acoustics.features import CONTEXT, SAMPLE_RATE, LogMel, samples_of
-from streamer.engine.acoustics.speech_detector import PieceEnergies, SpeechDetector
+from streamer.engine.acoustics.features import CONTEXT, HOP, SAMPLE_RATE, LogMel, samples_of
+from streamer.engine.acoustics.speech_detector import PieceActivity, PieceEnergies, SpeechDetector
 from streamer.engine.acoustics.streaming_model import (
     ACTIVITY,
     Emissions,
@@ -81,6 +81,7 @@ class AcousticModel:
         self._encoder = CompiledEncoder(description.encoder, encoder)
         self._heads = CompiledHeads(description.encoder, encoder)
         self._activity = activity
+        self._pieces: PieceEnergies | None = None  # of the same slots
 
     @classmethod
     def load(cls, folder: Path | str, *, activity: bool = True) -> AcousticModel:
@@ -95,11 +96,14 @@ class AcousticModel:
 
     def detector(self, slots: int) -> SpeechDetector | None:
         """Return a detector of speech for this many slots; None without an activity network."""
-        return None if self._activity is None else SpeechDetector.make(self.features, self._activity, slots)
+        if self._activity is None:
+            return None
+        return SpeechDetector(self.piece_energies(slots), PieceActivity(self._activity, slots))
 
     def piece_energies(self, slots: int) -> PieceEnergies:
         """Return what computes the energies of pieces in this many slots."""
-        return PieceEnergies(self.features, slots)
+        self._pieces = PieceEnergies(self.features, slots)
+        return self._pieces
 
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots."""
@@ -159,7 +163,19 @@ class AcousticModel:
         """Return the energies of the next samples, which are the input of both networks."""
         recent = np.concatenate((state["wav"][list(slots)], samples_of(samples)), axis=1)
         state["wav"][list(slots)] = recent[:, -CONTEXT:]
-        return self.features.energies(recent)
+        if self._pieces is None:
+            return self.features.energies(recent)
+        # What the detector of speech has computed already is not computed again.
+        energies = np.empty((len(slots), samples.shape[1] // HOP, self.features.mels), np.float32)
+        missing: dict[int, list[int]] = {}  # the rows by the number of their first hops that are there
+        for row, slot in enumerate(slots):
+            found = self._pieces.find(slot, recent[row])
+            energies[row, : len(found)] = found
+            missing.setdefault(len(found), []).append(row)
+        for there, rows in missing.items():
+            if there < energies.shape[1]:
+                energies[rows, there:] = self.features.energies(recent[rows, there * HOP :])
+        return energies
 
     def _encode(self, state: ModelState, slots: Sequence[int], energies: Floats) -> Floats:
         """Return the frames of the encoder, which are the input of the heads."""

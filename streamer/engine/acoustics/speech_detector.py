@@ -8,36 +8,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamer.engine.acoustics.activity import probabilities_of
+from streamer.engine.acoustics.encoder_config import SUBSAMPLING
 from streamer.engine.acoustics.features import CONTEXT, HOP, samples_of
 from streamer.engine.acoustics.streaming_model import EnergyFeatures, Floats, ModelState, SlotNetwork
 
+_KEPT: Final = 32  # hops: as many as a step of the usual length has
+
 
 class PieceEnergies:
-    """Computes the energies of the pieces of each slot."""
+    """Computes the energies of the pieces of each slot, and keeps those that the next step has, too."""
 
     def __init__(self, features: EnergyFeatures, slots: int) -> None:
         self._features = features
-        self.recent = np.zeros((slots, CONTEXT), np.float32)
+        self.recent = np.zeros((slots, CONTEXT + _KEPT * HOP), np.float32)  # the last samples
+        self.energies = np.zeros((slots, _KEPT, features.mels), np.float32)  # of the last hops
+        self.kept = np.zeros(slots, np.int64)  # how many hops these are
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""
-        self.recent[list(slots)] = 0
+        self.recent[list(slots)], self.kept[list(slots)] = 0, 0
 
     def compute(self, slots: Sequence[int], pieces: Sequence[Sequence[NDArray[np.int16]]]) -> list[Floats]:
         """Return the energies of the next pieces of each of these slots: [hops, mels]. All have the same length."""
         joined = [np.concatenate(own) for own in pieces]
         # All slots are computed in one call. Those with fewer pieces are padded, and the padding is left out later.
         samples = np.zeros((len(slots), CONTEXT + max(map(len, joined))), np.float32)
-        samples[:, :CONTEXT] = self.recent[list(slots)]
-        for slot, row, own in zip(slots, samples, joined, strict=True):
+        samples[:, :CONTEXT] = self.recent[list(slots), -CONTEXT:]
+        for row, own in zip(samples, joined, strict=True):
             row[CONTEXT : CONTEXT + len(own)] = samples_of(own)
-            self.recent[slot] = row[len(own) : len(own) + CONTEXT]
-        return [rows[: len(own) // HOP] for rows, own in zip(self._features.energies(samples), joined, strict=True)]
+        found = [rows[: len(own) // HOP] for rows, own in zip(self._features.energies(samples), joined, strict=True)]
+        for slot, row, energies in zip(slots, samples, found, strict=True):
+            new = row[CONTEXT : CONTEXT + len(energies) * HOP]
+            self.recent[slot] = np.concatenate((self.recent[slot], new))[-self.recent.shape[1] :]
+            self.energies[slot] = np.concatenate((self.energies[slot], energies))[-_KEPT:]
+            self.kept[slot] = min(self.kept[slot] + len(energies), _KEPT)
+        return found
+
+    def find(self, slot: int, samples: Floats) -> Floats:
+        """Return the energies of the first hops of these samples [CONTEXT + hops * HOP] if pieces have the same.
+
+        The energies of a hop depend on its samples alone, so they are those that would be computed. A step ends with
+        a piece, or a frame after it. There are none where a segment begins: its first hops see no sound before them.
+        """
+        hops = (len(samples) - CONTEXT) // HOP
+        for later in (0, SUBSAMPLING):  # how many hops are in no piece yet
+            first = _KEPT - (hops - later)
+            same = samples[: CONTEXT + (hops - later) * HOP]
+            if first >= _KEPT - self.kept[slot] and np.array_equal(self.recent[slot, first * HOP :], same):
+                return self.energies[slot, first:]
+        return self.energies[slot, :0]
 
 
 class PieceActivity:
@@ -83,7 +108,8 @@ class SpeechDetector:
     @property
     def state(self) -> ModelState:
         """The state of all slots."""
-        return {"recent": self.energies.recent, **self.activity.state}
+        energies = self.energies
+        return {"recent": energies.recent, "energies": energies.energies, "kept": energies.kept, **self.activity.state}
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""

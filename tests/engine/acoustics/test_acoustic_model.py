@@ -13,6 +13,8 @@ import torch
 from streamer.engine.acoustics.acoustic_model import AcousticModel, SpeechModel, load_activity, load_heads
 from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, WEIGHTS_FILE, BundleError, ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
+from streamer.engine.acoustics.features import CONTEXT, HOP
+from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.networks.acoustic_network import AcousticNetwork, save_activity
 from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.waiting import finish
@@ -21,7 +23,7 @@ from tests.samples import pcm
 
 ENCODER = EncoderConfig(outputs=(CtcHead("characters", 2, 3),), stem=8, width=16, layers=2, heads=2, feedforward=16)
 DESCRIPTION = ModelDescription("test", ENCODER, {"characters": ["<blank>", "a", "b"]}, (160, 320, 640))
-STEP = 5120
+STEP, PIECE = 5120, 1280
 TALK = np.frombuffer(pcm("talk.flac"), np.int16)[: 24 * STEP].reshape(2, -1).copy()
 
 
@@ -61,6 +63,42 @@ def test_it_computes_what_torch_computes(bundle: str, folder: Path) -> None:
         for name, array in ours.items():
             atol = 1e-3 if name == "energies" else 1e-4
             np.testing.assert_allclose(array, theirs[name], atol=atol, rtol=0, err_msg=name)
+
+
+@pytest.mark.parametrize("step", [2560, STEP, 2 * STEP])
+@pytest.mark.parametrize("cut", [0, 640, 9 * 640 + 160])
+def test_energies_of_pieces_are_not_computed_again(
+    step: int, cut: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step has the same bits if the detector has heard its pieces, and then most of its energies are there."""
+    plain, model = (AcousticModel.load(folder) for _ in range(2))
+    detector = model.detector(3)
+    assert detector is not None
+    states, slots, heard = (plain.make_state(3), model.make_state(3)), [2, 0], [0, 0]
+    computed = np.zeros(0, np.int64)
+    energies = model.features.energies
+
+    def counted(samples: Floats) -> Floats:
+        nonlocal computed
+        computed = np.append(computed, len(samples) * (samples.shape[1] - CONTEXT) // HOP)
+        return energies(samples)
+
+    for number in range(4):
+        ends = [cut + stream * 1280 + (number + 1) * step for stream in range(2)]
+        steps = np.stack([row[end - step : end] for row, end in zip(TALK, ends, strict=True)])
+        firsts = [range(before, end - PIECE + 1, PIECE) for before, end in zip(heard, ends, strict=True)]
+        detector.compute(slots, [[row[at : at + PIECE] for at in own] for row, own in zip(TALK, firsts, strict=True)])
+        heard = [own[-1] + PIECE for own in firsts]
+        with monkeypatch.context() as watched:
+            watched.setattr(model.features, "energies", counted)
+            computed = computed[:0]
+            found = model.step(states[1], slots, steps)
+        for name, array in plain.step(states[0], slots, steps).items():
+            assert np.array_equal(array, found[name])
+        # All are computed where a segment begins within the stream, or not with one of its frames, or has long steps.
+        known = [step <= STEP and cut % 640 == 0 and (number > 0 or end == step) for end in ends]
+        wanted = [end % PIECE if there else step for end, there in zip(ends, known, strict=True)]
+        assert computed.sum() == sum(wanted) // HOP
 
 
 def test_company_does_not_matter() -> None:
