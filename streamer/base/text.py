@@ -105,6 +105,8 @@ def separator(before: str, after: str) -> str:
     """
     if not before or not after or before.endswith("\n") or after.startswith("\n"):
         return ""
+    if before.isascii() and after.isascii():  # all words of most streams, and quicker to see
+        return " "
     last, first = _first_letter(reversed(before), before[-1]), _first_letter(after, after[0])
     if is_spaceless(last):
         return "" if is_spaceless(first) or first.isdecimal() else " "

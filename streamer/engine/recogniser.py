@@ -107,6 +107,9 @@ class Recogniser:
         self._second_searches = second_searches or {}
         self.reader_pass, self._reads_alone = reader_pass, reads_alone
         self._acoustics = acoustics or model_acoustics(model, slots, detector)
+        # These are asked once, because Python compares an object with a protocol slowly.
+        self._parallel = self._acoustics if isinstance(self._acoustics, Parallel) else None
+        self._parallel_searches = {name: search for name, search in searches.items() if isinstance(search, Parallel)}
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
@@ -473,12 +476,12 @@ class Recogniser:
                 continue
             mixed = len(rows) < len(streams)
             own = {head: values[rows] for head, values in emissions.items()} if mixed else emissions
-            hypotheses = self._advance(search, [streams[row].lease.slot for row in rows], own)
+            hypotheses = self._advance(name, search, [streams[row].lease.slot for row in rows], own)
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
     def _detect(self, slots: Sequence[int], pieces: Sequence[Sequence[Any]]) -> list[list[float]]:
         """Detect speech in the next pieces of these slots, in parts if that is possible."""
-        if not isinstance(self._acoustics, Parallel):
+        if self._parallel is None:
             return self._acoustics.detect(slots, pieces)
         parts = self._threads.divide(len(slots), lambda part: self._acoustics.detect(slots[part], pieces[part]))
         return [probabilities for part in parts for probabilities in part]
@@ -487,10 +490,9 @@ class Recogniser:
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
     ) -> tuple[Emissions, Mapping[int, ActivityReading]]:
         """Compute these steps, in parts if that is possible."""
-        acoustics = self._acoustics
-        if not isinstance(acoustics, Parallel):
-            return acoustics.compute(slots, steps, speaking)
-        acoustics.reserve(slots, 0)
+        if self._parallel is None:
+            return self._acoustics.compute(slots, steps, speaking)
+        self._parallel.reserve(slots, 0)
         parts = self._threads.divide(
             len(slots), lambda part: self._acoustics.compute(slots[part], steps[part], speaking[part])
         )
@@ -499,11 +501,12 @@ class Recogniser:
         emissions = {head: np.concatenate([own[head] for own, _ in parts]) for head in parts[0][0]}
         return emissions, {slot: reading for _, activity in parts for slot, reading in activity.items()}
 
-    def _advance(self, search: Search, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
+    def _advance(self, name: str, search: Search, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Let this search read these emissions, in parts if that is possible."""
-        if not isinstance(search, Parallel):
+        parallel = self._parallel_searches.get(name)
+        if parallel is None:
             return search.advance(slots, emissions)
-        search.reserve(slots, len(next(iter(emissions.values()))[0]))
+        parallel.reserve(slots, len(next(iter(emissions.values()))[0]))
         parts = self._threads.divide(
             len(slots),
             lambda part: search.advance(slots[part], {head: values[part] for head, values in emissions.items()}),

@@ -76,7 +76,11 @@ class ActivityTracker:
         self.opened = speaking
         self.quiet = 0  # frames since the last active one
         self.resumed: int | None = None  # the frame at which the speaker went on after a pause
-        self._rule = rule
+        self._open_above, self._close_below, self._heard_above = rule.open_above, rule.close_below, rule.heard_above
+        # Every frame of every stream is compared with these.
+        self._pause, self._heard = rule.frames(rule.pause_ms), rule.frames(rule.heard_ms)
+        self._open, self._close = rule.frames(rule.open_ms), rule.frames(rule.close_ms)
+        self._late = round(rule.late_ms / rule.frame_ms)
         self._frames = 0
         self._high = 0  # how many frames in a row are at least `open_above`
         self._hinting = 0  # how many frames in a row are at least `heard_above`
@@ -103,22 +107,21 @@ class ActivityTracker:
         return boundaries
 
     def _read(self, probability: float) -> SpeechBoundary | None:
-        rule = self._rule
         self._frames += 1
-        active = probability >= rule.close_below
+        active = probability >= self._close_below
         if active and self.quiet:
             self._rising = self._frames - 1
             spoke = self.quiet < self._frames - 1  # silence before the first word is not a pause
-            if spoke and self.quiet >= rule.frames(rule.pause_ms):
+            if spoke and self.quiet >= self._pause:
                 self.resumed = self._rising
         self.quiet = 0 if active else self.quiet + 1
-        self._high = self._high + 1 if probability >= rule.open_above else 0
-        self._hinting = self._hinting + 1 if probability >= rule.heard_above else 0
-        self.opened = self.opened or self._hinting >= rule.frames(rule.heard_ms)
-        if not self.speaking and self._high >= rule.frames(rule.open_ms):
+        self._high = self._high + 1 if probability >= self._open_above else 0
+        self._hinting = self._hinting + 1 if probability >= self._heard_above else 0
+        self.opened = self.opened or self._hinting >= self._heard
+        if not self.speaking and self._high >= self._open:
             self.speaking = True
-            return SpeechBoundary(True, max(self._rising - round(rule.late_ms / rule.frame_ms), self._stopped))
-        if self.speaking and self.quiet >= rule.frames(rule.close_ms):
+            return SpeechBoundary(True, max(self._rising - self._late, self._stopped))
+        if self.speaking and self.quiet >= self._close:
             self.speaking = False
             return SpeechBoundary(False, self._frames - self.quiet)
         return None

@@ -173,7 +173,7 @@ class Rescorer:
     def __init__(self, neural: SentenceModel, language: LanguageModel) -> None:
         """ValueError if the models do not have the same words and numbers."""
         check_vocabulary(neural, language)
-        self._neural, self._language = neural, language
+        self._neural, self._language, self._words = neural, language, len(language.words)
         # The words outside the neural model share the probability of its word 0 in proportion to their unigrams.
         self._shares = np.zeros_like(language.unigrams)
         others = language.unigrams[neural.size :]
@@ -212,7 +212,7 @@ class Rescorer:
                     context.memory, context.before = memory, None  # no link, so that no other memory stays alive
 
     def _ngram_number(self, word: int) -> int:
-        return word if word < len(self._language.words) else OTHERS
+        return word if word < self._words else OTHERS
 
 
 def _unread(contexts: Sequence[Context]) -> list[Context]:

@@ -112,6 +112,8 @@ class Calibration:
         by_step = self.fits.get(search)
         if not by_step:
             return StepCalibration()
+        if step_ms in by_step:
+            return by_step[step_ms]
         return by_step[min(by_step, key=lambda step: (abs(math.log(step / step_ms)), step))]
 
     def start_ms(self, step_ms: int, search: str = LEXICON) -> float:

@@ -91,7 +91,9 @@ class ResultBuilder:
         elif self.options.stability == "medium":
             shown = max(stable, _common(texts, self._last_texts))
         self._last_texts = texts
-        words = self._timed(hypothesis.words[:shown], position)
+        plain = not (self.options.partial_words or self._rewrites) and self._profanity is Profanity.KEEP
+        # A plain text needs no times but the first one.
+        words = self._timed(hypothesis.words[: min(shown, 1) if plain else shown], position)
         if not words or not self.options.partials:
             return None
         sure = min(stable, shown)
@@ -101,12 +103,14 @@ class ResultBuilder:
             sure = settled_tokens(read_tokens(texts[:sure], self._form), sure, decided)
             if self.options.stability == "high":
                 words = words[:sure]  # the written form of the others may still change
-        stable_text = _text(clean_words(words[:sure], self._profanity))
-        words = clean_words(words, self._profanity)
-        if not words:
-            return None
-        text = _text(words)
-        content = text, len(stable_text)
+        if plain:
+            content = joined(texts[:shown]), len(joined(texts[:sure]))
+        else:
+            stable_text = _text(clean_words(words[:sure], self._profanity))
+            words = clean_words(words, self._profanity)
+            if not words:
+                return None
+            content = _text(words), len(stable_text)
         if content == self._last_shown:
             return None
         self._last_shown = content

@@ -145,6 +145,16 @@ def test_partials_carry_words_when_asked() -> None:
     ]
 
 
+@pytest.mark.parametrize("stability", ["low", "medium", "high"])
+def test_words_do_not_change_the_text_beside_them(stability: str) -> None:
+    """A partial has the same text, stable part and start whether a client wants its words or not."""
+    calibration = Calibration({"lexicon": {320: StepCalibration(-90.0, 30.0)}})
+    both = [builder(calibration, stability=stability, partial_words=wanted) for wanted in (False, True)]
+    for text, stable in (("a", 0), ("a b", 1), ("a b c", 1), ("今日 は b", 2), ("今日 は b 4", 3), ("今日 は b 4", 4)):
+        plain, full = (shown(by, text, stable) for by in both)
+        assert plain == (full and replace(full, words=None))
+
+
 def test_the_written_form_keeps_the_spoken_beside_it() -> None:
     """In the written form each word has its spoken words, and the times and confidence of all of them."""
     final = ended(builder(written=True), "it costs twenty one dollars")
