@@ -11,9 +11,7 @@ import asyncio
 import json
 import os
 import socket
-import stat
 import struct
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from typing import Final, Literal
 
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
 from streamer.base.names import check_name
+from streamer.base.private_socket import InsecureFolderError, PrivateSocket, SocketError, runtime_path
 from streamer.bridge.telemetry.logs import Failures, Log
 from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.pool import RollError, UpstreamPool
@@ -43,9 +42,7 @@ class ControlError(Exception):
 
 def default_path(port: int) -> Path:
     """Return the default path of the socket for the service on this port, in a folder that only this user can write."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) / "streamer" if runtime else Path(tempfile.gettempdir()) / f"streamer-{os.geteuid()}"
-    return folder / f"{port}.sock"
+    return runtime_path(f"{port}.sock")
 
 
 class Control:
@@ -55,23 +52,18 @@ class Control:
         """`failures` gets the unexpected ones."""
         self._models = models
         self._failures = failures
-        self._path = path
+        self._socket = PrivateSocket(path)
         self._server: asyncio.Server | None = None
         self._asked: set[asyncio.Task[None]] = set()
-        self._identity = (0, 0)
 
     async def __aenter__(self) -> Control:
-        path = self._path
         try:
-            _own_folder(path.parent)
-            if await _socket_answers(path):
-                raise ControlError(f"another service already listens at {path}")
-            self._server = await asyncio.start_unix_server(
-                self._accept, sock=_private_socket(path), limit=LONGEST_REQUEST
-            )
-            self._identity = _identity(path)
-        except OSError as error:
-            raise ControlError(f"cannot listen at {path}: {error.strerror or error}") from error
+            bound = await asyncio.to_thread(self._socket.bind)
+        except InsecureFolderError as error:
+            raise ControlError(f"{error}: give --control a path in a folder of your own") from error
+        except SocketError as error:
+            raise ControlError(str(error)) from error
+        self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=LONGEST_REQUEST)
         return self
 
     async def __aexit__(
@@ -79,9 +71,7 @@ class Control:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        with suppress(OSError):
-            if _identity(self._path) == self._identity:  # otherwise another service has replaced it
-                self._path.unlink()
+        self._socket.remove()
         for task in self._asked:
             task.cancel()
         await asyncio.gather(*self._asked, return_exceptions=True)
@@ -150,47 +140,6 @@ class _Request:
         request = json.loads(line)
         model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
         return cls(model, str(request.get("name", DEFAULT_MODEL)), limit_s)
-
-
-def _own_folder(folder: Path) -> None:
-    """Make the folder, or check it. ControlError if other users could replace what is in it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise ControlError(f"{folder} is not a folder: give --control another path")
-    sticky = found.st_mode & stat.S_ISVTX
-    if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not sticky):
-        raise ControlError(f"other users may write to {folder}: give --control a path in a folder of your own")
-
-
-def _private_socket(path: Path) -> socket.socket:
-    """Bind a socket that only our user can open, in the place of one that was left there."""
-    with suppress(FileNotFoundError):
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink()
-    made = socket.socket(socket.AF_UNIX)
-    try:
-        made.bind(str(path))
-        # Nobody can connect before it listens. A umask would also count for the files of other threads.
-        path.chmod(0o600)
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
-async def _socket_answers(path: Path) -> bool:
-    try:
-        _, writer = await asyncio.wait_for(asyncio.open_unix_connection(path), ASK_LIMIT_S)
-    except (OSError, asyncio.TimeoutError):
-        return False
-    writer.close()
-    return True
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino
 
 
 def _user(writer: asyncio.StreamWriter) -> int:

@@ -223,6 +223,6 @@ def test_a_socket_that_was_left(triton: TritonServer, tmp_path: Path) -> None:
                 timeout=PATIENCE_S,
             )
             assert again.returncode == 1
-            assert f"another service already listens at {path}" in again.stderr
+            assert f"another process already listens at {path}" in again.stderr
             assert path.is_socket()
             assert second.end() == 0
