@@ -51,7 +51,7 @@ class Serving:
     @property
     def url(self) -> str:
         """The address of its websocket, from its log."""
-        [found] = {match[0] for line in self.lines if (match := re.search(r"ws://[\w.:/]+", line))}
+        [found] = {match[0] for line in self.lines if (match := re.search(r"wss?://[\w.:/]+", line))}
         return found
 
     @property
@@ -76,7 +76,7 @@ class Serving:
         """Wait until it is ready."""
         self._reader = Thread(target=self._read, name="log of serve", daemon=True)
         self._reader.start()
-        self.wait_for("ws://")
+        self.wait_for("ready: ws")
 
     def wait_for(self, words: str) -> None:
         """Wait until a line of the log contains these words."""

@@ -24,6 +24,7 @@ from streamer.base.subtitles import GrowingSubtitles
 from streamer.bridge.http.channel import NOT_READ
 from streamer.bridge.http.request import HttpError
 from streamer.bridge.session.messages import Numbered
+from streamer.bridge.workers.others import mark
 
 # Pieces that may wait for a listener, besides what its connection holds.
 MOST_WAITING: Final = 64
@@ -50,12 +51,15 @@ class Broadcast:
         forget: Callable[[Broadcast], None],
         on_drop: Callable[[str], None],
         names: Callable[[], Sequence[str]] = tuple,
+        worker: int = 0,
     ) -> None:
         """`forget` is called when it ends, `on_drop` with the reason when a listener is dropped.
 
-        `names` gives the present names of the speakers.
+        `names` gives the present names of the speakers. `worker`: the number of the worker that has the session, if
+        there are several.
         """
-        self.name = secrets.token_urlsafe(24)  # nobody can guess it, so the link is all that a listener needs
+        # Nobody can guess it, so the link is all that a listener needs.
+        self.name = mark(worker, secrets.token_urlsafe(24))
         self._forget = forget
         self._on_drop = on_drop
         self._names = names

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import struct
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
 from streamer.base.names import check_name
 from streamer.base.private_socket import InsecureFolderError, PrivateSocket, SocketError, runtime_path
-from streamer.bridge.telemetry.logs import Failures, Log
+from streamer.base.text import as_sentence
+from streamer.bridge.telemetry.logs import Failures, Log, say
 from streamer.bridge.upstreams.admission import Models
-from streamer.bridge.upstreams.pool import RollError, UpstreamPool
+from streamer.bridge.upstreams.pool import RollError
 
 log = Log("streamer.bridge")
 
@@ -45,12 +47,47 @@ def default_path(port: int) -> Path:
     return runtime_path(f"{port}.sock")
 
 
+class Rolls(Protocol):
+    """What can roll models: a service in one process, or its workers."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The public names of the models."""
+
+    async def roll(self, request: RollRequest, tell: Tell) -> None:
+        """Replace a model, and say how that goes on. Raise RollError if it fails and nothing has changed."""
+
+
+class OwnRolls:
+    """Rolls the models of this process."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The public names of the models."""
+        return self._models.names
+
+    async def roll(self, request: RollRequest, tell: Tell) -> None:
+        """Replace a model, and say how that goes on."""
+        pool, model = self._models.pools[request.name], request.model
+        former = pool.model
+        log.info("rolling", name=pool.name, model=model, former=former)
+        asking = f"asking each Triton to load and test {model}"
+        gone = await pool.roll(model, request.limit_s, lambda: tell("told", asking))
+        held = pool.held.get(former, 0)
+        tell("told", f"new sessions use {model}; sequences of {former} that move at their next cut: {held}")
+        kept = [str(why) for why in await gone if why]
+        tell("done", "; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
+
+
 class Control:
     """Listens from entry to exit."""
 
-    def __init__(self, models: Models, path: Path, failures: Failures) -> None:
+    def __init__(self, rolls: Rolls, path: Path, failures: Failures) -> None:
         """`failures` gets the unexpected ones."""
-        self._models = models
+        self._rolls = rolls
         self._failures = failures
         self._socket = PrivateSocket(path)
         self._server: asyncio.Server | None = None
@@ -99,15 +136,15 @@ class Control:
 
     async def _answer(self, reader: asyncio.StreamReader, tell: Tell) -> None:
         try:
-            request = _Request.parse(await asyncio.wait_for(reader.readline(), ASK_LIMIT_S))
+            request = RollRequest.parse(await asyncio.wait_for(reader.readline(), ASK_LIMIT_S))
         except (asyncio.TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
             tell("failed", f"the request cannot be understood: {error}")
             return
-        if request.name not in self._models.names:
-            tell("failed", f"there is no public name {request.name!r}; the names are {', '.join(self._models.names)}")
+        if request.name not in self._rolls.names:
+            tell("failed", f"there is no public name {request.name!r}; the names are {', '.join(self._rolls.names)}")
             return
         try:
-            await self._roll(self._models.pools[request.name], request, tell)
+            await self._rolls.roll(request, tell)
         except RollError as error:
             log.error("not rolled", model=request.model, detail=str(error))
             tell("failed", f"{error}. Nothing has changed.")
@@ -115,19 +152,9 @@ class Control:
             self._failures.report("rolling failed", error)
             tell("failed", f"the service failed: {error}")
 
-    async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:
-        former, model = pool.model, request.model
-        log.info("rolling", name=pool.name, model=model, former=former)
-        asking = f"asking each Triton to load and test {model}"
-        gone = await pool.roll(model, request.limit_s, lambda: tell("told", asking))
-        held = pool.held.get(former, 0)
-        tell("told", f"new sessions use {model}; sequences of {former} that move at their next cut: {held}")
-        kept = [str(why) for why in await gone if why]
-        tell("done", "; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
-
 
 @dataclass(frozen=True)
-class _Request:
+class RollRequest:
     """A request that this model takes over a public name."""
 
     model: str
@@ -135,11 +162,27 @@ class _Request:
     limit_s: float  # for sessions to reach a cut
 
     @classmethod
-    def parse(cls, line: bytes) -> _Request:
+    def parse(cls, line: bytes) -> RollRequest:
         """Read a request. ValueError, KeyError, TypeError or AttributeError if it is not valid."""
         request = json.loads(line)
         model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
         return cls(model, str(request.get("name", DEFAULT_MODEL)), limit_s)
+
+
+@asynccontextmanager
+async def listening(rolls: Rolls, port: int, path: Path | None, failures: Failures) -> AsyncIterator[None]:
+    """Listen for `streamer roll`, by default at the path for this port. ControlError if another path is not possible.
+
+    At the default path, a failure is only said: the service works without it.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(Control(rolls, path or default_path(port), failures))
+        except ControlError as error:
+            if path:
+                raise
+            say(as_sentence(f"`streamer roll` will not reach this service: {error}"), logging.WARNING)
+        yield
 
 
 def _user(writer: asyncio.StreamWriter) -> int:

@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Ready
+from streamer.base.json_types import JsonObject
 from streamer.base.options import Resume
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.broadcast import Broadcast
@@ -34,6 +35,9 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission
+from streamer.bridge.workers.neighbours import Neighbours
+from streamer.bridge.workers.others import worker_of
+from streamer.bridge.workers.passing import PassedOn, pass_on
 from streamer.wire.errors import CloseCode
 
 log = Log("streamer.bridge")
@@ -156,7 +160,10 @@ class SessionDriver:
                     resume = session.receive_text(frame, now)
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
-                    if resume is not None and (other := self._hand_over(resume, connection)) is not None:
+                    if resume is not None and self._resumption.is_elsewhere(resume.token):
+                        if await self._pass_on(resume, connection):
+                            return
+                    elif resume is not None and (other := self._hand_over(resume, connection)) is not None:
                         self._states.become(DriverState.PASSED_ON)
                         self._connection = None
                         self._leave()
@@ -291,20 +298,39 @@ class SessionDriver:
 
     def _hand_over(self, resume: Resume, connection: Connection) -> SessionDriver | None:
         """Give the connection to the session that the client wants to resume. Return its driver, or None if refused."""
-        session = self.session
         other = self._resumption.find(resume.token, self._key)
         if other is None:
-            limit = f"A session is kept for {session.limits.resume_s:g} s after its connection is lost"
-            session.misdirect(
-                ErrorCode.UNKNOWN_TOKEN, f"No session with this token exists any more. {limit}; open a new one."
-            )
+            self._misdirect(ErrorCode.UNKNOWN_TOKEN, resume)
         elif not other.take_over(connection, resume.after):
-            problem = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
-            session.misdirect(
-                ErrorCode.BAD_RESUME, f"{problem}; 'after' must be the 'n' of the last message that you received."
-            )
+            self._misdirect(ErrorCode.BAD_RESUME, resume)
             other = None
         return other
+
+    async def _pass_on(self, resume: Resume, connection: Connection) -> bool:
+        """Give the connection to the worker that has the session. Return whether it has it now; it is used no more."""
+        assert isinstance(connection, WebSocket)  # nothing else can be resumed
+        passing = await self._resumption.pass_on(connection, resume, self._key)
+        if isinstance(passing, ErrorCode):
+            self._misdirect(passing, resume)
+            self._signal()
+            return False
+        self._states.become(DriverState.PASSED_ON)
+        self._connection = None
+        self._leave()
+        await passing.wait_until_lost()
+        return True
+
+    def _misdirect(self, problem: ErrorCode, resume: Resume) -> None:
+        """Tell the client why it cannot resume the session."""
+        session = self.session
+        if problem is ErrorCode.UNKNOWN_TOKEN:
+            limit = f"A session is kept for {session.limits.resume_s:g} s after its connection is lost"
+            session.misdirect(problem, f"No session with this token exists any more. {limit}; open a new one.")
+        elif problem is ErrorCode.BAD_RESUME:
+            message = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
+            session.misdirect(problem, f"{message}; 'after' must be the 'n' of the last message that you received.")
+        else:
+            session.refuse(problem, "The process that has this session does not answer; try again in a few seconds.")
 
     def _lose(self, connection: Connection) -> None:
         """Handle a lost connection: keep the session for its client, or end it if the client left on purpose."""
@@ -521,7 +547,9 @@ class _Entry(Generic[Driver]):
 class Resumption(Generic[Driver]):
     """The sessions of one service that clients may resume."""
 
-    def __init__(self) -> None:
+    def __init__(self, neighbours: Neighbours | None = None) -> None:
+        """`neighbours`: the other workers, which have sessions of their own."""
+        self._neighbours = neighbours
         self._entries: dict[bytes, _Entry[Driver]] = {}
         self._of_keys: Counter[str] = Counter()
 
@@ -549,6 +577,16 @@ class Resumption(Generic[Driver]):
         if entry is None or entry.key != key or not entry.driver.resumable:
             return None
         return entry.driver
+
+    def is_elsewhere(self, token: str) -> bool:
+        """Return whether another worker has the session of this token, if it still exists."""
+        return self._neighbours is not None and self._neighbours.is_other(worker_of(token))
+
+    async def pass_on(self, websocket: WebSocket, resume: Resume, key: str) -> PassedOn | ErrorCode:
+        """Give a websocket to the worker that has the session of this token. Return why, if that is not possible."""
+        assert self._neighbours is not None
+        wanted: JsonObject = {"token": resume.token, "after": resume.after, "key": key}
+        return await pass_on(self._neighbours, worker_of(resume.token), websocket, wanted)
 
     def knows(self, key: str) -> bool:
         """Return whether there is a session of this access key to resume."""

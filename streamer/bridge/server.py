@@ -6,13 +6,18 @@ import asyncio
 import errno
 import gc
 import socket
+from collections.abc import AsyncGenerator
+from urllib.parse import parse_qs
 
 from streamer import __version__
 from streamer.base.address import PATH
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Error
+from streamer.base.json_types import JsonObject
 from streamer.base.machine import give_back_freed_memory
 from streamer.bridge.access.quotas import Denied, Fetch
 from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
+from streamer.bridge.captions import KIND as CAPTIONS
 from streamer.bridge.captions import Captions
 from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
 from streamer.bridge.dialects.dialects import Dialects, OpenAIRealtimePaths, new_id, now
@@ -29,6 +34,11 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
 from streamer.bridge.uploads.uploads import Documentation, OpenAIPaths, Uploads
 from streamer.bridge.upstreams.admission import Admission, Models
+from streamer.bridge.workers.joined_metrics import WORKER
+from streamer.bridge.workers.neighbours import Reply
+from streamer.bridge.workers.passing import KIND as RESUME
+from streamer.bridge.workers.passing import PROBLEM, request_of, rest_of
+from streamer.bridge.workers.worker import EXPOSITION, Worker
 from streamer.wire import native_upload
 from streamer.wire.dialects import deepgram
 from streamer.wire.dialects.deepgram import DeepgramRecorded
@@ -59,18 +69,23 @@ class BridgeServer:
         metrics: Metrics,
         limits: Limits | None = None,
         policy: PortPolicy | None = None,
+        worker: Worker | None = None,
     ) -> None:
-        self.admission = Admission(metrics)
+        """`worker`: this process, if it is one of several at the same port."""
+        self._policy = policy or PortPolicy()
+        self._worker = worker
+        neighbours = None if worker is None else worker.neighbours
+        access = self._policy.access
+        self.admission = Admission(metrics, access.others)
         self._host, self._port = host, port
         self._models = models
         self._metrics = metrics
         self._listener: Listener | None = None
-        self._policy = policy or PortPolicy()
-        self._sessions = Sessions(self.admission, models, metrics, limits)
+        self._sessions = Sessions(self.admission, models, metrics, limits, access.quotas, neighbours)
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
-        self._captions = Captions(self._policy.access, self._sessions, self._policy.listeners, self._count_drop)
+        self._captions = Captions(access, self._sessions, self._policy.listeners, self._count_drop, neighbours)
         self._wyoming: WyomingPort | None = None
         self.wyoming_port: int | None = None  # on which it listens for Wyoming
         self._grpc: GrpcPort | None = None
@@ -81,9 +96,7 @@ class BridgeServer:
     @property
     def url(self) -> str:
         """The URL of the websocket."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        scheme = "ws" if self._policy.certificate is None else "wss"
-        return f"{scheme}://{host}:{self._port}{PATH}"
+        return url_at(self._host, self._port, self._policy)
 
     @property
     def port(self) -> int:
@@ -103,23 +116,75 @@ class BridgeServer:
         )
         metrics.connections = lambda: terms.counts.numbers
         listener = Listener(terms, policy.certificate, metrics.accept_failures.inc, policy.header_proxies)
+        if policy.wyoming is not None:
+            self._wyoming = WyomingPort(self._dialects, self._count_drop, terms.failures, policy.handshake_s)
+        if self._worker is not None:
+            await self._join(self._worker, listener)
+            return
         try:
             self._port = await listener.open(self._host, self._port)
         except OSError as error:
-            raise PortError(_problem(self._host, self._port, error)) from error
+            raise PortError(problem_at(self._host, self._port, error)) from error
         self._listener = listener
-        if policy.wyoming is not None:
-            self._wyoming = WyomingPort(self._dialects, self._count_drop, terms.failures, policy.handshake_s)
+        if policy.wyoming is not None and self._wyoming is not None:
             try:
                 self.wyoming_port = await self._wyoming.open(*policy.wyoming)
             except OSError as error:
-                raise PortError(_problem(*policy.wyoming, error)) from error
-        if policy.grpc is not None:
-            self._grpc = GrpcPort(self._dialects, self._models, policy, terms.failures, lambda: self.admission.ready)
-            try:
-                self.grpc_port = await self._grpc.open(*policy.grpc)
-            except OSError as error:
-                raise PortError(_problem(*policy.grpc, error)) from error
+                raise PortError(problem_at(*policy.wyoming, error)) from error
+        await self._open_grpc(shared=False)
+
+    async def _open_grpc(self, *, shared: bool) -> None:
+        """Listen for gRPC, if that is wanted. `shared`: together with other workers."""
+        policy, failures = self._policy, self._metrics.failures(HTTP)
+        if policy.grpc is None:
+            return
+        self._grpc = GrpcPort(self._dialects, self._models, policy, failures, lambda: self.admission.ready)
+        try:
+            self.grpc_port = await self._grpc.open(*policy.grpc, shared=shared)
+        except OSError as error:
+            raise PortError(problem_at(*policy.grpc, error)) from error
+
+    async def _join(self, worker: Worker, listener: Listener) -> None:
+        """Accept connections at the sockets of all workers, and listen for their questions."""
+        answers = {CAPTIONS: self._captions.answer, EXPOSITION: self._expose, RESUME: self._take}
+        await worker.neighbours.open(answers, self._metrics.failures(HTTP))
+        self._port = listener.listen(worker.sockets, shared=True)
+        self._listener = listener
+        if self._wyoming is not None:
+            self.wyoming_port = await self._wyoming.listen(worker.wyoming_sockets)
+        await self._open_grpc(shared=True)
+
+    async def _expose(self, _: JsonObject, gift: socket.socket | None) -> Reply:
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield self._metrics.exposition()
+
+        return Reply({}, pieces())
+
+    async def _take(self, question: JsonObject, gift: socket.socket | None) -> Reply:
+        """Take the connection of a client that returned to another worker, and go on with its session."""
+        after = int(str(question["after"]))
+        driver = self._sessions.find(str(question["token"]), str(question["key"]))
+        if driver is None or gift is None or self._listener is None:
+            return Reply({PROBLEM: ErrorCode.UNKNOWN_TOKEN.value})
+        if not driver.session.can_resume(after):
+            return Reply({PROBLEM: ErrorCode.BAD_RESUME.value})
+
+        async def go_on(websocket: WebSocket) -> None:
+            if driver.take_over(websocket, after):
+                await driver.read(websocket)
+            else:  # it has ended in this moment: the client tries again, and is told so
+                websocket.abort()
+
+        subprotocol = question["subprotocol"]
+        taken = self._listener.go_on(
+            gift,
+            request_of(question),
+            None if subprotocol is None else str(subprotocol),
+            self._policy.largest_message,
+            rest_of(question),
+            go_on,
+        )
+        return Reply({}, keeps=True) if taken else Reply({PROBLEM: ErrorCode.NOT_READY.value})
 
     async def stop(self, grace: float = 0.0) -> None:
         """End within a bounded time. Sessions may go on for `grace` seconds; then the rest get their finals and end."""
@@ -148,6 +213,8 @@ class BridgeServer:
             await self._wyoming.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
         if self._grpc is not None:
             await self._grpc.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
+        if self._worker is not None:
+            await self._worker.neighbours.close()
 
     def hurry(self) -> None:
         """Make stop() cut off all sessions instead of waiting for them, whether it runs already or comes later."""
@@ -166,7 +233,7 @@ class BridgeServer:
     def _routes(self) -> Routes:
         """Return all paths of the port."""
         policy = self._policy
-        probes = Probes(self._metrics, self._state, policy.access)
+        probes = Probes(self._exposition, self._state, policy.access)
         native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
         paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /docs (about recordings)"
         routes = Routes(f"The paths are {paths}, /healthz, /readyz and /metrics.")
@@ -189,6 +256,11 @@ class BridgeServer:
         routes.add(probes.routes())
         routes.add(StaticFiles(root=lambda page: self._root(page, native)).routes())
         return routes
+
+    async def _exposition(self, query: str) -> bytes:
+        if self._worker is None:
+            return self._metrics.exposition()
+        return await self._worker.exposition(self._metrics, by_worker=parse_qs(query).get("by") == [WORKER])
 
     def _root(self, page: Route, native: Endpoint) -> Route:
         """Return the route of `/`: the page, and a websocket for clients that know no path."""
@@ -240,11 +312,17 @@ class BridgeServer:
             "service": "streamer",
             "version": __version__,
             "ready": admission.ready,
-            "models": self._models.state(),
+            "models": self._models.state(admission.held_by_others),
             "sessions": admission.sessions,
             "sequences": admission.in_use,
             "sessions_limit": admission.most,
         }
+
+
+def url_at(host: str, port: int, policy: PortPolicy) -> str:
+    """Return the URL of the websocket at this address."""
+    scheme = "ws" if policy.certificate is None else "wss"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
 async def _refuse(websocket: WebSocket, denied: Denied) -> None:
@@ -252,7 +330,8 @@ async def _refuse(websocket: WebSocket, denied: Denied) -> None:
     await websocket.close(denied.close_code, denied.reason)
 
 
-def _problem(host: str, port: int, error: OSError) -> str:
+def problem_at(host: str, port: int, error: OSError) -> str:
+    """Say why it is not possible to listen at this address."""
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} of {host} is already in use: stop the program that uses it, or choose another port."
     if error.errno == errno.EACCES:

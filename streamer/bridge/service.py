@@ -13,14 +13,13 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 
 from streamer.base.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
-from streamer.bridge.access.quotas import Quotas
 from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
 from streamer.bridge.telemetry.traces import Tracing
-from streamer.bridge.telemetry.usage import UsageFile
+from streamer.bridge.telemetry.usage import ByKey, HourOfAudio, UsageFile
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import PLAIN, Dialer, unknown_parts
 from streamer.bridge.triton.server import TritonServer
@@ -28,7 +27,8 @@ from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.instance_count import InstanceCount
 from streamer.bridge.upstreams.model_loader import MemoryBound, ModelLoader
 from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.bridge.upstreams.supervision import Tritons
+from streamer.bridge.upstreams.supervision import OwnTriton, Tritons
+from streamer.bridge.workers.worker import Worker
 
 log = Log("streamer.bridge")
 
@@ -43,7 +43,7 @@ class Service:
 
     def __init__(
         self,
-        triton: TritonServer | str | Sequence[str],
+        triton: TritonServer | OwnTriton | str | Sequence[str],
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
@@ -57,23 +57,26 @@ class Service:
         resolve_s: float = RESOLVE_EVERY_S,
         instances: InstanceBounds | None = None,
         on_demand: MemoryBound | None = None,
+        worker: Worker | None = None,
     ) -> None:
         """`sessions`: the most sessions, or a function that measures them once the Tritons are ready; by default, as
         many as the models have slots. `models`: Triton models by public name, including `default`. `grace`: see
         BridgeServer.stop(). `instances`: the fewest and the most instances of each model, whose number follows the
         load; the TritonServer must be resizable. `on_demand`: load `default` at the start, and the other models when
-        sessions ask for them, within this bound; the TritonServer must start with `default` only.
+        sessions ask for them, within this bound; the TritonServer must start with `default` only. `worker`: this
+        process, if it is one of several that serve the same port.
         """
         self.metrics = Metrics(tracing)
         self._policy = policy or PortPolicy()
-        sources = [triton] if isinstance(triton, (TritonServer, str)) else triton
+        sources = triton if isinstance(triton, Sequence) and not isinstance(triton, str) else [triton]
         self._on_demand = on_demand
-        tritons = Tritons(sources, dial or PLAIN, resolve_s)
+        self._worker = worker
+        tritons = Tritons(sources, dial or PLAIN, resolve_s, 1 if worker is None else worker.neighbours.workers)
         self.models = Models(tritons, models or {DEFAULT_MODEL: MODEL}, on_demand=on_demand is not None)
         self._sessions = sessions
         self._grace = grace
         self._instances = instances
-        self._server = BridgeServer(host, port, self.models, self.metrics, limits, self._policy)
+        self._server = BridgeServer(host, port, self.models, self.metrics, limits, self._policy, worker)
         self._exit = AsyncExitStack()
 
     @property
@@ -123,8 +126,15 @@ class Service:
             self._exit.callback(loop.set_exception_handler, None)
         # On exit this happens in reverse order: sessions, links, Tritons, port, usage.
         if self._policy.usage_file is not None:
-            keeper = UsageKeeper(self._policy.usage_file, self.metrics, self._policy.access.quotas)
+            quotas, metrics = self._policy.access.quotas, self.metrics
+            quotas.restore_audio(self._policy.usage_file.record.hour)
+            keeper = UsageKeeper(self._policy.usage_file, lambda: metrics.usage, quotas.audio_of_hour)
             self._exit.push_async_callback(keeper.close)
+        if self._worker is not None:
+            self.metrics.worker_starts = self._worker.starts
+            self._exit.callback(self._worker.share.close)
+            settling = self._worker.settle(self.metrics, self._policy.access.quotas)
+            self._exit.push_async_callback(_cancel, asyncio.create_task(settling))
         self._exit.push_async_callback(self._server.stop)
         self._exit.push_async_callback(self.models.close)
         # The port comes first, so that a user learns at once, and not after Triton's start, that the port is in use.
@@ -170,11 +180,11 @@ KEEP_EVERY_S = 10.0
 class UsageKeeper:
     """Keeps what keys use in the file of the service, from now on until it is closed."""
 
-    def __init__(self, file: UsageFile, metrics: Metrics, quotas: Quotas) -> None:
-        self._file, self._metrics, self._quotas = file, metrics, quotas
+    def __init__(self, file: UsageFile, usage: Callable[[], ByKey], hour: Callable[[], HourOfAudio]) -> None:
+        """`usage` returns what was used since the start, and `hour` the audio of the last hour."""
+        self._file, self._usage, self._hour = file, usage, hour
         self._failure = ""  # of the last writing
         self._ending = asyncio.Event()
-        quotas.restore_audio(file.record.hour)
         self._task = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
@@ -187,7 +197,7 @@ class UsageKeeper:
         while not self._ending.is_set():
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), KEEP_EVERY_S)
-            self._file.settle(self._metrics.usage, self._quotas.audio_of_hour(), time.time())
+            self._file.settle(self._usage(), self._hour(), time.time())
             try:
                 await asyncio.to_thread(self._file.write, self._file.record.text())
             except OSError as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from streamer.base.codes import ErrorCode
-from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.access.quotas import Admittance, Denied, Quotas
 from streamer.bridge.driver import Connection, Resumption, SessionDriver
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session
@@ -18,6 +18,8 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.triton.link import origin
 from streamer.bridge.upstreams.admission import Admission, Models
+from streamer.bridge.workers.neighbours import Neighbours
+from streamer.bridge.workers.others import mark
 
 log = Log("streamer.bridge")
 
@@ -28,12 +30,23 @@ MOST_RETURNING = 16  # connections that may only resume a session, and have not 
 class Sessions:
     """The drivers of all sessions, each with its task."""
 
-    def __init__(self, admission: Admission, models: Models, metrics: Metrics, limits: Limits | None) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        models: Models,
+        metrics: Metrics,
+        limits: Limits | None,
+        quotas: Quotas | None = None,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        """`quotas`, `neighbours`: what this worker and the others count, and where they have their sessions."""
+        self._quotas = quotas
+        self._worker = 0 if neighbours is None else neighbours.number
         self._admission = admission
         self._models = models
         self._metrics = metrics
         self._limits = limits or Limits()
-        self._resumption: Resumption[SessionDriver] = Resumption()
+        self._resumption: Resumption[SessionDriver] = Resumption(neighbours)
         self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
 
     def __len__(self) -> int:
@@ -46,7 +59,10 @@ class Sessions:
 
     def may_return(self, key: str) -> bool:
         """Return whether a caller with this key may resume one of its sessions although it may not open one."""
-        return self._resumption.knows(key) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
+        # With several workers, all that is known is that the key has sessions.
+        others = 0 if self._quotas is None else self._quotas.sessions_of(key)
+        known = self._resumption.knows(key) or (self._worker and others)
+        return bool(known) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
 
     def find(self, token: str, key: str) -> SessionDriver | None:
         """Return the session with this token; None if it does not exist any more or belongs to another key."""
@@ -68,7 +84,7 @@ class Sessions:
         `idle_s`: a shorter limit than usual for the time in which the client sends nothing, also before `start`.
         """
         limits = self._limits if resumable else _unresumable(self._limits, idle_s)
-        number, token = secrets.token_hex(8), secrets.token_urlsafe(24)
+        number, token = secrets.token_hex(8), mark(self._worker, secrets.token_urlsafe(24))
         session = Session(number, token, self._models.names, time.monotonic(), limits)
         # The task of the pump inherits these from the context of this connection.
         logs.session.set(number)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import logging
 import os
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,19 +15,16 @@ from typing import TYPE_CHECKING, Final
 from streamer.base.limits import DEFAULT_MODEL, OFF, InstanceBounds
 from streamer.base.package import install_command
 from streamer.base.text import as_sentence
-from streamer.bridge.access.keys import KeyFile, KeyFileError
-from streamer.bridge.access.proxies import Proxies
-from streamer.bridge.access.quotas import Fetch, QuotaLimits, UploadLimits
-from streamer.bridge.access.rules import AccessRules, PortPolicy
+from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.telemetry import logs
-from streamer.bridge.telemetry.usage import UsageError, UsageFile
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository, is_public, parts_of
 from streamer.commands.arguments import USAGE
 from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
 from streamer.commands.settings.kinds import ListOf, Setting, SettingsError, Switch
-from streamer.commands.settings.serve import ON_DEMAND, SETTINGS, ServeSettings
+from streamer.commands.settings.port_policy import PortPolicyError, is_local, port_policy, session_limits, triton_dial
+from streamer.commands.settings.serve import MOST_WORKERS, ON_DEMAND, SETTINGS, ServeSettings
 from streamer.commands.settings.served_models import (
     ModelsError,
     ServedModel,
@@ -43,11 +37,13 @@ from streamer.models.library import LibraryError, ModelLibrary
 from streamer.models.speaker_networks import find_speaker_networks
 
 if TYPE_CHECKING:
-    from streamer.bridge.service import Service
     from streamer.bridge.triton.link import Dialer
     from streamer.bridge.upstreams.model_loader import MemoryBound
     from streamer.commands.capacity.default_size import DefaultSize
 
+
+# A session costs the recogniser at least seven times as much as the bridge (scripts/measure/bridge_cost.py).
+PROCESSORS_PER_WORKER: Final = 8
 
 EXAMPLES: Final = """\
 examples:
@@ -56,6 +52,7 @@ examples:
   streamer serve --instances 1-4          more processes of the model while many speak
   streamer key alice >> keys
   streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for other machines, with a key
+  streamer serve --workers 4 --triton gpu1:8001                   more sessions than one process carries
   streamer serve --triton gpu1:8001,gpu2:8001                     in front of Tritons that run already
   streamer serve --model library --load on-demand                 all models of this machine, each when it is asked for
   streamer serve --repository models --model mine_1               then `streamer roll mine_2` replaces the model
@@ -93,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
             raise PortPolicyError(f"{label} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
         _check_load(configuration)
+        workers = _workers(configuration)
         reader, alone = _reader(configuration, models)
         models = {name: _recogniser_of(model, alone) for name, model in models.items()}
     except (SettingsError, PortPolicyError, TritonError) as error:
@@ -104,18 +102,19 @@ def run(options: argparse.Namespace) -> int:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
     exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
     try:
-        return _serve(settings, models, policy, dial, reader, alone, exposed=exposed)
+        return _serve(configuration, models, policy, dial, reader, alone, workers, exposed=exposed)
     except TritonError as error:
-        return _fail(error)
+        return logs.fail(error)
 
 
 def _serve(
-    settings: ServeSettings,
+    configuration: Configuration,
     models: Mapping[str, ServedModel],
     policy: PortPolicy,
     dial: Dialer | None,
     reader: ChosenReader | None,
     alone: Collection[str],
+    workers: int,
     *,
     exposed: bool,
 ) -> int:
@@ -123,6 +122,7 @@ def _serve(
 
     `reader` reads ended segments once more. `alone`: the models whose words are those of the reader alone.
     """
+    settings = configuration.settings
     import asyncio
 
     from streamer.bridge.triton.server import TritonServer
@@ -144,6 +144,8 @@ def _serve(
             size = _default_size(settings, [folders.get(name, folder / name) for name in names], folder, reader)
             if size is not None:
                 instances, slots = size.instances, size.slots
+        if settings.slots is None and slots is not None:
+            slots += workers - 1  # each of them needs one for its probe
         if bounds is not None:
             _check_memory(
                 [folders.get(name, folder / name) for name in names], folder, bounds, slots, settings.sessions
@@ -164,10 +166,10 @@ def _serve(
     try:
         # While Triton's processes import torch, this process imports the rest.
         try:
-            from streamer.bridge.control import ControlError
+            from streamer.bridge.control import ControlError, OwnRolls, listening
             from streamer.bridge.server import PortError
             from streamer.bridge.service import Service
-            from streamer.bridge.session.deadlines import Limits
+            from streamer.bridge.telemetry.metrics import CONTROL
             from streamer.bridge.telemetry.supervisor_messages import SupervisorMessages
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.bridge.triton.link import LinkError
@@ -185,48 +187,56 @@ def _serve(
             sessions = Finding(conditions)
         else:
             sessions = settings.sessions
-        limits = Limits(start_s=settings.start_limit, idle_s=settings.idle_limit, resume_s=settings.resume_limit)
+
+        def say_ready(url: str, wyoming_port: int | None, grpc_port: int | None) -> None:
+            if exposed:  # only after the port was opened: before, another error may make the warning useless
+                remedy = "give --tls-cert, or put a proxy with TLS in front"
+                logs.say(f"without TLS, others on the network can listen in: {remedy}.")
+            if size is not None:
+                logs.say(size.sentence())
+            if alone:
+                logs.say(f"all words of {' and '.join(alone)} are those of the reader.")
+            elif reader is not None:
+                logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
+            page = url.replace("ws", "http", 1).rpartition("/v1/")[0]
+            if wyoming_port is not None:
+                where = f"port {wyoming_port} of {settings.wyoming_host or 'every address'}"
+                logs.say(f"Wyoming is spoken at {where}, without keys and TLS.")
+            if grpc_port is not None:
+                logs.say(f"gRPC is spoken at port {grpc_port} of {settings.grpc_host or 'every address'}.")
+            logs.say(f"ready: {url} (page and probes: {page}/); Ctrl-C ends it")
+
+        triton_models = {name: served.model for name, served in models.items()}
+        if workers > 1:
+            from streamer.commands.workers import serve_with_workers
+
+            return serve_with_workers(configuration, workers, triton_models, policy, triton, sessions, say_ready)
 
         try:
             tracing = Tracing.towards(settings.traces) if settings.traces or Tracing.in_environment() else None
         except TracesError as error:
-            return _fail(error)
+            return logs.fail(error)
 
         service = Service(
             triton or settings.triton,
             host=settings.host,
             port=settings.port,
             sessions=sessions,
-            limits=limits,
+            limits=session_limits(settings),
             grace=settings.drain_limit,
             policy=policy,
             dial=dial,
             tracing=tracing,
-            models={name: served.model for name, served in models.items()},
+            models=triton_models,
             resolve_s=settings.resolve_every,
             instances=bounds,
             on_demand=on_demand,
         )
 
         async def stay(supervisor: SupervisorMessages) -> None:
-            async with service, _listen_for_control(service, settings.control):
-                if exposed:  # only after the port was opened: before, another error may make the warning useless
-                    remedy = "give --tls-cert, or put a proxy with TLS in front"
-                    logs.say(f"without TLS, others on the network can listen in: {remedy}.")
-                if size is not None:
-                    logs.say(size.sentence())
-                if alone:
-                    logs.say(f"all words of {' and '.join(alone)} are those of the reader.")
-                elif reader is not None:
-                    logs.say(f"{reader.name} reads ended segments once more, for sessions that ask for it.")
-                page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
-                if service.wyoming_port is not None:
-                    where = f"port {service.wyoming_port} of {settings.wyoming_host or 'every address'}"
-                    logs.say(f"Wyoming is spoken at {where}, without keys and TLS.")
-                if service.grpc_port is not None:
-                    where = f"port {service.grpc_port} of {settings.grpc_host or 'every address'}"
-                    logs.say(f"gRPC is spoken at {where}.")
-                logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
+            failures = service.metrics.failures(CONTROL)
+            async with service, listening(OwnRolls(service.models), service.port, settings.control, failures):
+                say_ready(service.url, service.wyoming_port, service.grpc_port)
                 supervisor.ready()
                 try:
                     await asyncio.Event().wait()  # until a signal: the loss of a recogniser does not end the service
@@ -239,7 +249,7 @@ def _serve(
                 async with SupervisorMessages(os.environ) as supervisor:
                     await stay(supervisor)
             except (PortError, LinkError, ControlError) as error:
-                return _fail(error)
+                return logs.fail(error)
             return 0
 
         def hurry() -> None:
@@ -341,6 +351,28 @@ def _check_load(configuration: Configuration) -> None:
         raise SettingsError(f"{label} {ON_DEMAND} cannot be combined with a range of --instances.")
 
 
+def _workers(configuration: Configuration) -> int:
+    """Return how many processes serve the port. SettingsError if other settings need a single one."""
+    settings = configuration.settings
+    workers = settings.workers if isinstance(settings.workers, int) else _workers_for_machine(settings)
+    if workers == 1:
+        return 1
+    label = configuration.label("workers")
+    if isinstance(settings.instances, InstanceBounds):
+        raise SettingsError(f"{label} cannot be combined with a range of --instances: give one number of instances.")
+    if settings.load == ON_DEMAND:
+        raise SettingsError(f"{label} cannot be combined with --load {ON_DEMAND}: load the models at the start.")
+    return workers
+
+
+def _workers_for_machine(settings: ServeSettings) -> int:
+    """Return how many workers the processors keep busy: beside an embedded Triton, that needs most of them."""
+    from streamer.base.machine import processor_time
+
+    processors = max(1, int(processor_time()))
+    return min(MOST_WORKERS, processors if settings.triton else -(-processors // PROCESSORS_PER_WORKER))
+
+
 def _memory_bound(
     settings: ServeSettings, models: Mapping[str, ServedModel], repository: Path, slots: int | None
 ) -> MemoryBound:
@@ -356,23 +388,6 @@ def _memory_bound(
     }
     check_room(sizes, room)
     return MemoryBound(room, sizes)
-
-
-@asynccontextmanager
-async def _listen_for_control(service: Service, path_setting: Path | None) -> AsyncIterator[None]:
-    """Listen for `streamer roll`. ControlError if that is not possible at the path of the setting."""
-    from streamer.bridge.control import Control, ControlError, default_path
-    from streamer.bridge.telemetry.metrics import CONTROL
-
-    async with AsyncExitStack() as stack:
-        try:
-            path, failures = path_setting or default_path(service.port), service.metrics.failures(CONTROL)
-            await stack.enter_async_context(Control(service.models, path, failures))
-        except ControlError as error:
-            if path_setting:
-                raise
-            logs.say(as_sentence(f"`streamer roll` will not reach this service: {error}"), logging.WARNING)
-        yield
 
 
 def _slots(settings: ServeSettings) -> int | None:
@@ -422,127 +437,6 @@ def _check_memory(
         if (model / CONFIG).is_file():  # a public model has no such file, and gets the shipped one
             set_apart(model_config(model), bounds.most)
         check_instances(model, repository, bounds.most, slots, sessions if isinstance(sessions, int) else None)
-
-
-def _fail(reason: object) -> int:
-    logs.say(as_sentence(reason), logging.ERROR)
-    return 1
-
-
-# Makes the objects for access from the settings of `serve`: who may use the port, and how to reach Tritons.
-
-
-class PortPolicyError(Exception):
-    """The service must not start with these settings. The message says why, and what to do."""
-
-
-def triton_dial(configuration: Configuration) -> Dialer | None:
-    """Return how to connect to other Tritons; None for no TLS. PortPolicyError if settings contradict each other."""
-    settings, label = configuration.settings, configuration.label
-    names = ("triton_tls", "triton_ca", "triton_cert", "triton_key", "triton_metadata")
-    names_set = [name for name in names if getattr(settings, name)]
-    if names_set and not settings.triton:
-        raise PortPolicyError(f"{label(names_set[0])} is only for Tritons that run elsewhere: give --triton too.")
-    if names_set and not settings.triton_tls:
-        raise PortPolicyError(f"{label(names_set[0])} needs TLS: give --triton-tls too.")
-    if bool(settings.triton_cert) != bool(settings.triton_key):
-        raise PortPolicyError("--triton-cert and --triton-key belong together: give both.")
-    if not names_set:
-        return None
-    try:
-        # Imported only here: gRPC takes longer to import than everything else together.
-        from streamer.bridge.triton.link import secure_dialer
-
-        return secure_dialer(settings.triton_ca, settings.triton_cert, settings.triton_key, settings.triton_metadata)
-    except (TritonError, ImportError) as error:
-        raise PortPolicyError(str(error)) from error
-
-
-def port_policy(configuration: Configuration) -> PortPolicy:
-    """Return who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
-    from streamer.bridge.access.certificate import Certificate, CertificateError  # imports ssl
-
-    settings, label = configuration.settings, configuration.label
-    if settings.keys is None:
-        for name in ("per_key", "audio_per_key"):
-            if getattr(settings, name) is not None:
-                raise PortPolicyError(f"{label(name)} is a limit for each key: give --keys too.")
-        if settings.usage_file is not None:
-            raise PortPolicyError(f"{label('usage_file')} has what each key uses: give --keys too.")
-        if not settings.open and not is_local(settings.host):
-            raise PortPolicyError(
-                f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
-                "the service: give --keys FILE, or --open if you want that."
-            )
-    wyoming = None if settings.wyoming_port is None else (settings.wyoming_host, settings.wyoming_port)
-    if wyoming is None and "wyoming_host" in configuration.entries:
-        raise PortPolicyError(f"{label('wyoming_host')} is the address of another port: give --wyoming-port too.")
-    if wyoming is not None and not settings.open and not is_local(settings.wyoming_host):
-        raise PortPolicyError(
-            f"{label('wyoming_host')}: {settings.wyoming_host or 'every address'} can be reached from other machines, "
-            "and Wyoming has no keys, so anybody there could use the service: give --open too if you want that."
-        )
-    grpc = None if settings.grpc_port is None else (settings.grpc_host, settings.grpc_port)
-    if grpc is None and "grpc_host" in configuration.entries:
-        raise PortPolicyError(f"{label('grpc_host')} is the address of another port: give --grpc-port too.")
-    if grpc is not None and settings.keys is None and not settings.open and not is_local(settings.grpc_host):
-        raise PortPolicyError(
-            f"{label('grpc_host')}: {settings.grpc_host or 'every address'} can be reached from other machines, and "
-            "anybody there could use the service: give --keys FILE, or --open if you want that."
-        )
-    if settings.behind_proxy and settings.trust_proxy:
-        raise PortPolicyError(
-            f"{label('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
-        )
-    if settings.proxy_protocol and not settings.trust_proxy:
-        raise PortPolicyError(
-            f"{label('proxy_protocol')} is believed only from known proxies: give their addresses with --trust-proxy."
-        )
-    if settings.tls_key and not settings.tls_cert:
-        raise PortPolicyError(f"{label('tls_key')} belongs to a certificate: give --tls-cert too.")
-    proxies = Proxies(settings.trust_proxy, number=settings.behind_proxy)
-    try:
-        access = AccessRules(
-            KeyFile(settings.keys) if settings.keys else None,
-            origins=settings.origin,
-            proxies=proxies,
-            quotas=QuotaLimits(
-                settings.per_key,
-                settings.per_address,
-                settings.audio_per_key,
-                settings.hotwords_per_key,
-                settings.hotwords_per_address,
-            ),
-            open_metrics=settings.open_metrics,
-        )
-        certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
-        usage_file = UsageFile(settings.usage_file) if settings.usage_file else None
-    except (KeyFileError, CertificateError, UsageError) as error:
-        raise PortPolicyError(str(error)) from error
-    uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads, Fetch(settings.fetch))
-    announcing = proxies if settings.proxy_protocol else Proxies()
-    return PortPolicy(
-        access,
-        certificate,
-        settings.max_message,
-        settings.handshake_limit,
-        uploads,
-        announcing,
-        usage_file,
-        settings.root,
-        wyoming,
-        grpc,
-        settings.share,
-    )
-
-
-def is_local(host: str) -> bool:
-    """Return whether only this machine can reach a server at this address."""
-    try:
-        addresses = socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE, type=socket.SOCK_STREAM)
-    except OSError:
-        return False
-    return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in addresses)
 
 
 # The flags of `serve`, made from its settings. Their values are checked later, with those of all other sources.

@@ -17,8 +17,9 @@ from streamer.bridge.access.quotas import Fetch
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.arguments import Parser
 from streamer.commands.cli import run
-from streamer.commands.serve import add_setting_arguments, flag_values, is_local, port_policy
+from streamer.commands.serve import add_setting_arguments, flag_values
 from streamer.commands.settings.configuration import configure
+from streamer.commands.settings.port_policy import is_local, port_policy
 from streamer.commands.settings.serve import SETTINGS, ServeSettings
 from streamer.commands.settings.served_models import ServedModel
 from tests.command_run import Said

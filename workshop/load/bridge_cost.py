@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from streamer.base.machine import descendants
-from streamer.commands.traffic.processes import BRIDGE, NAMES, program
+from streamer.commands.traffic.processes import BRIDGE, NAMES, kind_of
 from streamer.commands.traffic.service import own_service
 from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say, silence
@@ -38,6 +38,7 @@ END_LIMIT_S: Final = 30.0
 FREE_SLOTS: Final = 8  # besides those of the sessions: one is the probe's, and some are still ending
 SENTENCES: Final = ("we talk about the weather and the news", "nobody knows what comes next", "that is all for today")
 PAUSE_MS: Final = 1200  # it ends a segment
+PARENT: Final = "of it, the parent of workers"
 NOBODY: Final = 0  # as a number of sessions: the service at rest
 _WELCOME: Final = b" 101 "
 
@@ -65,19 +66,29 @@ class Figures:
     clients: float  # the part of a processor that the clients used
 
 
+@dataclass(frozen=True)
+class Variant:
+    """What is compared: the code of a tree, with settings of its own."""
+
+    tree: Path
+    settings: Sequence[str] = ()
+
+
 Results = dict[str, dict[int, list[Figures]]]
-"""The figures of each tree, by the number of sessions: one for each round."""
+"""The figures of each variant, by the number of sessions: one for each round."""
 
 
 def measure(
-    measurement: Measurement, trees: Mapping[str, Path], rounds: int, settings: Sequence[str] = ()
+    measurement: Measurement, variants: Mapping[str, Variant], rounds: int, settings: Sequence[str] = ()
 ) -> Iterator[Results]:
-    """Measure all trees in each round, and yield all figures so far. The tree that comes first changes."""
-    results: Results = {name: defaultdict(list) for name in trees}
+    """Measure all variants in each round, and yield all figures so far. The one that comes first changes."""
+    results: Results = {name: defaultdict(list) for name in variants}
     audio = speech()
     for number in range(rounds):
-        for name in list(trees)[:: -1 if number % 2 else 1]:
-            with service_of(trees[name], max(measurement.sessions), settings) as (url, process):
+        for name in list(variants)[:: -1 if number % 2 else 1]:
+            variant = variants[name]
+            all_settings = (*settings, *variant.settings)
+            with service_of(variant.tree, max(measurement.sessions), all_settings) as (url, process):
                 for sessions in measurement.sessions:
                     figures = asyncio.run(level(url, process, audio, sessions, measurement))
                     results[name][sessions].append(figures)
@@ -142,8 +153,10 @@ def used_s(service: int) -> dict[str, float]:
     used: dict[str, float] = defaultdict(float)
     used[BRIDGE] = _of_threads(service)
     for each in descendants(service):
-        if (name := NAMES.get(program(each.pid))) is not None:
+        if (name := kind_of(each.pid)) in (BRIDGE, *NAMES.values()):
             used[name] += _of_threads(each.pid)
+    if any(kind_of(each.pid) == BRIDGE for each in descendants(service)):
+        used[PARENT] = _of_threads(service)
     return dict(used)
 
 
@@ -280,17 +293,18 @@ class Talk(asyncio.Protocol):
 
 # The table.
 
-_HEADS: Final = ("sessions", "code", "bridge", "tritonserver", "model", "partials p50 s", "p95 s", "end p50 s", "p95 s")
+_KINDS: Final = (BRIDGE, PARENT, *NAMES.values())
+_HEADS: Final = ("sessions", "code", *_KINDS, "partials p50 s", "p95 s", "end p50 s", "p95 s")
 
 
 def table(results: Results) -> str:
-    """Return a row for each number of sessions and tree: medians of all rounds, of the cost with the least and most."""
+    """Return a row for each number of sessions and variant: medians of all rounds, with the least and most cost."""
     lines = [f"| {' | '.join(_HEADS)} |", f"| ---: | --- |{' ---: |' * (len(_HEADS) - 2)}"]
     for sessions in next(iter(results.values())):
         for name, found in results.items():
             rounds = found[sessions]
             cells = [str(sessions) if sessions else "at rest", name]
-            cells += [_spread([each.cost_ms.get(kind, 0.0) for each in rounds]) for kind in (BRIDGE, *NAMES.values())]
+            cells += [_spread([each.cost_ms.get(kind, 0.0) for each in rounds]) for kind in _KINDS]
             for waits in ([each.partials_s for each in rounds], [each.last_s for each in rounds]):
                 cells += [_middle(waits, part) for part in (0.5, 0.95)]
             lines.append(f"| {' | '.join(cells)} |")

@@ -17,6 +17,7 @@ from streamer.base.codes import Code, ErrorCode
 from streamer.base.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY, LARGEST_UPLOAD, LONGEST_UPLOAD_S, MOST_UPLOADS
 from streamer.base.text import counted
 from streamer.bridge.telemetry.usage import HourOfAudio
+from streamer.bridge.workers.others import Alone, BucketState, Counted, Others
 from streamer.wire.errors import CloseCode
 
 # How long a caller is told to wait before it tries again.
@@ -77,17 +78,20 @@ class QuotaLimits:
 class Quotas:
     """Counts what callers use, and refuses what is more than the limits. It forgets callers that use nothing."""
 
-    def __init__(self, limits: QuotaLimits) -> None:
+    def __init__(self, limits: QuotaLimits, others: Others | None = None) -> None:
+        """`others`: the other workers, whose callers count as well."""
         self.limits = limits
+        self._others = others or Alone()
         self._of_keys: Counter[str] = Counter()
         self._of_networks: Counter[str] = Counter()
         self._audio: dict[str, _Audio] = {}
+        self._audio_of_others: dict[str, _Audio] = {}
         self._hotwords_of_keys = PreparationBudget(limits.hotwords_per_key)
         per_address = limits.hotwords_per_address
         self._hotwords_of_networks = [
             PreparationBudget(None if per_address is None else per_address * shares) for _, shares in _NETWORKS
         ]
-        self._salt = secrets.token_bytes(16)
+        self._salt = self._others.salt or secrets.token_bytes(16)
         self._to_unix_s = time.time() - time.monotonic()  # once: a clock that is set would move all audio
 
     def check(self, caller: Caller) -> None:
@@ -95,13 +99,13 @@ class Quotas:
         limits = self.limits
         for network, shares in () if limits.per_address is None else networks_of(caller.address):
             most = (limits.per_address or 0) * shares
-            if self._of_networks[network] >= most:
+            if self._of_networks[network] + self._others.count(Counted.OF_NETWORK, network, most) >= most:
                 who = "This address" if shares == 1 else f"The network {network}"
                 message = f"{who} already has {counted(most, 'session')}, the maximum; end one first."
                 raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S, caller.key)
         if not caller.key:
             return
-        if limits.per_key is not None and self._of_keys[caller.key] >= limits.per_key:
+        if limits.per_key is not None and self.sessions_of(caller.key, limits.per_key) >= limits.per_key:
             message = f"This key already has {counted(limits.per_key, 'session')}, the maximum; end one first."
             raise Denied(ErrorCode.TOO_MANY_SESSIONS, message, RETRY_S, caller.key)
         if (denied := self._overdrawn(caller)) is not None:
@@ -109,17 +113,25 @@ class Quotas:
 
     def enter(self, caller: Caller) -> Admittance:
         """Count a new session of this caller, or raise Denied if it is one too many. Call leave() when it ends."""
-        self.check(caller)
-        for network, _ in networks_of(caller.address):
-            self._of_networks[network] += 1
-        self._of_keys[caller.key] += 1
+        with self._others.exclusive():
+            self.check(caller)
+            self._count(caller, 1)
         return Admittance(self, caller)
+
+    def sessions_of(self, key: str, most: int = 0) -> int:
+        """Return how many sessions this key has. `most`: its limit, of which a worker has a part if it counts alone."""
+        return self._of_keys[key] + self._others.count(Counted.OF_KEY, key, most)
 
     def leave(self, caller: Caller) -> None:
         """Count that a session of this caller has ended."""
-        names = [(self._of_networks, network) for network, _ in networks_of(caller.address)]
-        for sessions, name in (*names, (self._of_keys, caller.key)):
-            sessions[name] -= 1
+        self._count(caller, -1)
+
+    def _count(self, caller: Caller, number: int) -> None:
+        """Add this number to the sessions of a caller."""
+        names = [(Counted.OF_NETWORK, self._of_networks, network) for network, _ in networks_of(caller.address)]
+        for kind, sessions, name in (*names, (Counted.OF_KEY, self._of_keys, caller.key)):
+            sessions[name] += number
+            self._others.note(kind, name, sessions[name])
             if not sessions[name]:
                 del sessions[name]
 
@@ -147,26 +159,41 @@ class Quotas:
             for start, seconds in sorted(minutes):
                 audio.restore(start - passed_s, seconds, now)
 
+    def take_audio_of_others(self, hour: HourOfAudio) -> None:
+        """Count the audio that other workers have received, in place of what was known of it before."""
+        now, passed_s = time.monotonic(), time.time() - time.monotonic()
+        self._audio_of_others = {}
+        for key, minutes in hour.items():
+            audio = self._audio_of_others[key] = _Audio()
+            for start, seconds in sorted(minutes):
+                audio.restore(start - passed_s, seconds, now)
+
     def prepare(self, caller: Caller, preparation: Preparation) -> Denied | None:
         """Count a preparation for this caller. If it is too much for now, count nothing and return the refusal."""
         budgets = [
-            ("address" if shares == 1 else f"network {network}", self._hotwords_of_networks[place], network)
+            ("address" if shares == 1 else f"network {network}", _NETWORK, self._hotwords_of_networks[place], network)
             for place, (network, shares) in enumerate(networks_of(caller.address))
         ]
         if caller.key:
-            budgets.append(("key", self._hotwords_of_keys, caller.key))
+            budgets.append(("key", _KEY, self._hotwords_of_keys, caller.key))
         now = time.monotonic()
-        wait, kind, most = max(
-            (budget.wait_s(name, preparation, now), kind, budget.per_minute or 0) for kind, budget, name in budgets
-        )
+        with self._others.exclusive():
+            for _, whose, budget, name in budgets:
+                budget.restore(name, self._others.bucket(whose, name))
+            wait, kind, most = max(
+                (budget.wait_s(name, preparation, now), kind, budget.per_minute or 0)
+                for kind, _, budget, name in budgets
+            )
+            for _, whose, budget, name in () if wait else budgets:
+                budget.charge(name, preparation, now)
+                if (state := budget.state(name)) is not None:
+                    self._others.keep_bucket(whose, name, state)
         if wait:
             message = (
                 f"This {kind} may use at most {most} characters of hotwords in a minute; "
                 f"try again in {wait} s, or open a session without 'hotwords'."
             )
             return Denied(ErrorCode.HOTWORDS_USED_UP, message, wait)
-        for _, budget, name in budgets:
-            budget.charge(name, preparation, now)
         return None
 
     def pseudonym(self, caller: Caller) -> str:
@@ -175,10 +202,12 @@ class Quotas:
         return hashlib.blake2b(name.encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
 
     def _overdrawn(self, caller: Caller) -> Denied | None:
-        most, audio = self.limits.audio_per_key_s, self._audio.get(caller.key)
-        if most is None or audio is None or audio.total(time.monotonic()) < most:
+        most, now = self.limits.audio_per_key_s, time.monotonic()
+        parts = [hours[caller.key] for hours in (self._audio, self._audio_of_others) if caller.key in hours]
+        totals = [part.total(now) for part in parts]
+        if most is None or not any(totals) or sum(totals) < most:
             return None
-        wait = audio.seconds_until_less(time.monotonic())
+        wait = min(part.seconds_until_less(now) for part, total in zip(parts, totals, strict=True) if total)
         message = f"This key has sent {most:g} s of audio, the maximum for an hour; continue in {wait} s."
         return Denied(ErrorCode.AUDIO_USED_UP, message, wait, caller.key)
 
@@ -276,6 +305,8 @@ def network_of(address: str) -> str:
 
 # Limits how many hotwords one caller may use in a minute: a leaky bucket, which its sessions fill.
 
+_KEY, _NETWORK = "key", "network"  # whose bucket it is, for other workers
+
 MINUTE_S = 60.0
 # The recogniser remembers pronunciations for each caller. Compiling the same list again takes this part of the time.
 _REPEAT_COST = 0.25
@@ -322,6 +353,18 @@ class PreparationBudget:
         # A preparation that is larger than the whole bucket is allowed when the bucket is empty.
         excess = min(level, level + cost - self.per_minute)
         return max(0, math.ceil(excess * MINUTE_S / self.per_minute))
+
+    def state(self, name: str) -> BucketState | None:
+        """Return the state of a caller's bucket; None if there is none."""
+        bucket = self._buckets.get(name)
+        return None if bucket is None else BucketState(bucket.level, bucket.level_at, list(bucket.lists))
+
+    def restore(self, name: str, state: BucketState | None) -> None:
+        """Take the state of a caller's bucket from another worker, if there is one."""
+        if state is not None and self.per_minute is not None:
+            bucket = self._buckets.setdefault(name, _Bucket())
+            bucket.level, bucket.level_at = state.level, state.level_at
+            bucket.lists = deque(state.lists, maxlen=_LISTS_PER_CALLER)
 
     def charge(self, name: str, preparation: Preparation, now: float) -> None:
         """Count a preparation that is about to happen."""

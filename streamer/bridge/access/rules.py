@@ -18,6 +18,7 @@ from streamer.bridge.access.short_keys import PREFIX as SHORT
 from streamer.bridge.access.short_keys import Holder, ShortKeys
 from streamer.bridge.http.request import Headers, Request
 from streamer.bridge.telemetry.usage import UsageFile
+from streamer.bridge.workers.others import Alone, Others
 from streamer.wire.dialects.formats import NATIVE
 
 if TYPE_CHECKING:
@@ -48,14 +49,19 @@ class AccessRules:
         proxies: Proxies | None = None,
         quotas: QuotaLimits | None = None,
         open_metrics: bool = False,
+        others: Others | None = None,
     ) -> None:
-        """`proxies`: the ones whose X-Forwarded-For is believed. Without any, that header is ignored."""
+        """`proxies`: the ones whose X-Forwarded-For is believed. Without any, that header is ignored.
+
+        `others`: the other workers, with which limits and keys for a short time are shared.
+        """
+        self.others = others or Alone()
         self._keys = keys
         self._origins = frozenset(origins)
         self._proxies = proxies or Proxies()
-        self.quotas = Quotas(quotas or QuotaLimits())
+        self.quotas = Quotas(quotas or QuotaLimits(), self.others)
         self._open_metrics = open_metrics
-        self._short_keys = ShortKeys()
+        self._short_keys = ShortKeys(others=self.others)
 
     def refresh(self) -> None:
         """Check now whether the keys have changed, instead of at the next request."""

@@ -1,7 +1,7 @@
 """Keys for a short time, which a caller with a lasting key makes: for a page or an app that must not have that one.
 
 A short key admits as the lasting one that made it, with its name, limits and quotas, and ends with it. It makes no
-others. Short keys are kept in memory, so they are valid at this process only, and end with it.
+others. Short keys are kept in memory, so they are valid at this service only, and end with it. Its workers share them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from streamer.base.codes import ErrorCode
 from streamer.bridge.access.keys import digest_of
 from streamer.bridge.access.quotas import Denied
+from streamer.bridge.workers.others import Alone, KeptKey, Others
 
 # Clients of OpenAI know a short key by this prefix.
 PREFIX: Final = "ek_"
@@ -43,26 +44,29 @@ class ShortKey:
 class ShortKeys:
     """The short keys of a service. Expired ones are forgotten when others are made."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, others: Others | None = None) -> None:
+        """`others`: the other workers, at which the keys are valid, too."""
         self._clock = clock
-        self._keys: dict[bytes, ShortKey] = {}  # by the digests of their secrets
+        self._others = others or Alone()
 
     def make(self, holder: Holder, seconds: int, content: str = "") -> tuple[str, int]:
         """Return a new secret, and when it expires. Raise Denied if there are too many."""
         now = self._clock()
-        self._keys = {digest: key for digest, key in self._keys.items() if now < key.expires_at}
-        own: Collection[ShortKey] = [key for key in self._keys.values() if key.holder.name == holder.name]
-        for who, keys, most in (("This caller", own, MOST_OF_ONE), ("The service", self._keys.values(), MOST)):
+        ends = self._others.keys(now)
+        own = [end for end in ends if end[0] == holder.name]
+        for who, keys, most in (("This caller", own, MOST_OF_ONE), ("The service", ends, MOST)):
             if len(keys) >= most:
-                wait = math.ceil(min(key.expires_at for key in keys) - now)
+                wait = math.ceil(min(expires_at for _, expires_at in keys) - now)
                 message = f"{who} has {most} keys for a short time, the maximum; try again in {wait} s."
                 raise Denied(ErrorCode.BUSY, message, wait)
         secret = PREFIX + secrets.token_urlsafe(32)
         expires_at = int(now) + seconds
-        self._keys[digest_of(secret)] = ShortKey(holder, expires_at, content)
+        self._others.add_key(digest_of(secret), KeptKey(holder.name, holder.digest, expires_at, content))
         return secret, expires_at
 
     def find(self, secret: str) -> ShortKey | None:
         """Return the key with this secret; None if there is none, or if it has expired."""
-        key = self._keys.get(digest_of(secret)) if secret.startswith(PREFIX) else None
-        return key if key is not None and self._clock() < key.expires_at else None
+        kept = self._others.find_key(digest_of(secret)) if secret.startswith(PREFIX) else None
+        if kept is None or self._clock() >= kept.expires_at:
+            return None
+        return ShortKey(Holder(kept.holder, kept.holder_digest), kept.expires_at, kept.content)

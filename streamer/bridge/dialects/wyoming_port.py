@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -17,7 +17,7 @@ from streamer.bridge.access.quotas import Denied
 from streamer.bridge.dialects.dialects import Dialects
 from streamer.bridge.http.channel import NOT_READ, Channel
 from streamer.bridge.http.connection import TOO_SLOW
-from streamer.bridge.http.listener import RECEIVE_BUFFER, SEND_BUFFER, TOO_MANY
+from streamer.bridge.http.listener import TOO_MANY, listening_sockets
 from streamer.bridge.http.websocket import CLOSE_LIMIT_S, SEND_LIMIT_S, ConnectionEnded, NotRead
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.upstreams.admission import Refused
@@ -41,24 +41,23 @@ class WyomingPort:
         self._dialects = dialects
         self._on_drop = on_drop
         self._failures = failures
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, host: str, port: int) -> int:
         """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible."""
+        return await self.listen(await listening_sockets(host, port))
+
+    async def listen(self, sockets: Sequence[socket.socket]) -> int:
+        """Start to accept connections at these sockets, at which other workers may accept, too. Return their port."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._make, host or None, port, start_serving=False)
-        for listener in self._server.sockets:
-            # Connections inherit both sizes.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        await self._server.start_serving()
-        return int(self._server.sockets[0].getsockname()[1])
+        self._servers = [await loop.create_server(self._make, sock=listener) for listener in sockets]
+        return int(sockets[0].getsockname()[1])
 
     def close(self) -> None:
         """Stop listening. Connections go on."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def finish(self, limit_s: float) -> None:
         """Wait until all connections have ended, but at most for `limit_s`, and cut off the rest."""

@@ -62,11 +62,14 @@ class GrpcPort:
         self._calls: set[Call] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, host: str, port: int) -> int:
-        """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible."""
-        _try_to_bind(host, port)
+    async def open(self, host: str, port: int, *, shared: bool = False) -> int:
+        """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible.
+
+        `shared`: several workers open the port, and the kernel divides the connections among them.
+        """
+        _try_to_bind(host, port, shared=shared)
         options = (
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", int(shared)),
             ("grpc.max_receive_message_length", LARGEST_REQUEST + 64 * 1024),
             ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
             ("grpc.max_concurrent_streams", MOST_CALLS),
@@ -216,12 +219,12 @@ def _request(service: str, method: Method, call: Call, context: Any) -> Request:
     return Request("POST", f"/{service}/{method.name}", headers=Headers(metadata), peer=call.peer)
 
 
-def _try_to_bind(host: str, port: int) -> None:
+def _try_to_bind(host: str, port: int, *, shared: bool) -> None:
     """Raise OSError if this port cannot be opened: gRPC does not say why."""
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, kind, protocol, _, address in found:
         with socket.socket(family, kind, protocol) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT if shared else socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind(address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import formatdate
@@ -361,9 +361,37 @@ class Connection(Channel):
         self.write(answer)
         data += self._unread
         self._unread.clear()
+        await self._run(websocket, data, endpoint.handler)
+
+    async def go_on(
+        self,
+        request: Request,
+        subprotocol: str | None,
+        largest: int,
+        data: bytes,
+        handler: Callable[[WebSocket], Awaitable[None]],
+    ) -> None:
+        """Go on with a websocket that began at another worker, which had read this data, until it ends."""
+        self._task = asyncio.current_task()
+        self._entry.move(WEBSOCKET)
+        try:
+            if self._transport is not None and not self.lost:
+                websocket = WebSocket(
+                    request,
+                    subprotocol,
+                    largest,
+                    self.on_drop,
+                    lambda error: self._terms.failures.report("a websocket failed", error),
+                )
+                await self._run(websocket, data + self._unread, handler)
+        finally:
+            self.abort()
+
+    async def _run(self, websocket: WebSocket, data: bytes, handler: Callable[[WebSocket], Awaitable[None]]) -> None:
+        """Run the handler of a websocket."""
         websocket.take_over(self, data)
         try:
-            await endpoint.handler(websocket)
+            await handler(websocket)
         except asyncio.CancelledError:
             websocket.abort()
             raise

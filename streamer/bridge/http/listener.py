@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.proxies import Proxies, ProxyHeaderError, read_source
 from streamer.bridge.http.channel import CountedConnection
 from streamer.bridge.http.connection import TOO_SLOW, Connection, Terms
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.websocket import WebSocket
 from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
@@ -52,6 +54,7 @@ class Listener:
         self._on_accept_failure = on_accept_failure
         self._header_proxies = header_proxies or Proxies()
         self._sockets: list[socket.socket] = []
+        self._at_a_time = _AT_A_TIME
         self._pauses: set[asyncio.TimerHandle] = set()
         self._logged_at: dict[str, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -59,27 +62,43 @@ class Listener:
 
     async def open(self, host: str, port: int) -> int:
         """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible."""
+        return self.listen(await listening_sockets(host, port))
+
+    def listen(self, sockets: Sequence[socket.socket], *, shared: bool = False) -> int:
+        """Start to accept connections at these sockets, and return their port.
+
+        `shared`: other workers accept there, too. Then each takes one at a time, and the least busy one comes first.
+        """
         self._loop = asyncio.get_running_loop()
-        infos = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        try:
-            for family, kind, protocol, _, address in dict.fromkeys(infos):
-                try:
-                    listener = socket.socket(family, kind, protocol)
-                except OSError:
-                    continue  # this machine does not have that address family
-                self._sockets.append(listener)
-                _prepare(listener)
-                listener.bind((address[0], port, *address[2:]))
-                listener.listen(_BACKLOG)
-                port = int(listener.getsockname()[1])
-            if not self._sockets:
-                raise OSError(f"no socket can be made for {host}")
-        except OSError:
-            self.close()
-            raise
+        self._at_a_time = 1 if shared else _AT_A_TIME
+        self._sockets = list(sockets)
         for listener in self._sockets:
             self._loop.add_reader(listener, self._accept, listener)
-        return port
+        return int(self._sockets[0].getsockname()[1])
+
+    def go_on(
+        self,
+        client: socket.socket,
+        request: Request,
+        subprotocol: str | None,
+        largest: int,
+        data: bytes,
+        handler: Callable[[WebSocket], Awaitable[None]],
+    ) -> bool:
+        """Go on with a websocket that began at another worker. Return False if there are too many connections."""
+        assert self._loop is not None
+        entry = self._terms.counts.enter()
+        if entry is None:
+            self._terms.on_drop(TOO_MANY)
+            return False
+
+        async def serve(connection: Connection) -> None:
+            assert self._loop is not None
+            await self._loop.connect_accepted_socket(lambda: connection, client)
+            await connection.go_on(request, subprotocol, largest, data, handler)
+
+        self._begin(client, request.peer, entry, serve)
+        return True
 
     def close(self) -> None:
         """Stop listening, and close idle connections. Requests and websockets go on."""
@@ -105,7 +124,7 @@ class Listener:
             await asyncio.wait(set(self._connections), timeout=limit_s)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_AT_A_TIME):
+        for _ in range(self._at_a_time):
             try:
                 client, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -120,11 +139,17 @@ class Listener:
                 continue
             self._begin(client, str(address[0]), entry)
 
-    def _begin(self, client: socket.socket, peer: str, entry: CountedConnection) -> None:
+    def _begin(
+        self,
+        client: socket.socket,
+        peer: str,
+        entry: CountedConnection,
+        serve: Callable[[Connection], Coroutine[None, None, None]] | None = None,
+    ) -> None:
         assert self._loop is not None
         client.setblocking(False)
         connection = Connection(self._terms, entry, peer, self._loop.time() + self._terms.head_limit_s)
-        task = self._loop.create_task(self._serve(client, connection))
+        task = self._loop.create_task(self._serve(client, connection) if serve is None else serve(connection))
         self._connections[task] = connection
 
         def clean_up(_: asyncio.Task[None]) -> None:
@@ -209,6 +234,31 @@ class Listener:
             return False
         self._logged_at[event] = now
         return True
+
+
+async def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on each address of a host. Port 0 means any free one. Raise OSError if it fails."""
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(infos):
+            try:
+                listener = socket.socket(family, kind, protocol)
+            except OSError:
+                continue  # this machine does not have that address family
+            sockets.append(listener)
+            _prepare(listener)
+            listener.bind((address[0], port, *address[2:]))
+            listener.listen(_BACKLOG)
+            port = int(listener.getsockname()[1])
+        if not sockets:
+            raise OSError(f"no socket can be made for {host}")
+    except OSError:
+        for listener in sockets:
+            listener.close()
+        raise
+    return sockets
 
 
 def _prepare(listener: socket.socket) -> None:

@@ -136,6 +136,11 @@ class Messages:
         return self._library.state is State.OPEN
 
     @property
+    def at_rest(self) -> bool:
+        """Whether messages can be exchanged, and none is incomplete."""
+        return self.open and not (self._unfinished or self._divided or self.deaf)
+
+    @property
     def deaf(self) -> bool:
         """Whether input is discarded, because the client has closed or sent something invalid."""
         return self._library.eof_sent or self._library.fault is not None

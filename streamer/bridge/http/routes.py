@@ -177,8 +177,11 @@ class ServiceState(TypedDict):
 class Probes:
     """The paths for probes. `state` returns the content of /readyz, including `ready`."""
 
-    def __init__(self, metrics: Metrics, state: Callable[[], ServiceState], access: AccessRules) -> None:
-        self._metrics = metrics
+    def __init__(
+        self, exposition: Callable[[str], Awaitable[bytes]], state: Callable[[], ServiceState], access: AccessRules
+    ) -> None:
+        """`exposition` returns the text of /metrics for the query of a request."""
+        self._exposition = exposition
         self._state = state
         self._access = access
 
@@ -220,7 +223,7 @@ class Probes:
             self._access.check_metrics(request)
         except Denied as denied:
             raise denial(denied) from None
-        return content(HTTPStatus.OK, self._metrics.content_type, self._metrics.exposition())
+        return content(HTTPStatus.OK, Metrics.content_type, await self._exposition(request.query))
 
 
 def denial(denied: Denied) -> HttpError:

@@ -6,6 +6,8 @@ A session may use several websockets, one after another. driver.py knows the pre
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +83,7 @@ class WebSocket(Channel):
         self._held: list[Chunk] = []  # audio that the reader does not want yet
         self._held_bytes = self._wanted_bytes = 0
         self._stalled = False
+        self._passing = False  # another worker gets the connection
         self._broken = False  # by a fault of the service
         self._closing: asyncio.Task[None] | None = None
         self._ping: asyncio.TimerHandle | None = None
@@ -236,6 +239,49 @@ class WebSocket(Channel):
         self.close(*(self._frames.verdict or (CloseCode.DONE, "")))
         await self.wait_until_closed()
 
+    # Another process may get the connection
+
+    @property
+    def enciphered(self) -> bool:
+        """Whether the connection uses TLS, whose state cannot leave this process."""
+        return self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something waits to be written."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
+    def duplicate(self) -> socket.socket:
+        """Return another descriptor of the connection."""
+        assert self._transport is not None
+        return socket.socket(fileno=os.dup(self._transport.get_extra_info("socket").fileno()))
+
+    def pause_for_passing(self) -> bytes | None:
+        """Stop reading. Return what was read and not parsed; None if the connection cannot be given away now."""
+        divided = self._messages or self._held or not self._frames.at_rest
+        if self.lost or self.unsent or divided or self._transport is None or self._closing is not None:
+            return None
+        self._passing = True
+        self.balance()
+        rest = bytes(self._unread)
+        self._unread.clear()
+        return rest
+
+    def go_on_reading(self, rest: bytes) -> None:
+        """Read again what was read, and the rest, because the connection was not given away."""
+        if self._passing and self._transport is not None:
+            self._passing = False
+            self._unread[:0] = rest
+            self._parse()
+
+    def let_go(self) -> None:
+        """Use the connection no more: another process or object has it. To its handler it is lost."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.set_protocol(asyncio.Protocol())
+            transport.abort()
+        self.connection_lost(None)
+
     # Called by asyncio
 
     def data_received(self, data: bytes) -> None:
@@ -268,7 +314,7 @@ class WebSocket(Channel):
     @property
     def wants_more(self) -> bool:
         """Whether the socket should be read."""
-        return self._frames.deaf or (self._may_parse and not self._unread)
+        return not self._passing and (self._frames.deaf or (self._may_parse and not self._unread))
 
     def note_stall(self) -> None:
         """Note that the client does not read, just before it is cut off."""
@@ -279,6 +325,8 @@ class WebSocket(Channel):
     @property
     def _may_parse(self) -> bool:
         """Whether more input can be parsed: there is room for messages and pongs, or the input is ignored."""
+        if self._passing:
+            return False
         if self._frames.deaf:
             return True
         return (self.lost or not self._clogged) and not (self._full and self._frames.open)

@@ -234,10 +234,14 @@ class Session:
         """Note that the connection is lost. Received audio is still recognised, and messages are kept for a while."""
         self._client.park(now + self.limits.resume_s)
 
+    def can_resume(self, after: int) -> bool:
+        """Return whether a client may go on after this message: it was sent, and those after it are kept."""
+        return self._outbox.has_after(max(after, 1))
+
     def resume(self, after: int, now: float) -> bool:
         """Continue with a client that returned, after this message. Return False if it is unknown or too old."""
         after = max(after, 1)  # a new `ready` is sent in place of the first one
-        if not self._outbox.has_after(after):
+        if not self.can_resume(after):
             return False
         self._client.come_back()
         self._deadlines.stir(now)

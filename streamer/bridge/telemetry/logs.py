@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from streamer.base.text import json_text, printable_lines
+from streamer.base.text import as_sentence, json_text, printable_lines
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -40,6 +40,7 @@ _LOGGING_ARGUMENTS: Final = ("exc_info", "stack_info", "stacklevel", "extra")
 # The characters that need no quotes in the text form, besides letters and digits.
 _PLAIN: Final = frozenset("_-.:/+@%,")
 _writer: LogWriter | None = None
+_worker = 0
 
 
 class Log(_Adapter):
@@ -62,9 +63,19 @@ def say(sentence: object, level: int = logging.INFO) -> None:
     logging.getLogger(_SENTENCES).log(level, "%s", sentence)
 
 
-def configure(form: str, level: str) -> None:
-    """Send this program's log to standard error in this form; libraries log only warnings and errors."""
-    global _writer
+def fail(reason: object) -> int:
+    """Say why the program ends, and return its exit status."""
+    say(as_sentence(reason), logging.ERROR)
+    return 1
+
+
+def configure(form: str, level: str, worker: int = 0) -> None:
+    """Send this program's log to standard error in this form; libraries log only warnings and errors.
+
+    `worker`: the number of this process, if several of them write to the same place.
+    """
+    global _worker, _writer
+    _worker = worker
     handler = _writer = LogWriter(STANDARD_ERROR)
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -112,6 +123,8 @@ def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
     yield "event", record.getMessage()
     if number := session.get():
         yield "session", number
+    if _worker:
+        yield "worker", _worker
     if not record.name.startswith("streamer"):
         yield "logger", record.name
     yield from getattr(record, "fields", {}).items()

@@ -189,6 +189,8 @@ class Metrics:
         # How many events and fields of later models the service has ignored.
         self.unknown: Callable[[], Counts[Unknown]] = Counts
         registry.register(_Unknown(self))
+        self.worker_starts = 0  # how often this worker was started; 0 for a service in one process
+        registry.register(_Worker(self))
         registry.register(_LogLines())
         registry.register(_Descriptors())
 
@@ -369,6 +371,19 @@ class _Unknown(Collector):
         for part in Unknown:
             numbers.add_metric([part.value], unknown[part])
         yield numbers
+
+
+class _Worker(Collector):
+    """The starts of this worker, if the service has several."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Get the present number."""
+        if self._metrics.worker_starts:
+            text = "Starts of worker processes; each further one replaces a worker that ended."
+            yield CounterMetricFamily("streamer_worker_starts", text, self._metrics.worker_starts)
 
 
 class _LogLines(Collector):

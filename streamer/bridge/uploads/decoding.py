@@ -37,6 +37,7 @@ from streamer.base.machine import processes
 from streamer.base.package import PACKAGE
 from streamer.base.text import counted
 from streamer.bridge.access.quotas import UploadLimits
+from streamer.bridge.workers.others import Alone, Counted, Others
 from streamer.wire.upload import BareSamples, Problem
 
 # A decoder that has a whole recording and gives nothing for this time has failed.
@@ -274,8 +275,10 @@ class DecoderPlaces:
     If all are taken, an upload gives way that waits for its client, and that is slow or whose caller has more places.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, others: Others | None = None) -> None:
+        """`others`: the other workers, whose decoders count as well, but do not give way."""
         self._most = most
+        self._others = others or Alone()
         self._places: dict[object, _Place] = {}
 
     def __len__(self) -> int:
@@ -289,7 +292,7 @@ class DecoderPlaces:
 
     def take(self, owner: object, caller: str, guest: SlowGuest | None = None) -> bool:
         """Take a place for this owner. Return False if there is none. `guest`: the owner, if it may give way later."""
-        if len(self._places) >= self._most:
+        if len(self._places) + self._others.count(Counted.UPLOADS, "", self._most) >= self._most:
             slowest = self._slowest(caller)
             if slowest is None:
                 return False
@@ -297,11 +300,16 @@ class DecoderPlaces:
             assert place.guest is not None
             place.guest.give_way()
         self._places[owner] = _Place(caller, guest)
+        self._note()
         return True
 
     def give_back(self, owner: object) -> None:
         """Give the place of this owner back, if it has one."""
-        self._places.pop(owner, None)
+        if self._places.pop(owner, None) is not None:
+            self._note()
+
+    def _note(self) -> None:
+        self._others.note(Counted.UPLOADS, "", len(self._places))
 
     def _slowest(self, caller: str) -> object | None:
         """Return who gives way for this caller: the slowest one of the caller that has the most places."""

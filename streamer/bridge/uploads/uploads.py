@@ -45,7 +45,7 @@ class Uploads:
     def __init__(
         self, access: AccessRules, sessions: Sessions, admission: Admission, limits: UploadLimits, metrics: Metrics
     ) -> None:
-        self.places = DecoderPlaces(limits.most)
+        self.places = DecoderPlaces(limits.most, access.others)
         self._access = access
         self._admission = admission
         self._limits = limits

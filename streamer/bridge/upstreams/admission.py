@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.pool import LoadState, Reservation, UpstreamPool
 from streamer.bridge.upstreams.reader_watch import ReaderWatch
 from streamer.bridge.upstreams.supervision import Tritons
+from streamer.bridge.workers.others import Alone, Counted, Others
 from streamer.wire.dialects.dialect import Languages
 
 
@@ -65,6 +67,7 @@ class AdmissionState(Enum):
     CLOSED = "closed"  # not any more, because the service is shutting down
 
 
+_ALL = ""  # the slots of all models together: no public name is empty
 TRANSITIONS: Mapping[AdmissionState, tuple[AdmissionState, ...]] = {
     AdmissionState.STARTING: (AdmissionState.OPEN, AdmissionState.CLOSED),
     AdmissionState.OPEN: (AdmissionState.CLOSED,),
@@ -75,7 +78,9 @@ TRANSITIONS: Mapping[AdmissionState, tuple[AdmissionState, ...]] = {
 class Admission:
     """Gives out a limited number of slots; none before `open`, and none after `close`."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, others: Others | None = None) -> None:
+        """`others`: the other workers, whose sessions count as well."""
+        self._others = others or Alone()
         self._states = States("admission", AdmissionState.STARTING, TRANSITIONS)
         self._metrics = metrics
         self._models: Models | None = None
@@ -84,6 +89,7 @@ class Admission:
         self._share: float | None = None  # the part of the default model's slots that may be held, if that was measured
         self._in_use = 0
         self._sessions = 0
+        self._of_models: Counter[str] = Counter()  # slots by public name
 
     @property
     def ready(self) -> bool:
@@ -101,13 +107,13 @@ class Admission:
 
     @property
     def in_use(self) -> int:
-        """The number of slots in use."""
-        return self._in_use
+        """The number of slots in use, by all workers together."""
+        return self._in_use + self._others.count(Counted.SLOTS, _ALL, self.most)
 
     @property
     def sessions(self) -> int:
         """The number of sessions that hold slots. A session may hold several, one for each channel."""
-        return self._sessions
+        return self._sessions + self._others.count(Counted.SESSIONS, _ALL, 0)
 
     def open(
         self, models: Models, limit: int | None = None, *, capacity: int | None = None, loader: Loader | None = None
@@ -128,6 +134,10 @@ class Admission:
         """Give out no more slots. This may be called again."""
         if self._states.now is not AdmissionState.CLOSED:
             self._states.become(AdmissionState.CLOSED)
+
+    def held_by_others(self, name: str) -> int:
+        """Return how many slots of this model other workers hold."""
+        return self._others.count(Counted.SLOTS, name, 0)
 
     def check(self, number: int = 1) -> None:
         """Raise Refused if a session with this number of slots would not be admitted now. Take no slots."""
@@ -150,6 +160,10 @@ class Admission:
         """
         if self._states.now is AdmissionState.CLOSED:
             raise Refused(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
+        with self._others.exclusive():
+            return self._take(options, number, name, waiter)
+
+    def _take(self, options: Mapping[str, Any], number: int, name: str, waiter: Waiter | None) -> list[Reservation]:
         pool = None if self._models is None else self._models.pools[name]
         if self._loader is not None and waiter is not None:
             self._check_limit(number)
@@ -161,8 +175,8 @@ class Admission:
         # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
         room = self._bound(sum(each.room for each in pools), self._models.default.room)
-        available = min(most, room) - self._in_use
-        free = max(0, min(available, pool.free))
+        available = min(most, room) - self.in_use
+        free = max(0, min(available, pool.free - self._others.count(Counted.SLOTS, name, pool.most)))
         if not free and available > 0:
             raise Refused(
                 ErrorCode.FULL, f"All sessions of the model {name!r} are taken; try again when one has ended."
@@ -175,7 +189,7 @@ class Admission:
                 f"{number} channels need {number} sessions, but only {free} of {most} are free; "
                 "try again when others have ended, or with fewer channels.",
             )
-        self._count(number, 1)
+        self._count(number, 1, name)
         reservations = [pool.reserve(options) for _ in range(number)]
         self._note_use(name)  # afterwards, because a model without sessions may be let go at once
         return [reservation for reservation in reservations if reservation is not None]
@@ -191,12 +205,12 @@ class Admission:
         for reservation in reservations:
             reservation.release()
             number += 1
-        self._count(-number, -1)
+        self._count(-number, -1, name)
         self._note_use(name)
 
     def _check_limit(self, number: int) -> None:
         """Raise Refused if the limit would be passed. This comes first, so that no model is loaded in vain."""
-        if self._limit is not None and self._in_use + number > self._limit:
+        if self._limit is not None and self.in_use + number > self._limit:
             raise Refused(ErrorCode.FULL, f"{_all_taken(self._limit)}; try again when one has ended.")
 
     def _note_use(self, name: str) -> None:
@@ -208,9 +222,13 @@ class Admission:
         capacity = slots if self._share is None else max(min(1, of_default), round(self._share * of_default))
         return min(slots, capacity) if self._limit is None else min(slots, capacity, self._limit)
 
-    def _count(self, slots: int, sessions: int) -> None:
+    def _count(self, slots: int, sessions: int, name: str) -> None:
         self._in_use += slots
         self._sessions += sessions
+        self._of_models[name] += slots
+        self._others.note(Counted.SLOTS, _ALL, self._in_use)
+        self._others.note(Counted.SLOTS, name, self._of_models[name])
+        self._others.note(Counted.SESSIONS, _ALL, self._sessions)
         self._metrics.sequences.set(self._in_use)
         self._metrics.sessions.set(self._sessions)
 
@@ -303,10 +321,11 @@ class Models:
         """Return how many models are in each state of loading."""
         return {state.value: sum(pool.state is state for pool in self._pools.values()) for state in LoadState}
 
-    def state(self) -> dict[str, object]:
-        """Return what /readyz reports for each model."""
+    def state(self, held_by_others: Callable[[str], int] = lambda _: 0) -> dict[str, object]:
+        """Return what /readyz reports for each model. `held_by_others`: how many slots other workers hold of it."""
         return {
-            name: {"model": pool.model, "state": pool.state.value, "ready": pool.ready, "sequences": pool.held}
+            name: {"model": pool.model, "state": pool.state.value, "ready": pool.ready}
+            | {"sequences": {**pool.held, pool.model: pool.held[pool.model] + held_by_others(name)}}
             | ({"languages": pool.languages} if pool.languages else {})
             for name, pool in self._pools.items()
         }

@@ -50,6 +50,10 @@ class Supervisor(Protocol):
         """Whether it loads models that it does not have, also without a roll."""
 
     @property
+    def probers(self) -> int:
+        """How many processes of this service probe it: each needs a slot for that."""
+
+    @property
     def dial(self) -> Dialer:
         """The way to connect to it."""
 
@@ -96,14 +100,22 @@ class Supervisor(Protocol):
         """Stop supervising it."""
 
 
+class OwnTriton(Supervisor, Protocol):
+    """A Triton that ends with the service."""
+
+    async def cut_off(self) -> None:
+        """Kill it for good, without waiting for an orderly end."""
+
+
 class RemoteTriton:
     """A Triton that runs elsewhere."""
 
     loads = False  # its operator loads models; only a roll loads one
 
-    def __init__(self, name: str, address: str, dial: Dialer = PLAIN) -> None:
+    def __init__(self, name: str, address: str, dial: Dialer = PLAIN, probers: int = 1) -> None:
         """`name`: its name in the operator's settings: its address, or a name that resolves to it."""
         self.name = name
+        self.probers = probers
         self._address = address
         self.dial = dial
 
@@ -202,6 +214,7 @@ class EmbeddedTriton:
 
     name = "own"
     loads = True
+    probers = 1
     dial = PLAIN  # over loopback
 
     def __init__(self, server: TritonServer) -> None:
@@ -360,18 +373,26 @@ class Tritons:
     """The supervisors of all Tritons, one each."""
 
     def __init__(
-        self, tritons: Iterable[TritonServer | str], dial: Dialer = PLAIN, resolve_s: float = RESOLVE_EVERY_S
+        self,
+        tritons: Iterable[TritonServer | OwnTriton | str],
+        dial: Dialer = PLAIN,
+        resolve_s: float = RESOLVE_EVERY_S,
+        probers: int = 1,
     ) -> None:
-        """`tritons`: TritonServers, which the service owns now, and addresses (gRPC, host:port) of remote Tritons."""
+        """`tritons`: TritonServers, which the service owns now, and addresses (gRPC, host:port) of remote Tritons.
+
+        `probers`: how many processes of the service probe a remote one.
+        """
         self._dial = dial
         self._resolve_s = resolve_s
-        self._own: list[EmbeddedTriton] = []
+        self._probers = probers
+        self._own: list[OwnTriton] = []
         self._names: list[str] = []
         for triton in tritons:
             if isinstance(triton, str):
                 self._names.append(triton)
             else:
-                self._own.append(EmbeddedTriton(triton))
+                self._own.append(EmbeddedTriton(triton) if isinstance(triton, TritonServer) else triton)
         self._remote: dict[str, RemoteTriton] = {}
 
     @property
@@ -418,7 +439,8 @@ class Tritons:
                 addresses = [address for address, triton in self._remote.items() if triton.name == name]
                 log.warning("name not resolved", triton=name, detail=str(error))
             for address in addresses:
-                remote[address] = self._remote.get(address) or RemoteTriton(name, address, self._dial.to(name))
+                present = self._remote.get(address)
+                remote[address] = present or RemoteTriton(name, address, self._dial.to(name), self._probers)
         self._remote = remote
 
 

@@ -299,13 +299,14 @@ class Upstream:
                 if self._opening_failures.need_reload(trial.failure, started, time.monotonic()):
                     self._worsen(Health.BROKEN)
                 raise TritonError(f"the model {self.model} does not answer: {trial.failure}")
+            slots = size.slots - (self.supervisor.probers - 1)
             if self.retiring:
                 raise TritonError(f"{self.model} is not used any more")
             self._health.become(Health.WELL)
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
             raise
-        self._link, self._open_model = link, OpenModel(address, trial, size.instances, size.slots)
+        self._link, self._open_model = link, OpenModel(address, trial, size.instances, slots)
         self._opening_failures = OpeningFailures()
         audio_s = probe.AUDIO_S * size.probes
         with self.patience.work(audio_s, started):

@@ -57,6 +57,7 @@ from streamer.commands.settings.served_models import ModelList, ServedModel
 from streamer.wire.dialects.formats import NATIVE, ROOTS
 
 AUTO: Final = "auto"
+MOST_WORKERS: Final = 64
 AT_START, ON_DEMAND = "start", "on-demand"
 
 _LISTENING: Final = "Listening"
@@ -126,6 +127,14 @@ class ServeSettings:
         _LISTENING,
         "The address of that port. One that other machines can reach needs --keys or --open.",
         DEFAULT_HOST,
+    )
+    workers: int | str = setting(
+        Whole(1, MOST_WORKERS, f"N|{AUTO}", word=AUTO),
+        _LISTENING,
+        f"How many processes serve the port. Each carries some hundred sessions, and '{AUTO}' starts one for so many "
+        "processors as keep it busy (docs/how-to/scaling.md).",
+        1,
+        example=f'"{AUTO}"',
     )
     control: Path | None = setting(
         FilePath("PATH"),

@@ -20,6 +20,7 @@ OTHERS: Final = "others"
 TRITON_PROGRAM: Final = "tritonserver"
 # The programs below the bridge, and their names in reports. The rest are others: the guard of Triton, and decoders.
 NAMES: Final[Mapping[str, str]] = {TRITON_PROGRAM: "tritonserver", "triton_python_backend_stub": "model"}
+WORKER_MODULE: Final = "streamer.commands.workers"  # in the command of a worker
 UNIX: Final = "unix:"
 MEGABYTE: Final = 1024  # kilobytes of /proc
 _LISTENS: Final = "0A"
@@ -69,10 +70,15 @@ class Processes:
         if self._service is not None:
             yield self._name, self._service
             for each in descendants(self._service):
-                yield NAMES.get(program(each.pid), OTHERS), each.pid
+                yield kind_of(each.pid, self._name), each.pid
         for pid in self._clients:
             yield CLIENTS, pid
         yield COMMAND, self._own
+
+
+def kind_of(pid: int, service: str = BRIDGE) -> str:
+    """Return the name of a process below the service. Its workers count as the service itself, whose name is given."""
+    return service if WORKER_MODULE in command(pid) else NAMES.get(program(pid), OTHERS)
 
 
 def work_between(before: Mapping[str, Use], after: Mapping[str, Use], peaks: Mapping[str, float]) -> dict[str, Work]:

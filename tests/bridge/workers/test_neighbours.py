@@ -1,0 +1,153 @@
+"""Questions between workers over real sockets: answers with pieces, sockets as gifts, and workers that are away."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from streamer.base.json_types import JsonObject
+from streamer.bridge.telemetry.logs import Failures
+from streamer.bridge.workers import neighbours as neighbours_module
+from streamer.bridge.workers.neighbours import NeighbourAway, Neighbours, Reply, whole
+
+
+class Worker:
+    """A worker that answers, and what it got."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.gifts: list[socket.socket] = []
+        self.closed = asyncio.Event()
+
+    async def echo(self, question: JsonObject, gift: socket.socket | None) -> Reply:
+        if gift is not None:
+            self.gifts.append(gift)
+        return Reply({"heard": question}, keeps=gift is not None)
+
+    async def count(self, question: JsonObject, gift: socket.socket | None) -> Reply:
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            try:
+                for number in range(int(str(question["most"]))):
+                    yield b"%d" % number * 1000
+                    await asyncio.sleep(0)
+                if question.get("fails"):
+                    raise OSError
+            finally:
+                self.closed.set()
+
+        return Reply({"status": 200}, pieces())
+
+    async def fail(self, question: JsonObject, gift: socket.socket | None) -> Reply:
+        raise KeyError("nothing")
+
+    async def wait(self, question: JsonObject, gift: socket.socket | None) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def note(self) -> None:
+        self.failures += 1
+
+
+@pytest.fixture
+async def worker(tmp_path: Path) -> AsyncIterator[Worker]:
+    """Worker 2 of three, which listens."""
+    worker, neighbours = Worker(), Neighbours(tmp_path, 2, 3)
+    answers = {"echo": worker.echo, "count": worker.count, "fail": worker.fail, "wait": worker.wait}
+    (tmp_path / "2.sock").write_text("of a worker that was killed")
+    await neighbours.open(answers, Failures(worker.note))
+    yield worker
+    await neighbours.close()
+    assert not (tmp_path / "2.sock").exists()
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Neighbours:
+    """Worker 1, which asks."""
+    return Neighbours(tmp_path, 1, 3)
+
+
+async def test_an_answer(worker: Worker, asking: Neighbours) -> None:
+    """A long question and its answer arrive whole, and many of them at a time."""
+    long = "word " * 30_000
+    replies = await asyncio.gather(*(asking.ask_briefly(2, "echo", {"long": long, "n": n}) for n in range(20)))
+    assert [reply.head["heard"] for reply in replies] == [{"long": long, "n": n} for n in range(20)]
+
+
+async def test_pieces(worker: Worker, asking: Neighbours) -> None:
+    """The pieces of an answer come in order; who leaves early ends it at the other side, too."""
+    reply = await asking.ask(2, "count", {"most": 50})
+    assert await whole(reply) == b"".join(b"%d" % number * 1000 for number in range(50))
+    worker.closed.clear()
+    reply = await asking.ask(2, "count", {"most": 10**9})
+    assert reply.pieces is not None
+    await anext(reply.pieces)
+    await reply.pieces.aclose()
+    await asyncio.wait_for(worker.closed.wait(), 60)
+
+
+async def test_an_answer_that_is_cut_off(worker: Worker, asking: Neighbours) -> None:
+    """An answer without its end is an error, and not a shorter answer."""
+    reply = await asking.ask(2, "count", {"most": 3, "fails": True})
+    with pytest.raises(NeighbourAway):
+        await whole(reply)
+
+
+async def test_a_socket_as_a_gift(worker: Worker, asking: Neighbours) -> None:
+    """A socket arrives with the question, and is a descriptor of its own there."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        await asking.ask_briefly(2, "echo", {"a": "gift"}, theirs.fileno())
+        theirs.close()
+        [gift] = worker.gifts
+        with gift:
+            gift.sendall(b"hello")
+            assert ours.recv(5) == b"hello"
+
+
+@pytest.mark.fails_inside
+async def test_a_question_that_fails(worker: Worker, asking: Neighbours) -> None:
+    """An unexpected failure is reported there, and the asker learns that there is no answer. A gift is closed."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with pytest.raises(NeighbourAway) as away:
+            await asking.ask_briefly(2, "fail", {}, theirs.fileno())
+        assert not away.value.gone
+        theirs.close()
+        assert ours.recv(1) == b""  # nobody holds the other end any more
+    assert worker.failures == 1
+
+
+async def test_workers_that_are_away(worker: Worker, asking: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that does not run is gone; one that does not answer is not."""
+    with pytest.raises(NeighbourAway) as away:
+        await asking.ask_briefly(3, "echo", {})
+    assert away.value.gone
+    monkeypatch.setattr(neighbours_module, "ANSWER_LIMIT_S", 0.2)
+    with pytest.raises(NeighbourAway) as away:
+        await asking.ask_briefly(2, "wait", {})
+    assert not away.value.gone
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_stranger_leaves_nothing(worker: Worker, tmp_path: Path) -> None:
+    """Connections that say nothing, or too much, end without an answer, and no descriptor stays."""
+    before = open_descriptors()
+    for first in (b"", b"\xff\xff\xff\xff", b"\0\0\0\4nope"):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "2.sock"))
+        writer.write(first)
+        writer.write_eof()
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        writer.close()
+        await writer.wait_closed()
+    for _ in range(600):
+        if open_descriptors() <= before:
+            break
+        await asyncio.sleep(0.05)
+    assert open_descriptors() <= before
