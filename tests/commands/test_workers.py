@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -23,6 +24,7 @@ from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.telemetry.usage import read_usage
 from streamer.bridge.triton.server import TritonServer
+from streamer.bridge.workers.share import FILE
 from streamer.client import connect as connect_native
 from streamer.commands.arguments import USAGE
 from streamer.commands.cli import run
@@ -364,6 +366,34 @@ async def recognise_until_refused(url: str) -> list[Event]:
             for message in (START, SPOKEN, '{"type":"stop"}'):
                 await websocket.send(message)
         return await rest(websocket)
+
+
+async def test_a_share_that_is_away(triton: TritonServer) -> None:
+    """While nothing can be counted together, sessions go on, new ones begin, and all of them count afterwards."""
+    with serving("--triton", triton.grpc_address, "--workers", "2", "--sessions", "6") as served:
+        task = next(
+            each.cmdline()[-1] for each in served.descendants() if "streamer.commands.workers" in each.cmdline()
+        )
+        session = asyncio.create_task(spoken(served.url))
+        await has(served, "streamer_sessions", 1)
+        holder = sqlite3.connect(Path(task).with_name(FILE), isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")  # such as a worker that was stopped while it counted
+        async with AsyncExitStack() as stack:
+            for number in (1, 2):
+                await stack.enter_async_context(at_worker(served.url, number))
+            await wait_for(served, "workers count alone")
+            assert [event["text"] for event in await session if event["type"] == "final"] == list(SENTENCES)
+            holder.execute("ROLLBACK")
+            holder.close()
+            await wait_for(served, "workers count together again")
+            for _ in range(600):
+                states = [await asyncio.to_thread(lambda: served.state) for _ in range(4)]
+                if [state["sessions"] for state in states] == [2] * 4:
+                    break
+                await asyncio.sleep(0.1)
+            else:
+                raise AssertionError("the workers never count together")
+        assert served.end() == 0
 
 
 async def test_a_short_key_at_any_worker(keyed: Serving) -> None:

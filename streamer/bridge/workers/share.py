@@ -244,18 +244,23 @@ class SharedRecord:
 
     def __init__(self, folder: Path, hour: HourOfAudio | None = None) -> None:
         """`hour`: the audio that an earlier service received in the last hour."""
+        self._usage: ByKey = {}
+        self._last_hour: HourOfAudio = hour or {}
         self._database = _connect(folder / FILE)
         self._database.executescript(_SCHEMA)
         self._database.execute("INSERT INTO secrets VALUES (?)", (secrets.token_bytes(16),))
         rows = [(NOBODY, key, json.dumps(minutes)) for key, minutes in (hour or {}).items()]
         self._database.executemany("INSERT INTO audio VALUES (?, ?, ?)", rows)
 
-    def bury(self, worker: int) -> None:
-        """Remove what a worker has that ended, and keep what it used."""
+    def bury(self, worker: int) -> bool:
+        """Remove what a worker has that ended, and keep what it used. Return whether that was possible now."""
         database = self._database
-        with suppress(sqlite3.Error):  # a stopped worker has it; the next call does the rest
+        try:
             database.execute("BEGIN IMMEDIATE")
-            try:
+        except sqlite3.Error:  # a stopped worker has it
+            return False
+        try:
+            with database:  # all of it or nothing
                 database.execute("DELETE FROM counts WHERE worker = ?", (worker,))
                 database.execute(
                     "INSERT INTO usage SELECT ?, key, sessions, audio_s, refusals FROM usage WHERE worker = ? "
@@ -268,17 +273,23 @@ class SharedRecord:
                 database.execute("DELETE FROM audio WHERE worker IN (?, ?)", (NOBODY, worker))
                 rows = [(NOBODY, key, json.dumps(minutes)) for key, minutes in _hour(parts).items()]
                 database.executemany("INSERT INTO audio VALUES (?, ?, ?)", rows)
-            finally:
-                database.execute("COMMIT")
+                return True
+        except sqlite3.Error:
+            pass
+        return False
 
     def usage(self) -> ByKey:
-        """Return what each key has used since the start."""
+        """Return what each key has used since the start, as far as that could be read last."""
         query = "SELECT key, sum(sessions), sum(audio_s), sum(refusals) FROM usage GROUP BY key"
-        return {key: Usage(*rest) for key, *rest in self._database.execute(query)}
+        with suppress(sqlite3.Error):
+            self._usage = {key: Usage(*rest) for key, *rest in self._database.execute(query)}
+        return self._usage
 
     def hour(self) -> HourOfAudio:
-        """Return the audio of the last hour by key."""
-        return _hour(self._database.execute("SELECT key, minutes FROM audio"))
+        """Return the audio of the last hour by key, as far as that could be read last."""
+        with suppress(sqlite3.Error):
+            self._last_hour = _hour(self._database.execute("SELECT key, minutes FROM audio"))
+        return self._last_hour
 
     def close(self) -> None:
         """Close the database."""

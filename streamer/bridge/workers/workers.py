@@ -116,6 +116,7 @@ class Workers:
         self._none_starts.set()
         self._rolling = asyncio.Lock()  # no worker starts meanwhile
         self._on_asking: Callable[[], None] = lambda: None
+        self._unburied: list[int] = []  # processes that ended, and whose sessions still count
         self._ending = False
 
     @property
@@ -213,7 +214,7 @@ class Workers:
                     self._first[number].set_result(None)
             status = await running.process.wait()
             del self._running[number]
-            self._record.bury(running.place.identity)
+            self._bury(running.place.identity)
             if self._ending:
                 return
             if not self._first[number].done():
@@ -230,6 +231,10 @@ class Workers:
                 say(f"worker {number} {_end(status)} before it was ready: {often}.", logging.ERROR)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _bury(self, *identities: int) -> None:
+        """Free what processes had that ended; later, if that is not possible now."""
+        self._unburied = [each for each in (*self._unburied, *identities) if not self._record.bury(each)]
 
     async def _start(self, number: int) -> tuple[_Running, bool]:
         """Start a worker. Return it, and whether it became ready before it ended."""
@@ -294,11 +299,12 @@ class Workers:
         await running.dialogue.run(answers, hear)
 
     async def _watch(self) -> None:
-        """Kill workers that hang."""
+        """Kill workers that hang, and bury those that could not be buried before."""
         while True:
             before = time.monotonic()
             await asyncio.sleep(ALIVE_EVERY_S)
             now = time.monotonic()
+            self._bury()
             for number, running in self._running.items():
                 if now - before > 2 * ALIVE_EVERY_S:  # this process was stopped itself
                     running.heard_at = now

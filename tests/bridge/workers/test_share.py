@@ -134,6 +134,22 @@ def test_the_dead_hold_nothing(shares: list[Share], record: SharedRecord) -> Non
     assert entered(second)
 
 
+def test_the_dead_are_buried_later(shares: list[Share], record: SharedRecord, tmp_path: Path) -> None:
+    """While a stopped worker holds the share, a dead one cannot be buried, and nothing of it is counted twice later."""
+    shares[0].note(Counted.SLOTS, "", 7)
+    shares[0].settle({"anna": Usage(1, 10.0, 0)}, {})
+    holder = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert not record.bury(1)
+    assert record.usage() == {"anna": Usage(1, 10.0, 0)}
+    holder.execute("ROLLBACK")
+    holder.close()
+    for _ in range(2):
+        assert record.bury(1)
+    assert record.usage() == {"anna": Usage(1, 10.0, 0)}
+    assert shares[1].count(Counted.SLOTS, "", 10) == 0
+
+
 def test_a_share_that_is_away(shares: list[Share], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the share is away, a worker has its part of each limit; afterwards, what it did meanwhile counts."""
     monkeypatch.setattr(share_module, "WAIT_S", 0.05)
