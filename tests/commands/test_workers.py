@@ -31,6 +31,7 @@ from streamer.commands.cli import run
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.access.bare_port import ALICE, BOB
+from tests.bridge.grpc.grpc_client import RIVA, Client, finals, text_of
 from tests.bridge.service_client import SPOKEN, START, Event, receive, recognise, rest, resume, text
 from tests.serve_process import Serving, serving
 from tests.triton_processes import recognisers
@@ -64,7 +65,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(triton: TritonServer) -> Iterator[Serving]:
     """Three workers in front of a Triton that others use too."""
-    with serving("--triton", triton.grpc_address, "--workers", "3", "--share", "2", "--wyoming-port", "0") as running:
+    ports = ("--wyoming-port", "0", "--grpc-port", "0")
+    with serving("--triton", triton.grpc_address, "--workers", "3", "--share", "2", *ports) as running:
         yield running
         assert running.end() == 0
 
@@ -247,6 +249,23 @@ async def test_figures_of_all_workers(served: Serving) -> None:
         states = [await asyncio.to_thread(lambda: served.state) for _ in range(6)]
         assert [(state["sessions"], state["sequences"]) for state in states] == [(3, 3)] * 6
     await has(served, "streamer_sessions", 0)
+
+
+async def test_grpc_at_any_worker(served: Serving) -> None:
+    """Each worker opens the port for gRPC, and the kernel divides the connections among them."""
+    port = int(re.search(r"port (\d+)", next(line for line in served.lines if "gRPC" in line))[1])  # type: ignore[index]
+
+    def transcript() -> str:
+        with Client(port) as client:
+            return text_of(finals(client.stream(RIVA, SPOKEN)))
+
+    alone = text(await recognise(served.url, SPOKEN))
+    transcripts = await asyncio.gather(*(asyncio.to_thread(transcript) for _ in range(12)))
+    assert [each.split() for each in transcripts] == 12 * [alone.split()]
+    status, exposition = await ask(served, "/metrics?by=worker")
+    opened = re.findall(r'streamer_sessions_opened_total{worker="\d"} (\S+)', exposition.decode())
+    assert status == 200
+    assert sum(float(each) > 0 for each in opened) > 1
 
 
 async def test_wyoming_at_any_worker(served: Serving) -> None:
