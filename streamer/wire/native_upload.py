@@ -7,7 +7,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamer.base.codes import ErrorCode
-from streamer.base.events import Acknowledgement, Done, HeadEvent, Ready, ServerMessage, Speech, content
+from streamer.base.events import (
+    Acknowledgement,
+    Done,
+    HeadEvent,
+    Ready,
+    ServerMessage,
+    SpeakerMerge,
+    Speakers,
+    Speech,
+    content,
+)
 from streamer.base.events import Error as ErrorMessage
 from streamer.base.events import Final as FinalMessage
 from streamer.base.text import either, json_text
@@ -62,7 +72,7 @@ class NativeUpload(UploadFormat):
     def add(self, message: ServerMessage) -> None:
         """Add a message to the transcript and to the lines of jsonl."""
         super().add(message)
-        if isinstance(message, (FinalMessage, Speech, HeadEvent, Done)):
+        if isinstance(message, (FinalMessage, Speech, HeadEvent, SpeakerMerge, Speakers, Done)):
             self._lines.append(event_line({"type": message.type, **content(message)}))
 
     def event(self, message: ServerMessage) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streamer.base.saved_transcript import read_transcripts
 from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.service import Service
 from streamer.bridge.triton import MODEL
@@ -111,6 +112,10 @@ def test_an_upload_has_speakers_in_all_formats(service: Service) -> None:
     subtitles = _post(service, "/v1/transcribe?speakers=2&format=vtt", body)
     assert "<v 1>" in subtitles
     assert "<v 2>" in subtitles
+    lines = _post(service, "/v1/transcribe?speakers=2&format=jsonl", body)
+    [saved] = read_transcripts(lines, "talk.jsonl")
+    assert [json.loads(line)["type"] for line in lines.splitlines()[-2:]] == ["speakers", "done"]
+    check([(word["start_ms"], word["speaker"]) for word in saved.words])
     named = _post(service, "/v1/transcribe?speakers=2&speaker_names=Susan,Roger&format=vtt", body)
     assert "<v Roger>" in named
     assert "<v 1>" not in named
