@@ -21,6 +21,7 @@ READER: Final = "reader"  # the second pass by another model, and the name of th
 SPEAKERS: Final = "speakers"  # the model in Triton that tells voices apart
 MOST_SPEAKERS: Final = 20
 LONGEST_SPEAKER_NAME: Final = 60
+VOICE_BOUNDS_S: Final = (1, 10)  # the length of a recording of a voice that a client enrols
 GROWING: Final = "growing"  # partials with the words of a reader
 SEARCHES: Final = (SEARCH, GREEDY, BEAM)
 LANGUAGE: Final = "auto"  # the model detects the language

@@ -47,6 +47,7 @@ from streamer.base.limits import (
     STABILITY,
     STEP_MS,
     STEPS_MS,
+    VOICE_BOUNDS_S,
     WITHOUT_TEXT_BOUNDS_MS,
     WITHOUT_TEXT_MS,
 )
@@ -224,6 +225,22 @@ class ServiceOptions:
         "an empty one for a speaker without a name. They stand in captions and in the formats of uploads, not in "
         "finals. The message `speaker_names` changes them",
         group=Group.RECOGNITION,
+    )
+    voices: tuple[object, ...] = option(
+        (),
+        Structure(
+            list,
+            f"a list of at most {MOST_SPEAKERS} voices",
+            python="Sequence[Mapping[str, str]]",
+            javascript="{name: string, audio: string}[]",
+        ),
+        "voices that are known: each with a name and a short recording",
+        'voices that are known, each `{"name","audio"}`: a recording of nobody else, '
+        f"{_BOUNDS(VOICE_BOUNDS_S)} s of 16-bit samples at 16 kHz, as base64. They are the first speakers, in this "
+        "order, and their names are those of `speaker_names` if there are no others. They are kept as long as the "
+        "session. Only with `speakers`",
+        group=Group.RECOGNITION,
+        recordings=False,
     )
     context: tuple[object, ...] = option(
         (),
@@ -553,6 +570,8 @@ def contradiction(options: Mapping[str, object]) -> str:
     """Return what is wrong with these options together, as a sentence without its full stop. Empty if nothing is."""
     if options.get("second_pass") and wants_stable_words(options):
         return "'second_pass' excludes 'settle_ms' and 'stability' high, because it may change any word"
+    if options.get("voices") and not options.get("speakers"):
+        return "'voices' need 'speakers'"
     return ""
 
 

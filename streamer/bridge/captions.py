@@ -121,7 +121,7 @@ class Captions:
             raise HttpError(HTTPStatus.FORBIDDEN, ErrorCode.UNSUPPORTED, why)
         if driver.broadcast is None:
             driver.broadcast = Broadcast(
-                self._forget, self._on_drop, lambda: driver.session.start.speaker_names, self._number
+                self._forget, self._on_drop, lambda: driver.session.start.names_of_speakers, self._number
             )
             self._broadcasts[driver.broadcast.name] = driver.broadcast
         name = driver.broadcast.name

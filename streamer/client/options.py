@@ -20,6 +20,7 @@ class Options(TypedDict, total=False):
     model: str
     speakers: bool | int
     speaker_names: Sequence[str]
+    voices: Sequence[Mapping[str, str]]
     context: Sequence[Mapping[str, Any] | None]
     resume: Mapping[str, Any]
     step_ms: Literal[160, 320, 640]

@@ -12,6 +12,7 @@
  * @property {string} [model] the public name of a model
  * @property {boolean | number} [speakers] tell the speakers apart; a number says how many there are
  * @property {string[]} [speaker_names] the names of the speakers by their numbers, with commas in between or as JSON
+ * @property {{name: string, audio: string}[]} [voices] voices that are known: each with a name and a short recording
  * @property {(object | null)[]} [context] for each channel the context of the last final of another session, or null
  * @property {{token: string, after: number}} [resume] the session to continue
  * @property {160 | 320 | 640} [step_ms] how much audio is recognised at once

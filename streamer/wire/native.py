@@ -17,6 +17,8 @@ from streamer.wire.options import SpeakerNames, Start, read
 
 # A client's messages are short lists of options. Anything longer is audio in the wrong kind of frame.
 LONGEST_TEXT = 64 * 1024
+# The first message may have recordings of voices.
+LONGEST_START = 768 * 1024
 # Options are objects within lists within objects. No valid message is nested deeper than this.
 DEEPEST = 8
 # A close frame carries at most 125 bytes, two of which are the code.
@@ -54,10 +56,13 @@ def name_of(message: ClientMessage) -> str:
     return next(name for name, kind in _TYPES.items() if isinstance(message, kind))
 
 
-def parse(text: str) -> ClientMessage:
-    """Read a client's text frame as a message. Raise WireError, which says what is wrong and what is expected."""
-    if len(text) > LONGEST_TEXT:
-        limit = f"A text frame must have at most {LONGEST_TEXT} characters"
+def parse(text: str, longest: int = LONGEST_TEXT) -> ClientMessage:
+    """Read a client's text frame as a message. Raise WireError, which says what is wrong and what is expected.
+
+    `longest`: how many characters it may have.
+    """
+    if len(text) > longest:
+        limit = f"A text frame must have at most {longest} characters"
         raise bad(ErrorCode.BAD_MESSAGE, f"{limit}; send audio in binary frames.")
     try:
         content = json.loads(text)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamer.base.codes import ErrorCode
@@ -23,6 +24,7 @@ from streamer.base.limits import (
     MOST_SPEAKERS,
     OFF,
     READER,
+    VOICE_BOUNDS_S,
 )
 from streamer.base.option_kinds import Group, Option
 from streamer.base.options import (
@@ -47,6 +49,7 @@ from streamer.wire.errors import CloseCode, WireError, bad, kind_name, kind_of, 
 
 
 _SPEECH_STATES: Final = ("speaking", "told")
+_VOICE_RATE: Final = 16_000  # of the recordings of voices
 
 
 def contexts(name: str, value: Any) -> tuple[TextContext | None, ...]:
@@ -175,6 +178,32 @@ def _speaker_names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(entries)
 
 
+@dataclass(frozen=True)
+class EnrolledVoice:
+    """A voice that the client knows: 16-bit samples at 16 kHz of it, and the name."""
+
+    name: str
+    pcm: bytes = field(repr=False)
+
+
+def _voices(name: str, value: Any) -> tuple[EnrolledVoice, ...]:
+    entries = _check_type(name, value, list)
+    names = _speaker_names(name, [each.get("name") if type(each) is dict else None for each in entries])
+    return tuple(EnrolledVoice(each, _recording(name, entry)) for each, entry in zip(names, entries, strict=True))
+
+
+def _recording(name: str, entry: Mapping[str, Any]) -> bytes:
+    shortest, longest = (2 * _VOICE_RATE * seconds for seconds in VOICE_BOUNDS_S)
+    try:
+        pcm = base64.b64decode(entry.get("audio", ""), validate=True)
+    except (TypeError, ValueError):
+        pcm = b""
+    if entry.keys() != {"name", "audio"} or len(pcm) % 2 or not shortest <= len(pcm) <= longest:
+        right = "{} to {} s of 16-bit samples at 16 kHz, as base64".format(*VOICE_BOUNDS_S)
+        raise bad(ErrorCode.BAD_OPTION, f"Each of '{name}' must have only a 'name' and an 'audio': {right}.")
+    return pcm
+
+
 def hotword(entry: Any) -> Hotword:
     """Read a hotword: its text, or an object with its text and weight. Raise WireError if it is not valid."""
     if type(entry) not in (str, dict):
@@ -218,11 +247,17 @@ class Start(RecogniserOptions, ServiceOptions):
     hotwords: tuple[Hotword, ...] = ()
     endpoint: Endpoint = _USUAL
     context: tuple[TextContext | None, ...] = ()
+    voices: tuple[EnrolledVoice, ...] = ()
     resume: Resume | None = None
 
     def __post_init__(self) -> None:
         if what := contradiction(vars(self)):
             raise bad(ErrorCode.BAD_OPTION, f"{what}.")
+
+    @property
+    def names_of_speakers(self) -> tuple[str, ...]:
+        """The names of the speakers by their numbers; empty for one without a name."""
+        return self.speaker_names or tuple(voice.name for voice in self.voices)
 
     @property
     def frame_bytes(self) -> int:
@@ -266,6 +301,7 @@ _STRUCTURES: Final[dict[str, Rule]] = {
     "endpoint": _endpoint,
     "hotwords": _hotwords,
     "speaker_names": _speaker_names,
+    "voices": _voices,
     "context": contexts,
     "resume": _resume,
 }

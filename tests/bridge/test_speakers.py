@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -91,6 +93,32 @@ async def test_a_live_session_has_speakers_at_once_and_no_second_look(service: S
     assert not kind(found, "speakers")
     for final in kind(found, "final"):
         assert final["speaker"] in [word.get("speaker") for word in final["words"]]
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_a_voice_that_is_known_has_its_number(service: Service, live: bool) -> None:
+    """The man, who speaks second, is speaker 0 if he was enrolled: from his first word on, and in the second look."""
+    samples, turns = conversation()
+    begin = next(start for start, _, who in turns if who == MAN)
+    voice = base64.b64encode(samples[begin : begin + 5 * 16_000].tobytes()).decode()
+    found = await events(service.url, speakers=2, live=live, voices=[{"name": "Roger", "audio": voice}])
+    words: Words = [(start_ms, MAN if speaker == 0 else WOMAN) for start_ms, speaker in words_of(kind(found, "final"))]
+    check(words)
+    if not live:
+        second = [turn["speaker"] for turn in found[-2]["turns"]]
+        assert [each for each, _ in groupby(second)] == [1, 0, 1, 0]
+        assert all(turn["start_ms"] >= 0 for turn in found[-2]["turns"])
+    assert not kind(found, "error")
+
+
+async def test_a_recording_of_nobody_is_told(service: Service) -> None:
+    """The client learns that a voice cannot be enrolled; the session goes on without it."""
+    silence = base64.b64encode(bytes(64_000)).decode()
+    found = await events(service.url, speakers=True, voices=[{"name": "Ada", "audio": silence}])
+    [error] = kind(found, "error")
+    assert (error["code"], error["fatal"]) == ("no_speakers", False)
+    assert "Ada" in error["message"]
+    assert found[-1]["type"] == "done"
 
 
 async def test_only_sessions_that_ask_have_speakers(service: Service) -> None:

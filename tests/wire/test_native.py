@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +12,7 @@ from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import (
     DEEPEST,
     LONGEST_REASON,
+    LONGEST_START,
     LONGEST_TEXT,
     Flush,
     KeepAlive,
@@ -19,7 +22,26 @@ from streamer.wire.native import (
     name_of,
     parse,
 )
-from streamer.wire.options import SpeakerNames, Start
+from streamer.wire.options import EnrolledVoice, SpeakerNames, Start
+
+
+def start_with_voice(seconds: int, *, speakers: bool = True) -> str:
+    """A start in which a voice is enrolled."""
+    audio = base64.b64encode(bytes(32_000 * seconds)).decode()
+    return json.dumps({"type": "start", "speakers": speakers, "voices": [{"name": "Ada", "audio": audio}]})
+
+
+def test_voices_are_enrolled() -> None:
+    """Recordings come as base64, and only the first message may be so long. Other names than theirs come first."""
+    start = parse(start_with_voice(seconds=10), LONGEST_START)
+    assert isinstance(start, Start)
+    assert start.voices == (EnrolledVoice("Ada", bytes(320_000)),)
+    assert start.names_of_speakers == ("Ada",)
+    assert replace(start, speaker_names=("Grace",)).names_of_speakers == ("Grace",)
+    with pytest.raises(WireError, match="at most 65536 characters"):
+        parse(start_with_voice(seconds=10))
+    with pytest.raises(WireError, match="1 to 10 s of 16-bit"):
+        parse(start_with_voice(seconds=11), LONGEST_START)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +88,10 @@ def test_message(text: str, message: object) -> None:
         ('{"type":"start","resume":{"token":"t","after":-1}}', "bad_option", 4000, "from 0 to"),
         ('{"type":"start","resume":{"token":"t","after":1},"words":true}', "bad_option", 4000, "only option"),
         ('{"type":"stop","now":true}', "unknown_option", 4000, "it takes none"),
+        ('{"type":"start","speakers":true,"voices":[{"name":"Ada"}]}', "bad_option", 4000, "1 to 10 s of 16-bit"),
+        ('{"type":"start","speakers":true,"voices":[7]}', "bad_option", 4000, "at most 20 names"),
+        (start_with_voice(seconds=0), "bad_option", 4000, "1 to 10 s of 16-bit"),
+        (start_with_voice(seconds=1, speakers=False), "bad_option", 4000, "'voices' need 'speakers'"),
         ('{"type":"speaker_names","names":"Ada"}', "bad_option", 4000, "'names' of 'speaker_names' must be a list"),
         ('{"type":"speaker_names","names":[7]}', "bad_option", 4000, "at most 20 names"),
         ('{"type":"start","speaker_names":["a\\nb"]}', "bad_option", 4000, "60 printable characters"),

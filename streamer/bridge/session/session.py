@@ -26,7 +26,7 @@ from streamer.bridge.session.speakers import Answer, Question, SpeakerTrack
 from streamer.bridge.session.stream import MOST_WAITED_S, Request, SequenceState, StreamGroup
 from streamer.bridge.states import States
 from streamer.wire.errors import WireError
-from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
+from streamer.wire.native import LONGEST_START, LONGEST_TEXT, Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import SpeakerNames, Start
 
 # Failures after which another sequence can continue: the sequence is lost, or its slot was faulty.
@@ -176,7 +176,7 @@ class Session:
             return None
         self._deadlines.stir(now)
         try:
-            message = parse(text)
+            message = parse(text, LONGEST_START if self.state is State.OPENING else LONGEST_TEXT)
         except WireError as error:
             # After `stop`, the client gets its finals even if it sends invalid messages.
             if self.state is State.FINISHING:
@@ -319,6 +319,10 @@ class Session:
             self._messages.complain(Error(ErrorCode.NO_SPEAKERS, message, fatal=False))
         else:
             track.take(answer)
+            if track.silent:
+                names = ", ".join(self.start.voices[voice].name or str(voice + 1) for voice in track.silent)
+                message = f"Nobody speaks long enough in the recording of {names}, so this voice is not known."
+                self._messages.complain(Error(ErrorCode.NO_SPEAKERS, message, fatal=False))
         self._release(now)
 
     def serve(self, triton_model: str) -> None:
@@ -504,7 +508,8 @@ class Intake:
         self._streams.begin(self._decoder.streams, start.step_ms, refresh_s, now, start.context)
         if start.speakers:
             voices = 0 if start.speakers is True else start.speakers
-            self.tracks += [SpeakerTrack(voices, live=start.live) for _ in self._streams]
+            enrolled = [voice.pcm for voice in start.voices]
+            self.tracks += [SpeakerTrack(voices, live=start.live, enrolled=enrolled) for _ in self._streams]
 
     def receive(self, data: bytes) -> None:
         """Take audio of any length. The next audio continues where it ends, even within a sample."""

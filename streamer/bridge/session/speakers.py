@@ -39,6 +39,7 @@ class Question:
     begin: int = 0  # the first sample of the window
     since: int = 0  # the first one that was not told before
     whole: bool = False  # all of it must be told now; otherwise speech that has just begun may wait
+    enrolled: int | None = None  # the number of the voice that speaks in it, if it is no part of the stream
     memory: bytes = b""
     pieces: bytes = b""
 
@@ -59,9 +60,13 @@ class Answer(NamedTuple):
 class SpeakerTrack:
     """Who speaks in one stream, and the results that wait for it."""
 
-    def __init__(self, voices: int, *, live: bool) -> None:
-        """`voices`: how many there are; 0 if nobody knows. `live`: no second look is taken, because words were read."""
+    def __init__(self, voices: int, *, live: bool, enrolled: Sequence[bytes] = ()) -> None:
+        """`voices`: how many there are; 0 if nobody knows. `live`: no second look is taken, because words were read.
+
+        `enrolled`: a recording of each voice that the client knows. These have the first numbers.
+        """
         self._voices, self._live = voices, live
+        self._enrolled = deque(enumerate(enrolled))  # those that the model was not asked about
         self._audio = bytearray()  # from the sample `_first` on
         self._first = self._heard = self._received = 0
         self._complete = False
@@ -76,6 +81,7 @@ class SpeakerTrack:
         self.failure = ""  # why there was no answer to the last question
         self.merge: tuple[int, int] | None = None  # a speaker who is another one, which nobody was told yet
         self.turns: tuple[SpeakerTurn, ...] = ()  # after the second look
+        self.silent: tuple[int, ...] = ()  # enrolled voices in whose recordings nobody speaks
 
     @property
     def full(self) -> bool:
@@ -139,6 +145,13 @@ class SpeakerTrack:
         question, self._asked = self._asked, None
         assert question is not None
         self.failure, self._pause_s, self._retry_at = "", FIRST_PAUSE_S, 0.0
+        if question.enrolled is not None:
+            self._enrolled.popleft()
+            self._memory = answer.memory
+            if self._pieces is not None:
+                self._pieces.append(answer.pieces)
+            self.silent += () if answer.pieces else (question.enrolled,)
+            return
         if question.pieces:
             self.turns = tuple(SpeakerTurn(_ms(start), _ms(end), voice) for start, end, voice in answer.turns)
             self._pieces = None
@@ -168,13 +181,17 @@ class SpeakerTrack:
 
     def _next(self, now: float) -> Question | None:
         unheard = self._received - self._heard
+        if self._enrolled and unheard:
+            voice, pcm = self._enrolled[0]
+            begin = -WINDOW * (voice + 1)
+            return Question(self._voices, pcm, begin, begin, True, voice, self._memory)
         if unheard and (unheard >= STEP or self._complete or self._awaited > self._heard):
             end = self._heard + min(STEP, unheard)
             begin = max(self._first, end - WINDOW)
             pcm = bytes(self._audio[(begin - self._first) * SAMPLE_BYTES : (end - self._first) * SAMPLE_BYTES])
             # A recording gets a second look, which is better with all pieces.
             whole = not self._live or self._awaited > self._heard or (self._complete and end == self._received)
-            return Question(self._voices, pcm, begin, self._heard, whole, self._memory)
+            return Question(self._voices, pcm, begin, self._heard, whole, None, self._memory)
         if self._complete and not unheard and self._pieces and (pieces := b"".join(self._pieces)):
             return Question(self._voices, pieces=pieces)
         return None

@@ -27,7 +27,8 @@ async def ask_about_speakers(link: Link | None, question: Question, limit_s: flo
         _add_string(request, "PIECES", question.pieces)
     else:
         _add(request, "AUDIO", "INT16", len(question.pcm) // 2, question.pcm)
-        place = np.array([question.begin, question.since, question.whole], np.int64)
+        enrolled = -1 if question.enrolled is None else question.enrolled
+        place = np.array([question.begin, question.since, question.whole, enrolled], np.int64)
         _add(request, "PLACE", "INT64", len(place), place.tobytes())
         if question.memory:
             _add_string(request, "MEMORY", question.memory)

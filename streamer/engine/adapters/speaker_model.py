@@ -62,7 +62,15 @@ class TritonPythonModel:
 
 
 def _hear(networks: VoiceNetworks | None, request: Any) -> Any:
-    from streamer.engine.speakers.voices import Voices, look_again, read_pieces, told_until, turns_of, written_pieces
+    from streamer.engine.speakers.voices import (
+        NOBODY,
+        Voices,
+        look_again,
+        read_pieces,
+        told_until,
+        turns_of,
+        written_pieces,
+    )
 
     assert networks is not None
     count = _tensor(request, "VOICES")
@@ -75,11 +83,14 @@ def _hear(networks: VoiceNetworks | None, request: Any) -> Any:
     if samples is None or place is None:
         return _failure("a request needs AUDIO and PLACE, or PIECES")
     samples = samples.reshape(-1)
-    begin, since, whole = (int(each) for each in place.reshape(-1))
+    begin, since, whole, enrolled = (int(each) for each in place.reshape(-1))
     end = begin + len(samples)
     memory = _tensor(request, "MEMORY")
     known = Voices(b"" if memory is None else memory.item())
     runs = networks.hear(samples, since - begin)
+    if enrolled != NOBODY:
+        own = known.enrol(runs, begin, enrolled)
+        return _response({}, known.written, written_pieces(own))
     until = end if whole else told_until(runs, begin, since, end)
     pieces = known.take(runs, begin, since, voices, until)
     told = {"TURNS": turns_of(pieces, 0), "UNTIL": until, "MERGE": known.merge() or ()}

@@ -5,6 +5,9 @@ grouped: the most similar groups are joined first (average linkage), until no tw
 heard, each new piece is grouped with the last ones. Each voice that was told belongs to one group, and a piece gets the
 voice of its group. If two voices turn out to be one, they are merged, but only once in a stream. At the end, all pieces
 are grouped anew. docs/decisions/speakers.md has the figures behind the numbers here.
+
+The pieces of a voice that was enrolled lie before the stream: their samples are negative. They are never forgotten, and
+the voice of the group in which they are has their number.
 """
 
 from __future__ import annotations
@@ -81,7 +84,21 @@ class Voices:
             if run.print is not None:
                 piece["print"] = run.print
             piece["voice"] = self._voice_of(piece, most)
-            self._last = np.append(self._last, piece)[-_REMEMBERED:]
+            self._last = _last(np.append(self._last, piece))
+        return pieces
+
+    def enrol(self, runs: Sequence[Run], begin: int, voice: int) -> Pieces:
+        """Take the runs of a recording of a voice, and return their pieces; none if nobody speaks long enough in it.
+
+        `begin`: a sample before the stream, from which on there is room for the recording. `voice`: its number.
+        """
+        found = [run for run in runs if run.print is not None and run.alone_s >= _TELLING_S]
+        pieces = np.zeros(len(found), _PIECE)
+        for piece, run in zip(pieces, found, strict=True):
+            piece["start"], piece["end"] = begin + run.start, min(begin + run.end, 0)
+            piece["alone_s"], piece["print"], piece["voice"] = run.alone_s, run.print, voice
+        self._last = _last(np.concatenate((self._last, pieces)))
+        self._count = max(self._count, voice + 1)
         return pieces
 
     def merge(self) -> tuple[int, int] | None:
@@ -97,8 +114,9 @@ class Voices:
         amounts = _amounts(_linked(last["print"].astype(np.float32), seconds, 0), last["voice"], seconds)
         totals, main = amounts.sum(0), amounts.argmax(0)
         steady = (totals >= _MERGED_S) & (amounts.max(0) >= _MERGED_SHARE * totals)
+        enrolled = set(last["voice"][last["start"] < 0].tolist())
         for voice, other in combinations(np.flatnonzero(steady).tolist(), 2):
-            if main[voice] == main[other]:
+            if main[voice] == main[other] and other not in enrolled:
                 self._merged = other, voice
                 self._last = self._last.copy()
                 self._last["voice"][self._last["voice"] == other] = voice
@@ -160,7 +178,7 @@ def turns_of(pieces: Pieces, shortest_gap: int = RATE // 2) -> list[Turn]:
     last: dict[int, int] = {}  # the turn of each voice
     for piece in pieces[np.argsort(pieces["start"], kind="stable")]:
         start, end, voice = int(piece["start"]), int(piece["end"]), int(piece["voice"])
-        if voice == NOBODY:
+        if voice == NOBODY or start < 0:
             continue
         at = last.get(voice)
         if at is not None and start - turns[at][1] <= shortest_gap:
@@ -174,7 +192,8 @@ def turns_of(pieces: Pieces, shortest_gap: int = RATE // 2) -> list[Turn]:
 def look_again(pieces: Pieces, count: int = 0) -> Pieces:
     """Return the pieces with other voices, which follow from all of them together.
 
-    Voices are numbered in the order in which they speak. `count`: how many there are; 0 if nobody knows.
+    Voices are numbered in the order in which they speak, behind those that were enrolled. `count`: how many there are;
+    0 if nobody knows.
     """
     pieces = pieces.copy()
     prints = pieces["print"].astype(np.float32)
@@ -183,6 +202,9 @@ def look_again(pieces: Pieces, count: int = 0) -> Pieces:
     if not len(heard):
         return pieces
     seconds = _seconds(pieces)
+    before = pieces["start"] < 0
+    enrolled = pieces["voice"][before].copy()
+    count = max(count, len(np.unique(enrolled))) if count else 0
     telling = heard[pieces["alone_s"][heard] >= _TELLING_S]
     if len(telling) < max(1, count):
         telling = heard
@@ -194,10 +216,20 @@ def look_again(pieces: Pieces, count: int = 0) -> Pieces:
             pieces["start"][heard] - pieces["end"][silent], pieces["start"][silent] - pieces["end"][heard]
         )
         pieces["voice"][silent] = pieces["voice"][heard[gaps.argmin()]]
-    order = pieces["voice"][np.argsort(pieces["start"], kind="stable")]
-    number = {voice: index for index, voice in enumerate(dict.fromkeys(order.tolist()))}
+    number = _owned(_amounts(pieces["voice"][before].astype(np.int64), enrolled, seconds[before]))
+    next_number = int(enrolled.max(initial=-1)) + 1
+    for group in dict.fromkeys(pieces["voice"][np.argsort(pieces["start"], kind="stable")].tolist()):
+        if group not in number:
+            number[group] = next_number
+            next_number += 1
     pieces["voice"] = [number[voice] for voice in pieces["voice"].tolist()]
     return pieces
+
+
+def _last(pieces: Pieces) -> Pieces:
+    """Return the pieces that are remembered."""
+    before = pieces["start"] < 0
+    return np.concatenate((pieces[before], pieces[~before][-_REMEMBERED:]))
 
 
 def _seconds(pieces: Pieces) -> NDArray[np.float64]:

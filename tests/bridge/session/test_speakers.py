@@ -84,6 +84,20 @@ def test_after_a_merge_only_one_of_both_is_told() -> None:
     assert [final.speaker for final in finals] == [1, 1]
 
 
+def test_voices_are_enrolled_before_anything_is_told() -> None:
+    track = SpeakerTrack(0, live=False, enrolled=[SECOND, 2 * SECOND])
+    assert track.question(0.0) is None, "a session without sound costs nothing"
+    track.add(3 * SECOND)
+    for voice in range(2):
+        question = _asked(track)
+        assert (question.enrolled, len(question.pcm)) == (voice, (voice + 1) * len(SECOND))
+        assert question.begin + WINDOW <= 0
+        track.take(Answer([], 0, f"{voice}".encode(), b"piece " if voice else b""))
+    question = _asked(track)
+    assert (question.enrolled, question.begin, question.memory) == (None, 0, b"1")
+    assert track.silent == (0,)
+
+
 def test_speech_that_has_just_begun_waits_for_the_next_window() -> None:
     track = SpeakerTrack(0, live=True)
     track.add(3 * SECOND)

@@ -75,6 +75,38 @@ def test_two_voices_that_turn_out_to_be_one_are_merged_once() -> None:
     assert again.merge() is None
 
 
+def test_enrolled_voices_have_the_first_numbers() -> None:
+    """Whoever was enrolled is known from the first word on, whether in sight of a memory or in a second look."""
+    chance, voices = np.random.default_rng(1), Voices()
+    before = [
+        voices.enrol([_run(0.0, 3.0, _print(each, chance))], -10 * RATE * (at + 1), at)
+        for at, each in enumerate((7, 5))
+    ]
+    assert [len(pieces) for pieces in before] == [1, 1]
+    runs = [_run(4.0 * at, 3.0, _print(voice, chance)) for at, voice in enumerate([9, 5, 7, 9])]
+    told = Voices(voices.written).take(runs, 0, 0)
+    assert told["voice"].tolist() == [2, 1, 0, 2]
+    everything = np.concatenate([*before, told])
+    for count in (0, 3):
+        again = look_again(everything, count)
+        assert [voice for *_, voice in turns_of(again)] == [2, 1, 0, 2]
+
+
+def test_an_enrolled_voice_is_never_forgotten_or_merged_into_another() -> None:
+    chance, voices = np.random.default_rng(1), Voices()
+    for at in range(2):
+        voices.enrol([_run(0.0, 8.0, _print(5, chance))], -10 * RATE * (at + 1), at)
+    for _ in range(40):
+        voices.take([_run(4.0 * at, 3.0, _print(7, chance)) for at in range(10)], 0, 0)
+    assert voices.merge() is None
+    assert voices.take([_run(0.0, 3.0, _print(5, chance))], 0, 0)["voice"].tolist() == [0]
+
+
+def test_a_recording_in_which_nobody_speaks_enrols_nobody() -> None:
+    chance = np.random.default_rng(1)
+    assert len(Voices().enrol([_run(0, 0.5, _print(5, chance)), _run(1, 2.0, None)], -10 * RATE, 0)) == 0
+
+
 def test_a_memory_goes_on_where_it_was_written() -> None:
     chance = np.random.default_rng(1)
     runs = [_run(4.0 * at, 3.0, _print(voice, chance)) for at, voice in enumerate([5, 7, 9, 7])]
