@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from streamer.base.codes import ErrorCode
@@ -258,6 +258,10 @@ class Start(RecogniserOptions, ServiceOptions):
     def names_of_speakers(self) -> tuple[str, ...]:
         """The names of the speakers by their numbers; empty for one without a name."""
         return self.speaker_names or tuple(voice.name for voice in self.voices)
+
+    def without_recordings(self) -> Start:
+        """Return the options with the names of voices, but without what they said."""
+        return replace(self, voices=tuple(EnrolledVoice(voice.name, b"") for voice in self.voices))
 
     @property
     def frame_bytes(self) -> int:

@@ -409,8 +409,8 @@ class Session:
             self._fail(endings.unknown_model(start.model, self._models))
             return
         self._states.become(State.STREAMING)
-        self._messages.begin(start)
         self._intake.begin(start, self.limits.refresh_s, now)
+        self._messages.begin(self.start)
 
     def _check_pace(self, now: float) -> None:
         if not self._intake.behind(now):
@@ -503,7 +503,7 @@ class Intake:
 
     def begin(self, start: Start, refresh_s: float, now: float) -> None:
         """Prepare for the audio that `start` describes."""
-        self.start = start
+        self.start = start.without_recordings()
         self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
         self._streams.begin(self._decoder.streams, start.step_ms, refresh_s, now, start.context)
         if start.speakers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from dataclasses import replace
@@ -13,6 +14,7 @@ from streamer.bridge.session.backlog import BYTES_PER_S, FEW_FLUSHES, HIGH_MARK,
 from streamer.bridge.session.session import LIVE_MARK, State
 from streamer.bridge.session.stream import Request
 from streamer.bridge.states import StateError
+from streamer.wire.options import EnrolledVoice
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, told
 
 # The wait for a model that is being loaded.
@@ -260,6 +262,17 @@ def test_not_idle_while_the_model_computes() -> None:
     assert driven.session.full
     driven.later(100)
     assert driven.session.state is State.STREAMING
+
+
+def test_a_recording_of_a_voice_is_kept_until_it_was_heard() -> None:
+    """The session asks about it once, and keeps the name alone."""
+    audio = base64.b64encode(bytes(64_000)).decode()
+    voices = [{"name": "Ada", "audio": audio}]
+    driven = Driven(start=json.dumps({"type": "start", "speakers": True, "voices": voices}))
+    assert driven.session.start.voices == (EnrolledVoice("Ada", b""),)
+    driven.audio(bytes(STEP))
+    [(stream, question)] = driven.session.questions(driven.now)
+    assert (stream, question.enrolled, len(question.pcm)) == (0, 0, 64_000)
 
 
 def test_names_of_speakers_are_known_from_then_on() -> None:
