@@ -28,11 +28,17 @@ def plugin(name: str, host: str, session: aiohttp.ClientSession) -> Any:
         from livekit.plugins import assemblyai  # type: ignore[import-not-found,unused-ignore]
 
         return assemblyai.STT(base_url=f"ws://{host}", api_key="any", http_session=session)
+    if name == "elevenlabs":
+        from livekit.plugins import elevenlabs  # type: ignore[import-not-found,unused-ignore]
+
+        vad = {"vad_silence_threshold_secs": 1.0}
+        base_url, model = f"http://{host}/v1", "scribe_v2_realtime"
+        return elevenlabs.STT(base_url=base_url, api_key="any", http_session=session, model=model, server_vad=vad)
     raise ValueError(f"there is no plugin {name}")
 
 
-async def main(host: str, path: str, name: str) -> None:
-    """Use the service at this host and port."""
+async def main(host: str, path: str, name: str, enough: str = "0") -> None:
+    """Use the service at this host and port. `enough`: how many finals are the end; 0 if the plugin knows it itself."""
     with wave.open(path) as file:
         pcm = file.readframes(file.getnframes())
     async with aiohttp.ClientSession() as session:
@@ -52,10 +58,12 @@ async def main(host: str, path: str, name: str) -> None:
         events: list[Any] = []
         async for event in stream:
             events.append([event.type, event.alternatives[0].text if event.alternatives else ""])
+            if sum(kind == "final_transcript" for kind, _ in events) == int(enough) > 0:
+                break
         await speaking
         await stream.aclose()
     print(json.dumps({"events": events}))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4]))
+    asyncio.run(main(*sys.argv[1:5]))

@@ -99,3 +99,28 @@ def test_assemblyai_in_pipecat(exact: ExactService, talk: Path) -> None:
     """Turns end by themselves."""
     told = run("pipecat_turns_program.py", exact, talk, "assemblyai", "2")
     assert (told["heard"], told["interim"] > 1) == (SENTENCES, True)
+
+
+def committed(told: Any, way: str) -> list[str]:
+    """Return the texts that ElevenLabs has committed."""
+    return [message["text"] for message in told[way] if message["message_type"] == "committed_transcript"]
+
+
+def test_elevenlabs(exact: ExactService, turn: Path) -> None:
+    """The client commits everything at once, with times, or pauses commit."""
+    told = run("elevenlabs_program.py", exact, turn)
+    assert (committed(told, "manual"), committed(told, "vad")) == (["Hello world Goodbye"], SENTENCES)
+    [timed] = [message for message in told["manual"] if message["message_type"].endswith("timestamps")]
+    assert [word["text"] for word in timed["words"] if word["type"] == "word"] == ["Hello", "world", "Goodbye"]
+    assert (timed["text"], timed["language_code"], told["refused"]) == ("Hello world Goodbye", "en", 400)
+
+
+def test_elevenlabs_and_a_killed_triton(exact: ExactService, turn: Path) -> None:
+    """Each word comes once, and the client only waits."""
+    told = run("elevenlabs_program.py", exact, turn, when={HALF: exact.kill_recogniser})
+    assert lower(committed(told, "manual")) == lower(SENTENCES)
+
+
+def test_elevenlabs_in_livekit(exact: ExactService, talk: Path) -> None:
+    """It takes the copy with times, because it asks for the language. It never says that the audio has ended."""
+    assert finals(run("livekit_turns_program.py", exact, talk, "elevenlabs", "2")) == SENTENCES

@@ -166,6 +166,7 @@ FORMATS: Final = {
     "assemblyai": 5,
     "riva": 5,
     "google": 5,
+    "elevenlabs": 4,
 }
 # Their live audio may also come in a container. That of the others is always samples.
 _CONTAINED: Final = ("deepgram", "riva", "upload", "openai_file", "deepgram_file")
@@ -200,6 +201,7 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "assemblyai": ({}, {"format_turns": "true", "max_turn_silence": "600"}, {"include_partial_turns": "false"}),
     "riva": ({}, {"interim_results": True}),
     "google": ({}, {"interim_results": True}, {"interim_results": True, "enable_voice_activity_events": True}),
+    "elevenlabs": ({}, {"include_timestamps": "true"}),
 }
 
 

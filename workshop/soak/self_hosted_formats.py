@@ -49,6 +49,7 @@ class SideBySideSession(SelfHostedSession):
     """A session whose client speaks in one task, and listens in another one."""
 
     ending: str | bytes = b""
+    said = False  # everything was sent
 
     @abstractmethod
     def take(self, text: str) -> bool:
@@ -57,7 +58,7 @@ class SideBySideSession(SelfHostedSession):
     async def begin(self, websocket: ClientConnection) -> None:
         """Say what comes before the audio."""
 
-    def form(self, audio: bytes) -> bytes:
+    def form(self, audio: bytes) -> bytes | str:
         """Return samples as the format has them."""
         return audio
 
@@ -84,6 +85,7 @@ class SideBySideSession(SelfHostedSession):
                 for place in range(*(piece or (0, 0)), _LONGEST):
                     end = min(place + _LONGEST, piece[1] if piece else 0)
                     await websocket.send(self.form(self.plan.audio[place:end]))
+            self.said = True
             await websocket.send(self.ending)
 
     async def _listen(self, websocket: ClientConnection) -> bool:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from streamer.audio.decoder import SAMPLE_RATE
-from streamer.wire.dialects import assemblyai, deepgram_flux
+from streamer.wire.dialects import assemblyai, deepgram_flux, elevenlabs
 from workshop.soak.foreign_session import ForeignSession
 from workshop.soak.self_hosted_formats import SideBySideSession
+
+
+def _chunk(audio: bytes, *, commit: bool = False) -> str:
+    content = base64.b64encode(audio).decode()
+    return json.dumps({"message_type": elevenlabs.CHUNK, "audio_base_64": content, "commit": commit})
 
 
 class AgentSession(SideBySideSession):
@@ -97,8 +103,52 @@ class AssemblyAISession(AgentSession):
             self.final(times)
 
 
+class ElevenLabsSession(AgentSession):
+    """A session in which each commit of the client is answered, and text comes again with times."""
+
+    path = elevenlabs.PATH
+    force = _chunk(b"", commit=True)
+    ending = force
+    _asked = 1  # at the end
+    _answers = 0
+
+    def query(self) -> dict[str, Any]:
+        """Return the options."""
+        return {"commit_strategy": "manual", **self.ways}
+
+    def form(self, audio: bytes) -> str:
+        """Return a message with samples."""
+        return _chunk(audio)
+
+    async def flush(self, websocket: Any) -> None:
+        """Commit."""
+        self._asked += 1
+        await super().flush(websocket)
+
+    def take(self, text: str) -> bool:
+        """Take a message. The answer to the last commit is the last one."""
+        message = json.loads(text)
+        kind, timed = message["message_type"], bool(self.ways.get("include_timestamps"))
+        if kind == "partial_transcript":
+            self.partial(message["text"])
+        elif kind == "committed_transcript_with_timestamps":
+            words = [each for each in message["words"] if each["type"] == "word"]
+            self.final([_of_seconds({**each, "word": each["text"]}) for each in words])
+            self._answers += 1
+        elif kind == "committed_transcript" and not timed:
+            self.final_text(message["text"])
+            self._answers += 1
+        elif kind not in ("session_started", "committed_transcript"):
+            self.record.connections.append((0.0, f"{kind}: {message}"))
+        return self.said and self._answers >= self._asked
+
+
 def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
     return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
 
 
-SESSIONS: Final[dict[str, type[ForeignSession]]] = {"deepgram_flux": FluxSession, "assemblyai": AssemblyAISession}
+SESSIONS: Final[dict[str, type[ForeignSession]]] = {
+    "elevenlabs": ElevenLabsSession,
+    "deepgram_flux": FluxSession,
+    "assemblyai": AssemblyAISession,
+}

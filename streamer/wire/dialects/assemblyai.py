@@ -151,7 +151,9 @@ class AssemblyAI(TurnByTurn):
             yield from self.end_turn()
         elif kind == "UpdateConfiguration":
             yield from self._update(command)
-        elif kind != "KeepAlive":
+        elif kind == "KeepAlive":
+            yield from self.keep()
+        else:
             why = f"A text message must be a JSON object whose 'type' is one of {', '.join(MESSAGES)}."
             yield Reply(self._write("Warning", warning_code=_MISTAKE, warning=why))
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from streamer.base.codes import ErrorCode
+from streamer.base.events import Word
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.base.options import SAMPLE_BYTES
-from streamer.wire.dialects.dialect import STOP, Dialect, Hangup, Opening, Step, session_language, start
+from streamer.wire.dialects.dialect import KEEPALIVE, STOP, Dialect, Hangup, Opening, Step, session_language, start
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import close_reason, encode
 from streamer.wire.options import with_second_pass
@@ -85,6 +86,11 @@ class AudioFirst(Dialect):
         self._bytes += len(audio)
         yield audio
 
+    def keep(self) -> Iterator[Step]:
+        """Keep the session open, because the client says that it only pauses."""
+        if self.running:
+            yield KEEPALIVE
+
     def end(self) -> Iterator[Step]:
         """End the session, if there is one. Its last messages come before the next step is taken."""
         self._rest = b""
@@ -124,6 +130,13 @@ class AudioFirst(Dialect):
     def close(self, code: int, reason: str) -> tuple[int, str]:
         """Return the close code and the reason. These clients do not know the codes of the native protocol."""
         return (code if code < CloseCode.BAD_MESSAGE else CloseCode.REFUSED), reason
+
+    def moved(self, word: Word) -> Word:
+        """Return a word of the present session with the times of the websocket."""
+        if not self.base_ms:
+            return word
+        start_ms, end_ms = self.base_ms + word.start_ms, self.base_ms + word.end_ms
+        return Word(word.word, start_ms, end_ms, word.confidence, word.spoken, word.speaker)
 
     # Inside
 

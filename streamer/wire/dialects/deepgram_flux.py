@@ -156,7 +156,9 @@ class DeepgramFlux(TurnByTurn):
             yield from self.end_turn()
         elif kind == "Configure":
             yield Reply(self._configure(command))
-        elif kind != "KeepAlive":  # which only the older format has
+        elif kind == "KeepAlive":  # which only the older format has
+            yield from self.keep()
+        else:
             why = f"A text message must be a JSON object whose 'type' is one of {', '.join(MESSAGES)}."
             yield Reply(self._write("Warning", code=_UNPARSABLE, description=why))
 

@@ -9,6 +9,7 @@ from streamer.wire.dialects.assemblyai import AssemblyAI
 from streamer.wire.dialects.deepgram import DeepgramLive
 from streamer.wire.dialects.deepgram_flux import DeepgramFlux
 from streamer.wire.dialects.dialect import Dialect
+from streamer.wire.dialects.elevenlabs import ElevenLabs
 from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
 from streamer.wire.dialects.vosk import Vosk
@@ -19,6 +20,7 @@ _DIALECTS: Final = (
     DeepgramLive,
     DeepgramFlux,
     AssemblyAI,
+    ElevenLabs,
     OpenAIRealtime,
     SherpaOnnx,
     Vosk,

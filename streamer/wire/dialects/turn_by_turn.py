@@ -217,18 +217,12 @@ class TurnByTurn(AudioFirst):
         words = message.words or ()
         if isinstance(message, FinalMessage):
             turn.text += separator(turn.text, message.text) + message.text
-            turn.words += [self._moved(word) for word in words]
+            turn.words += [self.moved(word) for word in words]
             turn.guess, turn.guesses = "", ()
             turn.end_ms = max(turn.end_ms, self.base_ms + message.end_ms)
         else:
-            turn.guess, turn.guesses = message.text, tuple(map(self._moved, words))
+            turn.guess, turn.guesses = message.text, tuple(map(self.moved, words))
             turn.end_ms = max(turn.end_ms, *(word.end_ms for word in turn.guesses), self.base_ms + message.start_ms)
-
-    def _moved(self, word: Word) -> Word:
-        if not self.base_ms:
-            return word
-        start_ms, end_ms = self.base_ms + word.start_ms, self.base_ms + word.end_ms
-        return Word(word.word, start_ms, end_ms, word.confidence, word.spoken, word.speaker)
 
     def _guess(self, partial: Partial) -> Iterator[str]:
         if partial.text:

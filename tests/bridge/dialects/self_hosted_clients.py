@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,11 @@ from streamer.wire.dialects.formats import FORMATS
 PATIENCE_S = 60.0
 PIECE = 3200  # samples
 # What the address of a format must say.
-QUERIES: Final = {"deepgram-flux": "encoding=linear16&sample_rate=16000", "assemblyai": "sample_rate=16000"}
+QUERIES: Final = {
+    "deepgram-flux": "encoding=linear16&sample_rate=16000",
+    "assemblyai": "sample_rate=16000",
+    "elevenlabs": "commit_strategy=vad",
+}
 
 Middle = Callable[[], Awaitable[object]]
 """What happens when half of the audio was sent."""
@@ -57,7 +62,7 @@ async def rest(websocket: ClientConnection) -> str:
 
 
 async def send_pieces(
-    websocket: ClientConnection, audio: Audio, form: Callable[[Audio], bytes], middle: Middle | None
+    websocket: ClientConnection, audio: Audio, form: Callable[[Audio], bytes | str], middle: Middle | None
 ) -> None:
     """Send all audio."""
     for place in range(0, len(audio), PIECE):
@@ -154,12 +159,36 @@ async def assemblyai(websocket: ClientConnection, audio: Audio, middle: Middle |
     return [end["transcript"] for end in ends]
 
 
+def chunk(audio: bytes, *, commit: bool = False) -> str:
+    """Return a message of ElevenLabs."""
+    text = base64.b64encode(audio).decode()
+    return json.dumps({"message_type": "input_audio_chunk", "audio_base_64": text, "commit": commit})
+
+
+async def elevenlabs(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and commit at the end. Return the texts of commits, which pauses make too."""
+    assert json.loads(await receive(websocket))["message_type"] == "session_started"
+
+    async def read() -> list[str]:
+        texts: list[str] = []
+        while not texts or texts[-1]:  # all audio is heard, so the last commit has no text
+            message = json.loads(await receive(websocket))
+            texts += [message["text"]] if message["message_type"] == "committed_transcript" else []
+        return texts
+
+    reading = asyncio.create_task(read())
+    await send_pieces(websocket, audio, lambda piece: chunk(int16(piece)), middle)
+    await websocket.send(chunk(b"", commit=True))
+    await websocket.send(chunk(b"", commit=True))
+    return await reading
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
 
     converse: Callable[[ClientConnection, Audio, Middle | None], Awaitable[list[str]]]
-    form: Callable[[Audio], bytes]
+    form: Callable[[Audio], bytes | str]
     hello: str = ""
 
     async def greet(self, websocket: ClientConnection) -> None:
@@ -171,6 +200,7 @@ class Client:
 CLIENTS: Final[Mapping[str, Client]] = {
     "deepgram-flux": Client(flux, int16),
     "assemblyai": Client(assemblyai, int16),
+    "elevenlabs": Client(elevenlabs, lambda audio: chunk(int16(audio))),
     "sherpa-onnx": Client(sherpa, floats),
     "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
     "whisperlivekit": Client(whisperlivekit, int16),

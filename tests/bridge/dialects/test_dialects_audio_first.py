@@ -28,7 +28,12 @@ SENTENCES = talk(
     *(part for said in ("the first one", "and the second", "bye") for part in (say(said), silence(1500))), silence(4000)
 )
 HEARD = ["the first one", "and the second", "bye"]
-MISTAKES = {"deepgram-flux": "eot_threshold=much", "assemblyai": "format_turns=perhaps"}  # in the address
+# A mistake in the address of a format.
+MISTAKES = {
+    "deepgram-flux": "eot_threshold=much",
+    "assemblyai": "format_turns=perhaps",
+    "elevenlabs": "audio_format=mp3",
+}
 FULL = {"deepgram-flux": 429}  # the status for a full service, if it is not 503
 every_format = pytest.mark.parametrize("format", CLIENTS)
 
@@ -41,7 +46,7 @@ def plain(texts: list[str]) -> list[str]:
 def sentence(refusal: bytes | bytearray) -> str:
     """Return the sentence of a refusal, in any of these formats."""
     content = json.loads(refusal)
-    error = content.get("err_msg") or content["error"]
+    error = content.get("err_msg") or content.get("detail") or content["error"]
     return str(error["message"] if isinstance(error, dict) else error)
 
 

@@ -12,7 +12,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Done, Error, Flushed, Turn, TurnState
 from streamer.wire.dialects import assemblyai
 from streamer.wire.dialects.assemblyai import AssemblyAI
-from streamer.wire.dialects.dialect import FLUSH, STOP, Hangup
+from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup
 from streamer.wire.errors import WireError
 from streamer.wire.upload import Problem
 from tests.wire.dialects.dialect_steps import (
@@ -152,7 +152,8 @@ def test_a_turn_that_is_held_open() -> None:
 def test_the_client_ends_a_turn() -> None:
     """`ForceEndpoint` makes everything final."""
     client = client_of()
-    assert take(client, '{"type":"ForceEndpoint"}', '{"type":"KeepAlive"}') == [FLUSH]
+    assert take(client, '{"type":"ForceEndpoint"}', '{"type":"KeepAlive"}') == [FLUSH, KEEPALIVE]
+    assert take(opened(AssemblyAI, RATE), '{"type":"KeepAlive"}') == []
     assert told(client, final("hello"), Flushed(1000))[-1]["end_of_turn"] is True
 
 

@@ -12,7 +12,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Done, Error, Flushed, Turn, TurnState
 from streamer.wire.dialects import deepgram_flux
 from streamer.wire.dialects.deepgram_flux import DeepgramFlux
-from streamer.wire.dialects.dialect import FLUSH, STOP, Hangup
+from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup
 from streamer.wire.errors import WireError
 from streamer.wire.upload import Problem
 from tests.wire.dialects.dialect_steps import final, opened, partial, replies, stands_on_the_page, started, take, told
@@ -164,7 +164,7 @@ def test_unknown_messages() -> None:
     for text in ("{", "[1]", '{"type":"Dance"}', "[" * 5000, '{"type":["a"]}'):
         [warning] = replies(take(client_of(), text))
         assert (warning["type"], warning["code"]) == ("Warning", "UNPARSABLE_CLIENT_MESSAGE")
-    assert take(client_of(), '{"type":"KeepAlive"}') == []
+    assert take(client_of(), '{"type":"KeepAlive"}') == [KEEPALIVE]
 
 
 def test_the_end() -> None:

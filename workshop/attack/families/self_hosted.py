@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from streamer.testing.exact_speech import say
-from streamer.wire.dialects import assemblyai, deepgram_flux, sherpa_onnx, vosk, whisperlive, whisperlivekit
+from streamer.wire.dialects import assemblyai, deepgram_flux, elevenlabs, sherpa_onnx, vosk, whisperlive, whisperlivekit
 from streamer.wire.dialects.audio_first import OPTIONS
 from workshop.attack import attack, recordings
 from workshop.attack.attack import (
@@ -54,8 +55,17 @@ def _floats(samples: Any) -> bytes:
     return (samples.astype("<f4") / 32_768).astype("<f4").tobytes()
 
 
+def _divided(audio: bytes, size: int = 6400) -> list[bytes]:
+    return [audio[place : place + size] for place in range(0, len(audio), size)]
+
+
 def _pieces(audio: bytes, size: int = 6400) -> bytes:
-    return b"".join(frame(BINARY, audio[place : place + size]) for place in range(0, len(audio), size))
+    return b"".join(frame(BINARY, piece) for piece in _divided(audio, size))
+
+
+def _chunk(audio: bytes, *, commit: bool = False) -> bytes:
+    content = base64.b64encode(audio).decode()
+    return text({"message_type": elevenlabs.CHUNK, "audio_base_64": content, "commit": commit})
 
 
 def _vosk_texts(events: Sequence[dict[str, Any]]) -> list[str]:
@@ -123,6 +133,14 @@ FORMATS: Final = (
         text({"type": "Terminate"}),
         ("max_turn_silence", "format_turns", "keyterms_prompt", "language_codes", "mode", "filter_profanity"),
         _turn_texts,
+    ),
+    Format(
+        elevenlabs.PATH,
+        b"",
+        b"".join(map(_chunk, _divided(_SPEECH.tobytes()))),
+        _chunk(b"", commit=True),
+        ("message_type", "audio_base_64", "commit", "sample_rate", "previous_text"),
+        lambda events: [event["text"] for event in events if event.get("message_type") == "committed_transcript"],
     ),
 )
 BYE: Final = frame(8, b"\x03\xe8")
@@ -268,8 +286,9 @@ def _wild_text(rng: random.Random, format: Format) -> str:
 
 
 def _is_over(ended: Ended) -> bool:
-    """Return whether the last message of sherpa-onnx has come. There the service does not close."""
-    return ended.events[-1].get("text") == sherpa_onnx.ENDED
+    """Return whether the last message of sherpa-onnx or ElevenLabs has come. There the service does not close."""
+    last = ended.events[-1]
+    return last.get("text") == sherpa_onnx.ENDED or last.get("message_type") == "committed_transcript"
 
 
 def _heard(format: Format, ended: Ended) -> str:
