@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -48,6 +50,7 @@ from tests.bridge.grpc.grpc_client import (
 from tests.bridge.service_client import PATIENCE_S, eventually, serving
 from tests.bridge.uploads.uploading import post, recording, sentences
 from tests.bridge.upstreams.opened_models import models_at
+from tests.project import ROOT
 
 TALK = np.concatenate([say("hello world"), silence(1500), say("goodbye")])
 SERVICES = (RIVA, V1, V2)
@@ -493,6 +496,36 @@ async def test_metrics(exact: ExactService, client: Client) -> None:
     assert (after[names[0], "riva"], after[names[0], "google"]) == (1, 0)
     assert (after[names[1], "riva"], after[names[1], "google"]) == (0, 1)
     assert after[names[2], "riva"] > 1
+
+
+# Ends a connection with a reason that looks like a line of the log.
+_HOSTILE = """
+import asyncio, socket
+from tests.bridge.access.bare_port import listening
+
+def frame(kind, content):
+    return len(content).to_bytes(3, "big") + bytes((kind, 0)) + bytes(4) + content
+
+async def main():
+    async with listening(grpc=("127.0.0.1", 0)) as server:
+        with socket.create_connection(("127.0.0.1", server.grpc_port)) as client:
+            goodbye = frame(7, bytes(7) + b"\\x02" + b"why not\\nE0101 a line of mine")
+            client.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + frame(4, b"") + goodbye)
+            client.shutdown(socket.SHUT_WR)
+            await asyncio.to_thread(lambda: [*iter(lambda: client.recv(4096), b"")])
+
+asyncio.run(main())
+"""
+
+
+def test_what_a_client_cannot_write_into_the_log() -> None:
+    """The reason with which it ends its connection."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")}
+    command = [sys.executable, "-c", _HOSTILE]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    assert "a line of mine" not in done.stderr
 
 
 async def test_a_port_that_is_in_use() -> None:
