@@ -25,8 +25,8 @@ HEADER = 44  # bytes of a WAV file
 MODEL = "scribe_v2_realtime"
 
 
-async def live(client: Any, pcm: bytes, commits: int, **options: Any) -> list[dict[str, Any]]:
-    """Speak, commit, and close after so many commits."""
+async def live(client: Any, pcm: bytes, commits: int, *, tells: bool = False, **options: Any) -> list[dict[str, Any]]:
+    """Speak, commit, and close after so many commits. `tells`: say when half of the audio was sent."""
     got: list[dict[str, Any]] = []
     heard, complete = asyncio.Event(), asyncio.Event()
     last = "committed_transcript_with_timestamps" if options.get("include_timestamps") else "committed_transcript"
@@ -49,7 +49,7 @@ async def live(client: Any, pcm: bytes, commits: int, **options: Any) -> list[di
     for place in range(0, len(pcm), PIECE):
         audio = base64.b64encode(pcm[place : place + PIECE]).decode()
         await connection.send({"audio_base_64": audio})
-        if place <= len(pcm) // 2 < place + PIECE:
+        if tells and place <= len(pcm) // 2 < place + PIECE:
             await asyncio.wait_for(heard.wait(), 30)
             print("half", flush=True)
     await connection.commit()
@@ -63,7 +63,7 @@ async def main(host: str, pcm: bytes) -> None:
     # This line is all that changes.
     client = ElevenLabs(api_key="any", base_url=f"http://{host}")
     told: dict[str, Any] = {
-        "manual": await live(client, pcm, 1, include_timestamps=True),
+        "manual": await live(client, pcm, 1, tells=True, include_timestamps=True),
         "vad": await live(client, pcm, 2, commit_strategy=CommitStrategy.VAD, vad_silence_threshold_secs=1.0),
     }
     try:
