@@ -57,6 +57,15 @@ class AudioFirst(Dialect):
     def options(self) -> JsonObject:
         """Return the options of the next session, as far as the format has them. They win over those of the query."""
 
+    def all_options(self) -> JsonObject:
+        """Return these options with those of the query, without what is said about samples."""
+        options = with_second_pass({"written": self.written, **self._asked, **self.options()})
+        model = str(options.get("model", DEFAULT_MODEL))
+        options["model"] = model = model if model in self._models else DEFAULT_MODEL
+        if language := options.get("language"):
+            options["language"] = session_language("language", [str(language)], self._models.get(model, ()))
+        return options
+
     def check(self) -> None:
         """Raise WireError if the options of the next session make no sense."""
         self._next_start()
@@ -141,12 +150,7 @@ class AudioFirst(Dialect):
     # Inside
 
     def _next_start(self) -> str:
-        options = with_second_pass({"written": self.written, **self._asked, **self.options()})
-        model = str(options.get("model", DEFAULT_MODEL))
-        options["model"] = model = model if model in self._models else DEFAULT_MODEL
-        if language := options.get("language"):
-            options["language"] = session_language("language", [str(language)], self._models.get(model, ()))
-        return start(**options, encoding=self.encoding, sample_rate=self.sample_rate)
+        return start(**self.all_options(), encoding=self.encoding, sample_rate=self.sample_rate)
 
 
 def widened(audio: bytes) -> bytes:

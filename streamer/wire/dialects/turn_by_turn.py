@@ -21,7 +21,6 @@ from streamer.base.options import SAMPLE_BYTES
 from streamer.base.text import separator
 from streamer.wire.dialects.audio_first import AudioFirst
 from streamer.wire.dialects.dialect import FLUSH, STOP, Opening, Step, start
-from streamer.wire.options import with_second_pass
 from streamer.wire.upload import Problem
 
 # A session with other options hears so much of the last audio again, because a word may have begun in it that is not
@@ -93,7 +92,7 @@ class TurnByTurn(AudioFirst):
         """Begin the session of a container. That of samples begins with the first of them."""
         if self.container:
             self.running = True
-            yield start(**with_second_pass({"written": self.written, **self.options()}))
+            yield start(**self.all_options())
 
     def hear(self, audio: bytes) -> Iterator[Step]:
         """Take audio. Options that have changed count from the next turn on."""

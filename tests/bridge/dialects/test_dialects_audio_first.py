@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
 
 import pytest
 from websockets.asyncio.client import connect
@@ -22,7 +23,7 @@ from tests.bridge.access.bare_port import ALICE, bearer, listening
 from tests.bridge.dialects.conftest import SESSIONS
 from tests.bridge.dialects.self_hosted_clients import CLIENTS, address, floats, receive, rest, speak, talk
 from tests.bridge.service_client import eventually
-from tests.bridge.uploads.uploading import post
+from tests.bridge.uploads.uploading import post, recording
 
 SENTENCES = talk(
     *(part for said in ("the first one", "and the second", "bye") for part in (say(said), silence(1500))), silence(4000)
@@ -74,6 +75,28 @@ def test_each_format_has_a_client() -> None:
 async def test_words(exact: ExactService, format: str) -> None:
     """Each sentence is a final, and each word comes once."""
     assert plain(await speak(exact.url, format, SENTENCES)) == HEARD
+
+
+@pytest.mark.parametrize(
+    ("path", "end", "undecodable"),
+    [
+        ("/v2/listen?model=flux-general-en", '{"type":"CloseStream"}', 1008),
+        ("/v3/ws?encoding=ogg_opus", '{"type":"Terminate"}', 3006),
+    ],
+)
+async def test_a_container(exact: ExactService, path: str, end: str, undecodable: int) -> None:
+    """Audio may come in a container, where the format has that; what is none ends with a close that says so."""
+    heard = []
+    for content in (recording(SENTENCES), b"no recording" * 2000):
+        async with connect(f"ws://{urlsplit(exact.url).netloc}{path}", ping_timeout=None) as websocket:
+            reading = asyncio.create_task(rest(websocket))
+            for place in range(0, len(content), 4000):
+                await websocket.send(content[place : place + 4000])
+            await websocket.send(end)
+            messages = [json.loads(line) for line in (await reading).splitlines()]
+        ends = [each for each in messages if each.get("end_of_turn") or each.get("event") == "EndOfTurn"]
+        heard.append(([each["transcript"].lower() for each in ends], websocket.close_code))
+    assert heard == [(HEARD, 1000), ([], undecodable)]
 
 
 @every_format

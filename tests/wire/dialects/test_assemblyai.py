@@ -220,6 +220,7 @@ def test_a_container() -> None:
     assert (client.container, client.successive) == (True, False)
     _, begin = client.greet()
     assert "sample_rate" not in started([begin])
+    assert (started([begin])["model"], started([begin])["second_pass"]) == ("default", "reader")
     [warning] = replies(take(client, b"OggS", '{"type":"UpdateConfiguration","mode":"min_latency"}')[1:])
     assert "container" in warning["warning"]
     assert take(client, '{"type":"Terminate"}') == [STOP]
