@@ -41,10 +41,11 @@ class Room:
         """Disconnect the microphone."""
         self._control("unload-module", self._sink)
 
-    def add_output(self, name: str, description: str) -> None:
+    def add_output(self, name: str, description: str, *, rate: int = 48_000, channels: int = 2) -> None:
         """Add another output."""
         properties = f'sink_properties=device.description="{description}"'
-        self._control("load-module", "module-null-sink", f"sink_name={name}", "rate=48000", "channels=2", properties)
+        form = (f"rate={rate}", f"channels={channels}")
+        self._control("load-module", "module-null-sink", f"sink_name={name}", *form, properties)
 
     def speak_into(self, name: str) -> None:
         """Make what this output plays the default microphone."""

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,10 @@ from streamer.audio.microphone import Microphone, MicrophoneError
 from streamer.client import KEY_VARIABLE, Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
 from streamer.commands.arguments import error_text
+from streamer.commands.desk import Desk
 from streamer.commands.interrupt import AGAIN, off_signal, on_signal
+from streamer.commands.keyboard import DesktopError
+from streamer.commands.mic_control import ControlError
 from streamer.commands.service import ReadyService
 from streamer.commands.sharing import SharingError, captions_address
 from streamer.commands.terminal.live_transcript import NAME, LiveTranscript
@@ -41,8 +44,10 @@ class Dictation:
         options: Mapping[str, object],
         *,
         captions: bool = False,
+        desk: Desk | None = None,
     ) -> None:
         """`options`: those of the session. `captions`: print the address of a page that shows the words."""
+        self._desk = desk
         self._captions = captions
         self._make_microphone = make_microphone
         self._transcript = transcript
@@ -55,10 +60,19 @@ class Dictation:
 
     async def run(self, ready_service: ReadyService) -> int:
         """Run the session. Return 0 if the service has recognised all audio, else 1."""
+        status = await self._run(ready_service)
+        if self._desk:
+            await self._desk.finish()
+        return status
+
+    async def _run(self, ready_service: ReadyService) -> int:
         try:
             microphone = self._make_microphone()
-            # The microphone is opened before the service is ready, so nothing is lost if somebody speaks at once.
-            with microphone:
+            async with AsyncExitStack() as stack:
+                if self._desk:
+                    await stack.enter_async_context(self._desk.open(microphone, partial(self._finish, microphone)))
+                # The microphone is opened before the service is ready: nothing is lost if somebody speaks at once.
+                stack.enter_context(microphone)
                 drawing = asyncio.create_task(self._draw(microphone))
                 try:
                     async with ready_service() as url:
@@ -68,6 +82,9 @@ class Dictation:
                     await asyncio.gather(drawing, return_exceptions=True)
         except MicrophoneError as error:
             self._transcript.say(f"streamer: {error}")
+            return 1
+        except (DesktopError, ControlError) as error:
+            self._transcript.say(f"streamer: {error}.")
             return 1
         except SessionError as error:
             self._transcript.say(f"streamer: {NAME}: {error_text(error.code, str(error))}")
@@ -82,7 +99,7 @@ class Dictation:
         self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
-        options = {"partials": self._transcript.wants_partials or self._captions, **self._options}
+        options = {"partials": self._wants_partials, **self._options}
         async with connect(url, options, on_starting=self._report_loading) as session:
             with ExitStack() as stack:
                 can_pause = stack.enter_context(keys(lambda key: self._on_key(microphone, key)))
@@ -94,6 +111,8 @@ class Dictation:
                 self._transcript.begin()
                 self._transcript.take(session.ready)
                 keys_help = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
+                if self._desk:
+                    keys_help = self._desk.help + keys_help
                 device = microphone.device
                 self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_help}")
                 if self._captions:
@@ -104,6 +123,8 @@ class Dictation:
                 try:
                     async for event in session:
                         self._transcript.take(event)
+                        if self._desk:
+                            await self._desk.take(event)
                     await sending
                 finally:
                     sending.cancel()
@@ -112,6 +133,10 @@ class Dictation:
                     self._report_losses(microphone, at_once=True)
                     # The words so far are saved, even if the connection was lost after an hour.
                     self._transcript.end()
+
+    @property
+    def _wants_partials(self) -> bool:
+        return self._transcript.wants_partials or self._captions or (self._desk is not None and self._desk.types)
 
     async def _share(self, session: Session) -> None:
         key = os.environ.get(KEY_VARIABLE, "")
@@ -171,7 +196,11 @@ class Dictation:
         self._transcript.say(f"streamer: overflow: {'; '.join(parts)}.")
 
     def _on_key(self, microphone: Microphone, key: str) -> None:
-        if key in PAUSE_KEYS:
+        if key not in PAUSE_KEYS:
+            return
+        if self._desk:
+            self._desk.toggle()
+        else:
             microphone.paused = not microphone.paused
 
     def _on_interrupt(self, microphone: Microphone) -> None:

@@ -18,6 +18,9 @@ from streamer.commands.arguments import (
     add_server_argument,
     model_folder,
 )
+from streamer.commands.hotkey import Chord, HotkeyError
+from streamer.commands.keyboard import DesktopError
+from streamer.commands.mic_control import ControlError, Request, ask
 from streamer.commands.recognition import (
     add_form_arguments,
     add_recognition_arguments,
@@ -30,7 +33,9 @@ from streamer.commands.terminal.transcript_files import OutputError, formats_for
 
 if TYPE_CHECKING:
     from streamer.audio.microphone import InputDevice, Inputs
+    from streamer.commands.desk import Desk
     from streamer.commands.terminal.live_transcript import LiveTranscript
+    from streamer.commands.typist import Place
 
 CHANNELS: Final = ("mix", "separate")
 CAPTION_LISTENERS: Final = 16  # of an embedded service, which only this machine can reach
@@ -46,6 +51,9 @@ examples:
   streamer mic -o talk.srt                 subtitles that grow while somebody speaks
   streamer mic --dictation                 "comma", "full stop", "new paragraph" and others become marks
   streamer mic --captions                  the address of a page with large lines, for a second screen or OBS
+  streamer mic --type --hotkey F9          types what you say into the window that has the focus, while you hold F9
+  streamer mic --type --paused             the same, with a key of your window manager that runs the next line
+  streamer mic --control toggle            begins or ends listening of the running streamer mic
   streamer mic --server example.org:8080   with a service that runs elsewhere
   streamer mic --input-channels 2 --channels separate   two microphones, with a speaker at each
 
@@ -83,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the address of a page that shows the words in large lines, for a second screen or OBS "
         "(docs/how-to/captions.md)",
     )
+    _add_desk_arguments(parser.add_argument_group("dictation into other windows (docs/how-to/dictation.md)"))
     group = parser.add_argument_group("recognition")
     add_form_arguments(group)
     group.add_argument(
@@ -95,8 +104,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_recognition_arguments(group)
 
 
+def _add_desk_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--type",
+        action="store_true",
+        help="type the words into the window that has the focus, as soon as nothing can change them any more",
+    )
+    add("--clipboard", action="store_true", help="put the words into the clipboard, from each pause on anew")
+    add(
+        "--hotkey",
+        type=_chord,
+        metavar="KEY",
+        help="the key that begins and ends listening in every window, such as F9 or ctrl+alt+d; while it is held, the "
+        "microphone listens as long (X11)",
+    )
+    add("--paused", action="store_true", help="do not listen before a key or --control asks for it")
+    add("--tone", action="store_true", help="play a tone when listening begins and when it ends")
+    add(
+        "--control",
+        choices=[each.value for each in Request],
+        help="ask the running streamer mic for this, print its state, and exit",
+    )
+
+
+def _chord(text: str) -> Chord:
+    try:
+        return Chord.parse(text)
+    except HotkeyError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def run(options: argparse.Namespace) -> int:
     """Transcribe until a signal ends it. Return the exit status."""
+    if options.control:
+        return _control(Request(options.control))
+    if options.type and options.channels != CHANNELS[0]:
+        # The words of two channels would be typed between each other.
+        print("streamer: --type cannot be used with --channels separate; see streamer mic --help.", file=sys.stderr)
+        return USAGE
     if options.dictation and not options.written:
         print("streamer: --dictation cannot be used with --spoken; see streamer mic --help.", file=sys.stderr)
         return USAGE
@@ -111,8 +157,12 @@ def run(options: argparse.Namespace) -> int:
             device = inputs.choose(options.device)
             from streamer.commands.terminal.live_transcript import LiveTranscript
 
+            places = _places(options)
             formats = formats_for(options.format, options.output)
             transcript = LiveTranscript(formats, options.output, existing=options.existing)
+        except DesktopError as error:
+            print(f"streamer: {error}.", file=sys.stderr)
+            return 1
         except MicrophoneError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return 1
@@ -121,13 +171,43 @@ def run(options: argparse.Namespace) -> int:
             return USAGE
         with closing(transcript):
             try:
-                return _listen(options, device, transcript)
+                return _listen(options, device, transcript, places)
             except TritonError as error:
                 transcript.say(f"streamer: {error}")
                 return 1
 
 
-def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
+def _places(options: argparse.Namespace) -> list[Place]:
+    """Return where the words go besides the transcript. DesktopError if the desktop has no such place."""
+    from streamer.commands.keyboard import find_clipboard, find_keyboard
+    from streamer.commands.typist import ClipboardText, FocusedWindow
+
+    places: list[Place] = [FocusedWindow(find_keyboard())] if options.type else []
+    return places + ([ClipboardText(find_clipboard())] if options.clipboard else [])
+
+
+def _desk(options: argparse.Namespace, places: list[Place], transcript: LiveTranscript) -> Desk | None:
+    if not (places or options.hotkey or options.paused or options.tone):
+        return None
+    from streamer.commands.desk import Desk
+    from streamer.commands.typist import Typist
+
+    dictated = bool(options.dictation)
+    typist = Typist(places, lambda why: transcript.say(f"streamer: {why}."), dictated=dictated) if places else None
+    # With a key, nobody wants what is said before it is pressed.
+    return Desk(typist=typist, chord=options.hotkey, tone=options.tone, paused=options.paused or bool(options.hotkey))
+
+
+def _control(request: Request) -> int:
+    try:
+        print(ask(request))
+    except ControlError as error:
+        print(f"streamer: {error}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript, places: list[Place]) -> int:
     listeners, speakers = CAPTION_LISTENERS if options.captions else 0, bool(options.speakers)
     service = chosen_service(options.server, Timing(), model_folder(options), listeners=listeners, speakers=speakers)
     with service as ready_service:
@@ -144,6 +224,7 @@ def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTr
             transcript,
             session,
             captions=options.captions,
+            desk=_desk(options, places, transcript),
         )
         return run_until_signal(dictation.run(ready_service), tell=dictation.stop)
 

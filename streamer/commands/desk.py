@@ -1,0 +1,131 @@
+"""What a dictation does on the desktop: where its words go, and what begins and ends listening from outside.
+
+`streamer mic` alone stays as it is: each part is there only if the user has asked for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, Protocol
+
+from streamer.audio.microphone import TAIL_S
+from streamer.audio.tone import BEGIN_HZ, END_HZ, play
+from streamer.base.cues import SessionEvent
+from streamer.commands.hotkey import Chord, Hotkey, TapOrHold
+from streamer.commands.mic_control import Request, taking_requests
+from streamer.commands.typist import Typist
+
+LISTENING: Final = "listening"
+PAUSED: Final = "paused"
+
+
+class Switch(Protocol):
+    """A microphone that can pause."""
+
+    paused: bool
+
+
+class Desk:
+    """The parts of one dictation. Used in an event loop."""
+
+    def __init__(
+        self, *, typist: Typist | None = None, chord: Chord | None = None, tone: bool = False, paused: bool = False
+    ) -> None:
+        """`chord`: the key that begins and ends listening. `paused`: listening begins only when somebody asks."""
+        self._typist = typist
+        self._chord = chord
+        self._tone = tone
+        self._paused = paused
+        self._press = TapOrHold()
+        self._switch: Switch | None = None
+        self._wanted = not paused  # listening; the microphone pauses a moment later
+        self._pausing: asyncio.TimerHandle | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._end: Callable[[], None] = lambda: None
+
+    @property
+    def types(self) -> bool:
+        """Whether words go anywhere, so that those that are settled should come early."""
+        return self._typist is not None
+
+    @property
+    def help(self) -> str:
+        """What the user can do, for the first line."""
+        return f"{self._chord.text} begins and ends it, or is held while you speak; " if self._chord else ""
+
+    @asynccontextmanager
+    async def open(self, switch: Switch, end: Callable[[], None]) -> AsyncIterator[None]:
+        """Take the key and the requests until exit. `end` ends the dictation. DesktopError or ControlError."""
+        self._switch, self._end = switch, end
+        switch.paused = self._paused
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(taking_requests(self._perform))
+            if self._chord:
+
+                def change(down: bool) -> None:
+                    loop.call_soon_threadsafe(self._on_key, down)
+
+                stack.enter_context(Hotkey(self._chord, change))
+            yield
+
+    async def take(self, event: SessionEvent) -> None:
+        """Take an event of the session."""
+        if self._typist:
+            await self._typist.take(event)
+
+    async def finish(self) -> None:
+        """Wait for the last words."""
+        if self._typist:
+            await self._typist.finish()
+        await asyncio.gather(*self._under_way)
+
+    def toggle(self) -> None:
+        """Begin or end listening."""
+        self._listen(not self._wanted)
+
+    def _on_key(self, down: bool) -> None:
+        if self._typist:
+            self._typist.hold(down)
+        now = asyncio.get_running_loop().time()
+        change = self._press.press if down else self._press.release
+        self._listen(change(now, listening=self._wanted))
+
+    async def _perform(self, request: Request) -> str:
+        if request is Request.TOGGLE:
+            self.toggle()
+        elif request in (Request.LISTEN, Request.PAUSE):
+            self._listen(request is Request.LISTEN)
+        elif request is Request.SCRATCH and self._typist:
+            await self._typist.scratch()
+        elif request is Request.END:
+            self._end()
+            return "ending"
+        return LISTENING if self._wanted else PAUSED
+
+    def _listen(self, listening: bool) -> None:
+        if listening == self._wanted or self._switch is None:
+            return
+        self._wanted = listening
+        if self._pausing:
+            self._pausing.cancel()
+            self._pausing = None
+        if listening:
+            self._switch.paused = False
+            if self._typist:
+                self._spawn(self._typist.begin())
+        else:  # what was said until now has to pass through the system
+            self._pausing = asyncio.get_running_loop().call_later(TAIL_S, self._pause)
+        if self._tone:
+            self._spawn(asyncio.to_thread(play, BEGIN_HZ if listening else END_HZ))
+
+    def _pause(self) -> None:
+        if self._switch is not None:
+            self._switch.paused = True
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)

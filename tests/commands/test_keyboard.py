@@ -1,0 +1,115 @@
+"""Keys and the clipboard: real windows of X11 and of Wayland get them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.commands.keyboard import NO_DISPLAY, DesktopError, find_clipboard, find_keyboard
+from tests.virtual_desktop import Desktop, wayland_desktop, x11_desktop
+
+DESKTOPS = {"X11": x11_desktop, "Wayland": wayland_desktop}
+TEXT = "Hello, “wörld” Ödön — 5 € & 中 --x \\n $(id) "
+
+
+@pytest.fixture(params=DESKTOPS, scope="module")
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    """Run each of the desktops."""
+    with DESKTOPS[request.param](tmp_path_factory.mktemp("desktop")) as desktop:
+        yield desktop
+
+
+@pytest.fixture
+def desktop(running: Desktop, monkeypatch: pytest.MonkeyPatch) -> Desktop:
+    """Be a program of it."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SWAYSOCK", "XDG_RUNTIME_DIR"):
+        if name in running.environment:
+            monkeypatch.setenv(name, running.environment[name])
+        else:
+            monkeypatch.delenv(name, raising=False)
+    return running
+
+
+def test_the_focused_window_gets_the_text(desktop: Desktop) -> None:
+    """Every character arrives once and in order, whatever the layout of the keyboard has, and nothing is a command."""
+    window = desktop.open_window()
+    keyboard = find_keyboard()
+    keyboard.write(TEXT)
+    window.awaits(TEXT)
+    keyboard.press_return(2)
+    window.awaits(f"{TEXT}\n\n")
+    keyboard.erase(3)
+    window.awaits(TEXT[:-1])
+    assert window.keys == f"{TEXT}\r\r\x7f\x7f\x7f"
+
+
+def test_the_first_key_is_not_lost(desktop: Desktop) -> None:
+    """The first letters arrive even if they are equal, each time anew; many Backspaces do, too."""
+    window = desktop.open_window()
+    keyboard = find_keyboard()
+    for _ in range(10):
+        keyboard.write("aab")
+    window.awaits("aab" * 10)
+    keyboard.write("c" * 260)
+    keyboard.erase(260)
+    window.awaits("aab" * 10)
+
+
+def test_which_window_has_the_focus(desktop: Desktop) -> None:
+    """Another window has another name, and the same one has the same."""
+    keyboard = find_keyboard()
+    first = desktop.open_window()
+    before = keyboard.window()
+    desktop.open_window()
+    after = keyboard.window()
+    desktop.focus(first)
+    assert before == keyboard.window() == first.name
+    assert after not in (before, None)
+
+
+def test_the_clipboard(desktop: Desktop) -> None:
+    """Another program gets what was copied; a later text replaces it."""
+    desktop.open_window()
+    clipboard = find_clipboard()
+    clipboard.copy("first")
+    clipboard.copy(TEXT)
+    assert desktop.paste() == TEXT.strip()
+
+
+@pytest.mark.parametrize(
+    ("environment", "program"),
+    [({"WAYLAND_DISPLAY": "wayland-1", "DISPLAY": ":1"}, "wtype"), ({"DISPLAY": ":1"}, "xdotool")],
+)
+def test_a_program_that_is_missing(
+    environment: dict[str, str], program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the package. Where both desktops are, Wayland counts: its windows are most."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DesktopError, match=f"needs {program}, which is not installed: apt install {program}"):
+        find_keyboard(environment)
+    with pytest.raises(DesktopError, match=r"apt install (wl-clipboard|xclip)"):
+        find_clipboard(environment)
+
+
+def test_no_desktop() -> None:
+    """Without a display, one sentence says so."""
+    for find in (find_keyboard, find_clipboard):
+        with pytest.raises(DesktopError) as caught:
+            find({"PATH": os.environ["PATH"]})
+        assert str(caught.value) == NO_DISPLAY
+
+
+def test_a_display_that_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A display that is gone, or that this user may not use, is named."""
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":987")
+    with pytest.raises(DesktopError, match="the display :987 cannot be used: "):
+        find_keyboard()
+    with pytest.raises(DesktopError, match=r"xclip failed: .*:987"):
+        find_clipboard().copy("text")
+    monkeypatch.setenv("WAYLAND_DISPLAY", str(tmp_path / "gone"))
+    with pytest.raises(DesktopError, match="no program can type here: wtype failed: Wayland connection failed"):
+        find_keyboard()
