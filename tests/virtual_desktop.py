@@ -105,6 +105,10 @@ class X11Desktop(Desktop):
         [name] = set(self._windows()) - before
         window = Window(path, name)
         self.focus(window)
+        # With the first key of all, a server takes another keyboard: what comes at once may be misunderstood.
+        self.ask("xdotool", "key", "a")
+        until(lambda: window.keys)
+        os.truncate(path, 0)
         return window
 
     def focus(self, window: Window) -> None:

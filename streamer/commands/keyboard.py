@@ -70,8 +70,8 @@ NO_DISPLAY: Final = (
 
 def find_keyboard(environment: Mapping[str, str] = os.environ) -> Keyboard:
     """Return the keyboard of this desktop. DesktopError if it has none."""
-    if sys.platform not in ("linux", "freebsd"):
-        raise DesktopError(f"typing into windows works on Linux alone, not on {sys.platform}; --clipboard may help")
+    if sys.platform in ("darwin", "win32"):
+        raise DesktopError("this system has no way for --type that was tried; --clipboard may work")
     keyboard: Keyboard
     if environment.get("WAYLAND_DISPLAY"):
         keyboard = _WaylandKeyboard(_program("wtype", "typing into windows of Wayland"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import queue
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -73,6 +74,13 @@ def test_a_key_that_cannot_be_had(desktop: X11Desktop) -> None:
         Hotkey(key, print, {})
     with pytest.raises(DesktopError, match="let the compositor run `streamer mic --control toggle`"):
         Hotkey(key, print, {**desktop.environment, "WAYLAND_DISPLAY": "wayland-1"})
+
+
+def test_a_python_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to install it."""
+    monkeypatch.setitem(sys.modules, "Xlib", None)
+    with pytest.raises(DesktopError, match=r"--hotkey needs the Python package python-xlib: pip install '.*\[mic\]'"):
+        Hotkey(Chord.parse("F8"), print, {"DISPLAY": ":987"})
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-xlib leaves its sockets open
