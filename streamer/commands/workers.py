@@ -116,6 +116,8 @@ def serve_with_workers(
     async def work() -> int:
         folder, lock = server_folder.claim()
         try:
+            # What a service left that was killed. The guard of an embedded Triton does this as well.
+            await asyncio.to_thread(server_folder.sweep, folder.parent)
             async with SupervisorMessages(os.environ) as supervisor, AsyncExitStack() as stack:
                 await stay(supervisor, folder, stack)
         except WorkerError as error:

@@ -559,10 +559,12 @@ async def test_a_drain_of_all_workers(triton: TritonServer) -> None:
 
 async def test_a_second_signal_and_a_killed_parent(repository: Path) -> None:
     """A second signal ends all processes at once, and so does the death of the one that started them."""
+    folders = []
     for numbers, status in (((signal.SIGTERM, signal.SIGTERM), 143), ((signal.SIGKILL,), -9)):
         arguments = ("--repository", str(repository), "--model", "one", "--workers", "2", "--drain-limit", "600")
         with serving(*arguments) as served:
             family = served.descendants()
+            folders.append(Path(psutil.Process(worker_pids(served)[1]).cmdline()[-1]).parent)
             async with at_worker(served.url, 1) as (websocket, _):
                 await websocket.send(SPOKEN)
                 for number in numbers:
@@ -572,6 +574,9 @@ async def test_a_second_signal_and_a_killed_parent(repository: Path) -> None:
                 await rest(websocket)
             psutil.wait_procs(family, timeout=60)
             assert not [process for process in family if process.is_running()]
+    with serving(*arguments) as served:  # removes what the killed one has left
+        assert not any(folder.exists() for folder in folders)
+        assert served.end() == 0
 
 
 async def test_a_worker_that_hangs_is_replaced(triton: TritonServer) -> None:
