@@ -6,16 +6,18 @@ needs no Python to start: `echo toggle | nc -U "$XDG_RUNTIME_DIR/streamer/mic.so
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamer.base.private_socket import PrivateSocket, SocketError, answers, runtime_path
 from streamer.base.text import either
+
+if TYPE_CHECKING:
+    import asyncio
 
 ANSWER_S: Final = 5.0
 _LONGEST: Final = 256
@@ -65,6 +67,8 @@ def ask(request: Request) -> str:
 @asynccontextmanager
 async def taking_requests(perform: Callable[[Request], Awaitable[str]]) -> AsyncIterator[None]:
     """Take requests until exit. `perform` returns the state after each. ControlError if that is not possible."""
+    import asyncio  # not for --help, nor for whoever sends a request
+
     if not hasattr(socket, "AF_UNIX"):  # Windows
         yield
         return
