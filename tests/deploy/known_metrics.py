@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamer.bridge.http.channel import ConnectionCounts
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.pool import LoadState
+from streamer.bridge.workers.joined_metrics import joined
 from tests.project import ROOT
 
 MODEL = (ROOT / "streamer/engine/adapters/requests.py").read_text(encoding="utf-8")
@@ -21,14 +22,15 @@ OF_TRITON = {"nv_inference_queue_duration_us", "nv_inference_request_success"}
 
 
 def families() -> list[Metric]:
-    """The metrics of a service that has just started, without the times at which its counters began."""
+    """The metrics of a service with workers that has just started, without the times at which its counters began."""
     metrics = Metrics()
     metrics.held = lambda: {"default": {"streaming_asr": 0}}
     metrics.instances = lambda: {"default": (1, 1)}
     metrics.model_states = lambda: {state.value: 0 for state in LoadState}
     metrics.usage_of("alice")
     metrics.connections = lambda: ConnectionCounts().numbers
-    told = text_string_to_metric_families(metrics.exposition().decode())
+    metrics.worker_starts = 1
+    told = text_string_to_metric_families(joined({1: metrics.exposition()}, 1, by_worker=False).decode())
     return [family for family in told if not family.name.endswith("_created")]
 
 
