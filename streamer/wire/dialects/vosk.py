@@ -64,8 +64,9 @@ class Vosk(AudioFirst):
 
     def options(self) -> JsonObject:
         """Return the options of the next session."""
-        others = max(0, min(self._alternatives - 1, MOST_ALTERNATIVES))
-        return {**self._config, "alternatives": others, "partial_words": self._partial_words}
+        # Those of the native protocol have the best text among them.
+        texts = min(self._alternatives, MOST_ALTERNATIVES) if self._alternatives > 1 else 0
+        return {**self._config, "alternatives": texts, "partial_words": self._partial_words}
 
     # What the client sends
 
@@ -171,8 +172,9 @@ class Vosk(AudioFirst):
         # Only the best text has words, because the recogniser has none for the others.
         plain = [{name: word[name] for name in ("end", "start", "word")} for word in words]
         best = {"confidence": confidence, **({"result": plain} if plain and self._words else {}), "text": text}
-        others: Iterable[Alternative] = finals[0].alternatives or () if len(finals) == 1 else ()
-        return _write({"alternatives": [best, *({"confidence": e.confidence, "text": e.text} for e in others)]})
+        known: Iterable[Alternative] = finals[0].alternatives or () if len(finals) == 1 else ()
+        others = [{"confidence": each.confidence, "text": each.text} for each in known if each.text != text]
+        return _write({"alternatives": [best, *others][: self._alternatives]})
 
 
 def _write(answer: JsonObject) -> str:

@@ -115,11 +115,12 @@ def test_phrases_are_hotwords() -> None:
 
 
 def test_alternatives() -> None:
-    """The best text is the first, with its words; without alternatives the form is another one."""
+    """The best text is the first, with its words, and comes once; without alternatives the form is another one."""
     client = opened(Vosk)
-    assert started(take(client, config(max_alternatives=3), SECOND))["alternatives"] == 2
+    assert started(take(client, config(max_alternatives=2), SECOND))["alternatives"] == 2
     heard = final("one", 100)
-    told(client, Final(**{**vars(heard), "alternatives": (Alternative("won", 0.25),)}))
+    texts = (Alternative("one", 0.7), Alternative("won", 0.25), Alternative("on", 0.05))
+    told(client, Final(**{**vars(heard), "alternatives": texts}))
     [answer] = replies(take(client, SECOND))
     best, other = answer["alternatives"]
     assert (best["text"], best["confidence"], best["result"]) == (
