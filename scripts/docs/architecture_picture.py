@@ -65,7 +65,7 @@ BOXES: Final = (
     Box(484, 44, 208, 70, "room", "web", "the web page and the JavaScript client"),
     Box(708, 44, 216, 70, "room", "your program", "a websocket and JSON"),
     # The bridge.
-    Box(20, 176, 920, 270, "frame", "bridge: one process, no torch"),
+    Box(20, 176, 920, 270, "frame", "bridge: no torch, one process or several workers"),
     Box(36, 204, 90, 33, "folder", "http"),
     Box(136, 204, 90, 33, "folder", "grpc"),
     Box(36, 243, 190, 33, "folder", "uploads"),
@@ -74,7 +74,8 @@ BOXES: Final = (
     Box(250, 204, 184, 150, "folder", "the bridge itself", f"{DRIVER}; resumption; the service; its control"),
     Box(458, 204, 206, 150, "pure", "session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),
     Box(688, 204, 236, 110, "folder", "upstreams", UPSTREAMS),
-    Box(688, 321, 236, 33, "folder", "telemetry"),
+    Box(688, 321, 120, 33, "folder", "telemetry"),
+    Box(818, 321, 106, 33, "folder", "workers"),
     Box(250, 378, 674, 54, "folder", "triton", "one gRPC stream for many sessions; starts and guards the server"),
     # The server.
     Box(20, 492, 920, 148, "frame", "Triton: the real server, embedded or elsewhere"),

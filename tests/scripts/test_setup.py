@@ -13,7 +13,9 @@ from tests.project import ROOT, SCRIPTS
 
 # What a script needs besides the commands that a test puts in place.
 TOOLS = ("sh", "env", "dirname", "sed")
-INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "ffmpeg", "zsh", "fish")
+# Commands that packages bring, in the order in which they are asked for.
+DESKTOPS = ("Xvfb", "xdotool", "xterm", "xclip", "sway", "wtype", "foot", "wl-copy")
+INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", *DESKTOPS, "ffmpeg", "zsh", "fish")
 
 
 class Machine:
@@ -123,7 +125,8 @@ def test_missing_commands_are_packages_too(machine: Machine) -> None:
         machine.lacks(command)
     done = machine.run("system_packages")
     assert done.returncode == 1
-    assert "--no-install-recommends espeak-ng flite chromium pulseaudio ffmpeg zsh fish\n" in done.stderr
+    packages = " ".join({"Xvfb": "xvfb", "wl-copy": "wl-clipboard"}.get(command, command) for command in INSTALLED)
+    assert f"--no-install-recommends {packages}\n" in done.stderr
 
 
 def test_a_browser_without_windows_is_taken_where_there_is_one(machine: Machine) -> None:

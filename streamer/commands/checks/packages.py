@@ -33,7 +33,7 @@ PARTS: Final = {
     "reader": _MOONSHINE,
     "whisper": ("ctranslate2",),
     "embedded": ("nvidia-pytriton",),
-    "mic": ("sounddevice",),
+    "mic": ("sounddevice", *(("python-xlib",) if sys.platform == "linux" else ())),
 }
 # What may take the place of a package, with the same modules: docs/how-to/models.md.
 _IN_PLACE_OF: Final = {"onnxruntime": "onnxruntime-gpu"}

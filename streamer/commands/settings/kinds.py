@@ -103,8 +103,9 @@ class FilePath(Kind):
 class Choice(Kind):
     """One of several words."""
 
-    def __init__(self, *choices: str) -> None:
-        super().__init__(either(choices), "|".join(choices), choices)
+    def __init__(self, *choices: str, metavar: str = "") -> None:
+        """`metavar`: what stands for them in a line that is too short for all of them."""
+        super().__init__(either(choices), metavar or "|".join(choices), choices)
 
     def of_text(self, text: str) -> str:
         """Read one of the words."""

@@ -95,9 +95,10 @@ class ServeSettings:
     host: str = setting(Text("an address", "ADDRESS"), _LISTENING, "The address to listen on.", DEFAULT_HOST)
     port: int = setting(PORT, _LISTENING, "The port to listen on, 0 for any free one.", DEFAULT_PORT)
     root: str = setting(
-        Choice(*ROOTS),
+        Choice(*ROOTS, metavar="FORMAT"),
         _LISTENING,
-        "What a websocket at / speaks, for clients that know no path (docs/how-to/clients.md). The page stays there.",
+        f"What a websocket at / speaks, for clients that know no path: {', '.join(ROOTS)} (docs/how-to/clients.md). The "
+        "page stays there.",
         NATIVE,
     )
     wyoming_port: int | None = setting(

@@ -13,7 +13,8 @@ from workshop.graphs.exact_icefall import make_ctc_folder
 # The states of the small model: keys, values and attention of three layers, their convolutions, and the first layer's.
 KEYS, VALUES, ATTENTION = 16 * 6 + 2 * 8 * 6, 2 * (16 * 4 + 2 * 8 * 4), 16 * 6 + 2 * 8 * 9
 CONVOLUTIONS, EMBEDDED = 2 * (8 * 2 + 2 * 12 * 1), 128 * 3 * 19
-BEFORE = 120 * 2 + 8 + 8  # the samples before the next window, the number of steps, and the language
+# The samples before the next window, its first features, the number of steps, and the language.
+BEFORE = 120 * 2 + 4 * 13 * 80 + 8 + 8
 
 
 def test_a_slot_has_the_states_of_the_graph(tmp_path: Path) -> None:
