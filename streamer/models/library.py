@@ -322,6 +322,11 @@ class KnownModel:
     errors_source: str = ""
     not_yet: str = ""
 
+    @property
+    def archive_name(self) -> str:
+        """The name of its file, under which mirrors have it."""
+        return unquote(urlsplit(self.address).path).rpartition("/")[2]
+
 
 def known_models(path: Path | None = None) -> dict[str, KnownModel]:
     """Return the models of the catalogue by name, in its order."""

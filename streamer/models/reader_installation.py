@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamer.models.installation import Patience, fetch
+from streamer.models.installation import Patience, fetch, file_at
 from streamer.models.library import LibraryError, ModelLibrary, NoSpaceError, Observer, part_file, sha256_of
 from streamer.models.readers import (
     LICENCE_FILE,
@@ -34,19 +34,26 @@ _FILES: Final = "files"  # in the hidden folder of a reader: the single files th
 
 
 def fetch_reader(
-    readers: ModelLibrary, reader: KnownReader, observer: Observer, patience: Patience | None = None
+    readers: ModelLibrary,
+    reader: KnownReader,
+    observer: Observer,
+    patience: Patience | None = None,
+    mirror: str = "",
 ) -> Path:
     """Fetch a reader, and return its folder. LibraryError if no source has it, or its connection ends too often.
 
     The sources are tried in this order: its package on PyPI, what pip finds (pip may know another index), and its
     makers. One that has given bytes is not left for the next: the same command goes on with it.
+    `mirror`: the address of a folder that has its package; no other source is tried.
     """
+    address = file_at(mirror, reader.wheel.file_name) if mirror else reader.wheel.address
     sources: list[tuple[str, Callable[[], Path]]] = [
-        (reader.wheel.address, partial(_from_address, readers, reader, observer, patience)),
-        ("pip", partial(_from_pip, readers, reader, observer)),
+        (address, partial(_from_address, readers, reader, address, observer, patience))
     ]
-    for address in reader.addresses:
-        sources.append((address, partial(_from_makers, readers, reader, address, observer, patience)))
+    if not mirror:
+        sources.append(("pip", partial(_from_pip, readers, reader, observer)))
+        for folder in reader.addresses:
+            sources.append((folder, partial(_from_makers, readers, reader, folder, observer, patience)))
     with readers.locked(reader.name):
         work = readers.work_folder(reader.name)
         part = part_file(work)
@@ -58,7 +65,7 @@ def fetch_reader(
                 except NoSpaceError:
                     raise
                 except LibraryError as error:
-                    if _size(part) not in (0, before):
+                    if len(sources) == 1 or _size(part) not in (0, before):
                         raise
                     following = sources[number][0] if number < len(sources) else ""
                     observer.say(f"{error}; trying {following}" if following else str(error))
@@ -108,11 +115,13 @@ def reader_at(path: Path, known: dict[str, KnownReader]) -> KnownReader | None:
     return None
 
 
-def _from_address(readers: ModelLibrary, reader: KnownReader, observer: Observer, patience: Patience | None) -> Path:
-    """Make the reader from its package, fetched from the address that PyPI gives it for ever."""
+def _from_address(
+    readers: ModelLibrary, reader: KnownReader, address: str, observer: Observer, patience: Patience | None
+) -> Path:
+    """Make the reader from its package at this address: the one that PyPI gives it for ever, or that of a mirror."""
     part = part_file(readers.work_folder(reader.name))
-    fetch(reader.wheel.address, part, observer, patience)
-    _check_wheel(reader.wheel, part, reader.wheel.address)
+    fetch(address, part, observer, patience)
+    _check_wheel(reader.wheel, part, address)
     return _from_part(readers, reader, part, observer)
 
 

@@ -110,6 +110,47 @@ def test_a_model_at_an_address(home: Path, shelf: Shelf, archive: bytes, capsys:
     assert (home / "mine" / "tokens.txt").exists()
 
 
+@pytest.mark.usefixtures("known")
+def test_a_model_from_a_mirror(home: Path, shelf: Shelf, archive: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mirror has the archive under its name. What it gives must have the checksum of the catalogue."""
+    shelf.put("/mirror/small-en.tar.bz2", Item(archive + b"!"))
+    assert run(["models", "get", "small-en", "--from", f"{shelf.address}/mirror/"]) == 1
+    said = capsys.readouterr().err
+    assert f"{shelf.address}/mirror/small-en.tar.bz2 has another checksum than expected" in said
+    assert not (home / "small-en").exists()
+    shelf.put("/mirror/small-en.tar.bz2", Item(archive))
+    assert run(["models", "get", "small-en", "--from", f"{shelf.address}/mirror"]) == 0
+    assert f"from {shelf.address}/mirror/small-en.tar.bz2." in capsys.readouterr().err
+    assert {path for path, _ in shelf.asked} == {"/mirror/small-en.tar.bz2"}
+    assert (home / "small-en").is_dir()
+
+
+def test_a_checksum_that_was_remembered_counts_for_a_mirror(
+    home: Path, shelf: Shelf, archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If nobody has published a checksum, a mirror must give what the model's own address gave first."""
+    path = tmp_path / "catalogue.json"
+    models = [{"name": "small-en", "languages": ["en"]}]
+    path.write_text(json.dumps({"release": f"{shelf.address}/", "languages": {"en": "English"}, "models": models}))
+    monkeypatch.setattr(library, "CATALOGUE", path)
+    shelf.put("/small-en.tar.bz2", Item(archive))
+    assert run(["models", "get", "small-en"]) == 0
+    assert run(["models", "remove", "small-en"]) == 0
+    shelf.put("/mirror/small-en.tar.bz2", Item(archive + b"!"))
+    assert run(["models", "get", "small-en", "--from", f"{shelf.address}/mirror"]) == 1
+    assert not (home / "small-en").exists()
+
+
+@pytest.mark.usefixtures("known")
+def test_a_mirror_that_cannot_be_reached(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence names the mirror and what it said. The model's own address is not asked instead."""
+    assert run(["models", "get", "small-en", "--from", f"{shelf.address}/mirror"]) == 1
+    assert f"{shelf.address}/mirror/small-en.tar.bz2 cannot be fetched: HTTP status 404" in capsys.readouterr().err
+    assert run(["models", "get", "small-en", "--from", "http://mirror.invalid/models"]) == 1
+    assert "http://mirror.invalid/models/small-en.tar.bz2 cannot be fetched: " in capsys.readouterr().err
+    assert [path for path, _ in shelf.asked] == ["/mirror/small-en.tar.bz2"]
+
+
 def test_a_model_from_a_disk(home: Path, archive: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An archive and a folder are imported under their names, or under another."""
     (tmp_path / "mine.tar.bz2").write_bytes(archive)
@@ -141,6 +182,9 @@ def test_a_model_from_a_disk(home: Path, archive: bytes, tmp_path: Path, capsys:
         (["get"], 2, "say which model to get; see streamer models --help."),
         (["list", "small-en"], 2, "unexpected argument 'small-en'"),
         (["get", "small-en", "--json"], 2, "--json is only for `streamer models list`"),
+        (["get", "small-en", "--from", "mirror"], 2, "--from must be the address of a folder, such as https://"),
+        (["get", "https://a.org/b.tar", "--from", "https://c.org"], 2, "--from is only for models with a name"),
+        (["list", "--from", "https://c.org"], 2, "--from is only for `streamer models get`"),
         (["fetch", "small-en"], 2, "invalid choice: 'fetch'"),
     ],
 )

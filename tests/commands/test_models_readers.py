@@ -42,6 +42,18 @@ def item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Item]:
         yield item
 
 
+def test_a_reader_from_a_mirror(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mirror has the package. What it gives must be that package, and no other source is asked."""
+    with archive_shelf() as mirror:
+        mirror.put(f"/{FILE}", Item(wheel() + b"!"))
+        assert run(["models", "get", NAME, "--from", mirror.address]) == 1
+        assert f"streamer: {mirror.address}/{FILE} " in capsys.readouterr().err
+        assert not home.exists()
+        mirror.put(f"/{FILE}", Item(wheel()))
+        assert run(["models", "get", NAME, "--from", f"{mirror.address}/"]) == 0
+    assert {path.name for path in (home / NAME).iterdir()} == {*FILES, "LICENSE"}
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The reader is in an installed package."""
