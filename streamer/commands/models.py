@@ -23,10 +23,12 @@ from streamer.models.library import (
     ModelLibrary,
     known_models,
     language_code,
+    language_name,
     model_at,
     name_of,
     valid_name,
 )
+from streamer.models.needs import Basis, Choice, CostTable, Machine, needs_of, recommend, this_machine, weight_bytes
 from streamer.models.readers import (
     KnownReader,
     check_reader,
@@ -39,7 +41,7 @@ from streamer.models.readers import (
     readers_here,
     whisper_models,
 )
-from streamer.models.whisper_folder import holds_whisper, whisper_lacks
+from streamer.models.whisper_folder import ENGLISH, holds_whisper, whisper_lacks
 
 EXAMPLES: Final = """\
 Public models are those that sherpa-onnx publishes, in many languages (docs/how-to/model-library.md). They are kept in
@@ -52,6 +54,8 @@ examples:
   streamer models list --language zh --json    everything that is known about them
   streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26
                                                fetch one; after an interruption, the same command goes on
+  streamer models get --recommended            the one that is recommended for English and this machine
+  streamer models get --recommended --language de
   streamer models get moonshine-tiny           a reader
   streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
                                                one that is not in the list
@@ -69,10 +73,11 @@ line."""
 _NEED_MODEL: Final = ("get", "import", "remove")
 # The actions that have each option.
 _ACTIONS_OF: Final = {
-    "language": ("list",),
+    "language": ("list", "get"),
     "json": ("list",),
     "sha256": ("get",),
     "mirror": ("get",),
+    "recommended": ("get",),
     "as_name": ("import",),
 }
 _FLAGS: Final = {
@@ -80,6 +85,7 @@ _FLAGS: Final = {
     "json": "--json",
     "sha256": "--checksum",
     "mirror": "--from",
+    "recommended": "--recommended",
     "as_name": "--name",
 }
 _SHA256_DIGITS: Final = 64
@@ -102,7 +108,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the model: a name; for get also the address of an archive; for import an archive or a folder",
     )
     model_argument.completer = _complete  # type: ignore[attr-defined]
-    add("--language", metavar="CODE", help="list: only models for this language, such as en, zh-CN or Russian")
+    add(
+        "--language",
+        metavar="CODE",
+        help="list: only models for this language, such as en, zh-CN or Russian; get --recommended: for this one (en)",
+    )
+    add(
+        "--recommended",
+        action="store_true",
+        help="get: the model that is recommended for the language and this machine",
+    )
     add("--json", action="store_true", help="list: print one JSON object with all that is known")
     add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
     add(
@@ -130,7 +145,11 @@ def _contradiction(options: argparse.Namespace) -> str:
     for name, actions in _ACTIONS_OF.items():
         if getattr(options, name) and options.action not in actions:
             return f"{_FLAGS[name]} is only for `streamer models {actions[0]}`"
-    if options.action in _NEED_MODEL and not options.model:
+    if options.recommended and options.model:
+        return "--recommended chooses the model: leave out its name"
+    if options.action == "get" and options.language and not options.recommended:
+        return "--language of `streamer models get` needs --recommended"
+    if options.action in _NEED_MODEL and not (options.model or options.recommended):
         return f"say which model to {options.action}"
     if options.mirror and not is_address(options.mirror):
         return f"--from must be the address of a folder, such as https://example.org/models, not {options.mirror!r}"
@@ -156,6 +175,8 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
     # Imported only here: the modules that fetch and unpack are slow to import.
     from streamer.models.installation import fetch_model, file_at
 
+    if options.recommended:
+        options.model = _recommended_name(options.language or ENGLISH, library)
     if options.model in known_readers():
         return _get_reader(known_readers()[options.model], options.sha256, options.mirror or "")
     model = _find_model(options.model)
@@ -176,6 +197,30 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
     folder = _with_display(model.name, lambda display: fetch_model(library, model, display, mirror=mirror))
     _report_ready(model.name, folder)
     return 0
+
+
+def _recommended_name(language: str, library: ModelLibrary) -> str:
+    """Return the name of the model for this language and machine. LibraryError if there is none, with the reason."""
+    code, machine = language_code(language), this_machine()
+    listing = content(library, known_models(), code, machine)
+    if name := listing["recommended"]:
+        _say(f"{name} is recommended for {language_name(code)} on this machine")
+        if any(model["recommended"] and not model["needs"]["sessions"] for model in listing["models"]):
+            _say(f"it may be slower here than people speak: `streamer plan --model {name}` measures that")
+        return name
+    models = [model for model in listing["models"] if "not_yet" not in model]
+    sizes = [model["needs"]["memory_bytes"] for model in models if "needs" in model]
+    parts = []
+    if large := [size for size in sizes if size > machine.room]:
+        room = f"models may hold {machine.room / 1e9:.1f} GB here"
+        parts.append(f"too large: {len(large)} of {len(models)} (at least {min(large) / 1e9:.1f} GB, and {room})")
+    if unclear := sum("needs" not in model for model in models):
+        parts.append(f"of unknown size: {unclear} of {len(models)}")
+    if unlicensed := sum("licence" not in model for model in models):
+        parts.append(f"of unknown licence: {unlicensed} of {len(models)}")
+    reasons = "; ".join(parts) or "none can be used yet"
+    show = f"`streamer models list --language {code}` shows them"
+    raise LibraryError(f"no model for {language_name(code)} can be recommended for this machine: {reasons}; {show}")
 
 
 def _get_reader(reader: KnownReader, sha256: str | None, mirror: str) -> int:
@@ -361,6 +406,13 @@ class _Errors(TypedDict):
     percent: float
 
 
+class _Needs(TypedDict):
+    memory_bytes: int
+    cores: float
+    sessions: int
+    basis: str
+
+
 class _ModelFacts(TypedDict, total=False):
     """What is known about a model: what the catalogue says, and what the files show if it is here."""
 
@@ -375,12 +427,17 @@ class _ModelFacts(TypedDict, total=False):
     sha256: str
     licence: str
     licence_source: str
+    million_weights: float
+    weights_source: str
     errors: tuple[_Errors, ...]
     errors_source: str
+    needs: _Needs  # an estimate; absent if the size of the model is not known
+    recommended: bool
     not_yet: str  # why it cannot be used yet
     part_bytes: int  # how much of the archive was fetched
     path: str
     size_bytes: int
+    weights_bytes: int  # as full numbers
     state_bytes: int
     wrong: str  # why the files cannot be used
 
@@ -425,12 +482,19 @@ class Listing(TypedDict):
     default: str
     default_here: bool
     folder: str
+    recommended: str | None  # the name of a model
+    recommended_for: str  # the code of a language
     models: list[_ModelFacts]
     readers: list[_ReaderFacts]
     whisper: list[_WhisperFacts]
 
 
-def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language: str | None = None) -> Listing:
+def content(
+    library: ModelLibrary,
+    catalogue: Mapping[str, KnownModel],
+    language: str | None = None,
+    machine: Machine | None = None,
+) -> Listing:
     """Return all facts about each model, for programs. `language`: only models for this code."""
     here = library.models()
     models: list[_ModelFacts] = [
@@ -447,15 +511,37 @@ def content(library: ModelLibrary, catalogue: Mapping[str, KnownModel], language
     for model in models:
         model["here"] = model["name"] in here
         model["kind"] = "recogniser"
+    best = _add_needs(models, catalogue, language or ENGLISH, machine or this_machine())
     default = library.default
     return {
         "default": default,
         "default_here": default == SHIPPED or default in here,
         "folder": str(library.folder),
+        "recommended": best,
+        "recommended_for": language or ENGLISH,
         "models": models,
         "readers": reader_content(language),
         "whisper": whisper_content(language),
     }
+
+
+def _add_needs(
+    models: list[_ModelFacts], catalogue: Mapping[str, KnownModel], language: str, machine: Machine
+) -> str | None:
+    """Add what each model needs here. Return the name of the one that is recommended for the language."""
+    costs, choices = CostTable(), []
+    for facts in models:
+        model = catalogue.get(facts["name"]) or KnownModel(facts["name"], "")
+        needs = needs_of(model, machine, costs, facts.get("weights_bytes"), facts.get("state_bytes"))
+        if needs is not None:
+            choices.append(Choice(model, needs))
+            facts["needs"] = _Needs(
+                memory_bytes=needs.memory_bytes, cores=needs.cores, sessions=needs.sessions, basis=needs.basis.value
+            )
+    best = recommend(language, choices, machine)
+    for facts in models:
+        facts["recommended"] = best is not None and facts["name"] == best.model.name
+    return best.model.name if best else None
 
 
 def reader_content(language: str | None = None) -> list[_ReaderFacts]:
@@ -498,16 +584,17 @@ def text(listing: Listing) -> str:
     here = [model for model in models if model["here"]]
     away = [model for model in models if not model["here"] and "not_yet" not in model]
     later = [model for model in models if not model["here"] and "not_yet" in model]
+    language = language_name(listing["recommended_for"])
     lines = [f"on this machine, in {listing['folder']} (* is the default):"]
     lines += [f"{'*' if default == SHIPPED else ' '} {SHIPPED}  en, comes with Streamer"]
     for model in here:
-        lines += [f"{'*' if default == model['name'] else ' '} {model['name']}", *_indent(_here(model))]
+        lines += [f"{'*' if default == model['name'] else ' '} {model['name']}", *_indent(_here(model, language))]
     if not listing["default_here"]:
         lines += [f"* {default}", "      is not here any more"]
     if away:
         lines += ["", "to be fetched with `streamer models get NAME`:"]
     for model in away:
-        lines += [f"  {model['name']}", *_indent(_away(model))]
+        lines += [f"  {model['name']}", *_indent(_away(model, language))]
     if readers := listing["readers"]:
         lines += ["", "readers, which read ended segments once more beside any model:"]
     for reader in readers:
@@ -541,19 +628,21 @@ def _of_folder(library: ModelLibrary, name: str) -> _ModelFacts:
         **about,
         "family": model.family.title,
         "step_ms": model.layout.step * FRAME_MS,
+        "weights_bytes": sum(weight_bytes(graph.path) for graph in model.graphs),
         "state_bytes": model.layout.state_bytes,
     }
 
 
-def _here(model: _ModelFacts) -> Iterator[str]:
+def _here(model: _ModelFacts, language: str) -> Iterator[str]:
     if "wrong" in model:
         yield model["wrong"]
         return
     yield f"{_kind(model)}, {model['size_bytes'] / 1e6:.0f} MB; {model['state_bytes'] / 1e6:.1f} MB for each stream"
+    yield from _suited(model, language)
     yield from _published(model)
 
 
-def _away(model: _ModelFacts) -> Iterator[str]:
+def _away(model: _ModelFacts, language: str) -> Iterator[str]:
     parts = [_kind(model)]
     if "archive_bytes" in model:
         parts.append(f"{model['archive_bytes'] / 1e6:.0f} MB to fetch")
@@ -561,7 +650,23 @@ def _away(model: _ModelFacts) -> Iterator[str]:
         parts.append(f"{model['part_bytes'] / 1e6:.0f} MB are here already")
     if parts != [""]:
         yield ", ".join(filter(None, parts))
+    if "address" in model:  # a part of an archive says nothing about its model
+        yield from _suited(model, language)
     yield from _published(model)
+
+
+def _suited(model: _ModelFacts, language: str) -> Iterator[str]:
+    """Say what the model needs, and whether this machine has it."""
+    if model["recommended"]:
+        yield f"recommended for {language} on this machine"
+    if "needs" not in model:
+        yield "what it needs is not known: its makers do not say how large it is"
+        return
+    needs = model["needs"]
+    about = "at most" if needs["basis"] == Basis.ARCHIVE.value else "about"
+    memory, cores = f"{needs['memory_bytes'] / 1e9:.2f} GB of memory", f"{needs['cores']:.2f} cores for one stream"
+    carried = f"{needs['sessions']} sessions at a time" if needs["sessions"] else "it may be too large or too slow"
+    yield f"needs {about} {memory} and {cores}; here {carried} (an estimate)"
 
 
 def _of_reader(reader: _ReaderFacts) -> Iterator[str]:
@@ -594,6 +699,8 @@ def _published(model: _ModelFacts) -> Iterator[str]:
         rates = ", ".join(f"{each['percent']:g} % in {each['corpus']}" for each in model["errors"])
         yield f"word errors, as published: {rates}"
         yield f"  ({model['errors_source']})"
+    elif "address" in model:
+        yield "word errors: not known here"
 
 
 def _kind(model: _ModelFacts) -> str:

@@ -25,7 +25,6 @@ from streamer.bridge.triton.repository import (
 from streamer.commands.arguments import USAGE, argument, count
 from streamer.commands.capacity.plan import (
     FEWEST_SLOTS,
-    KEPT_FREE,
     Memory,
     Part,
     Plan,
@@ -39,6 +38,7 @@ from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacit
 from streamer.commands.settings.kinds import FilePath, Number
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
 from streamer.models.library import LibraryError, ModelLibrary
+from streamer.models.needs import KEPT_FREE
 from streamer.models.readers import whisper_models
 from streamer.models.whisper_folder import holds_whisper
 

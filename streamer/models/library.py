@@ -315,6 +315,8 @@ class KnownModel:
     family: str = ""
     step_ms: int | None = None
     archive_bytes: int | None = None
+    million_weights: float | None = None
+    weights_source: str = ""
     sha256: str = ""
     licence: str = ""
     licence_source: str = ""
@@ -353,6 +355,12 @@ def language_code(text: str, path: Path | None = None, *, others: Iterable[str] 
         languages = ", ".join(sorted(f"{name} ({code})" for code, name in names.items()))
         raise LibraryError(f"no model for the language {text!r} is known; there are models for {languages}")
     return code
+
+
+def language_name(code: str, path: Path | None = None) -> str:
+    """Return the English name of a language; the code itself if the catalogue has none."""
+    content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
+    return str(content["languages"].get(code, code))
 
 
 def model_at(address: str, sha256: str = "") -> KnownModel:

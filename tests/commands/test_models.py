@@ -13,6 +13,7 @@ import pytest
 
 from streamer.commands.cli import run
 from streamer.models import library
+from streamer.models.needs import Machine
 from tests.models.archive_shelf import Item, Shelf, archive_shelf, packed
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
@@ -50,7 +51,9 @@ def known(shelf: Shelf, archive: bytes, tmp_path: Path, monkeypatch: pytest.Monk
     later = {"name": "old-de", "languages": ["de"], "family": "LSTM", "not_yet": "it is an LSTM"}
     path = tmp_path / "catalogue.json"
     languages = {"de": "German", "en": "English"}
-    path.write_text(json.dumps({"release": f"{shelf.address}/", "languages": languages, "models": [small, later]}))
+    content = {"release": f"{shelf.address}/", "languages": languages, "models": [small, later]}
+    content["cost"] = {"rows": [{"million_weights": 1, "ms_alone": 100, "ms_shared": 50}]}
+    path.write_text(json.dumps(content))
     monkeypatch.setattr(library, "CATALOGUE", path)
     item = Item(archive)
     shelf.put("/small-en.tar.bz2", item)
@@ -65,6 +68,10 @@ def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFix
     assert "* shipped  en, comes with Streamer\n" in shown
     assert "get NAME`:\n  small-en\n      en, Zipformer-2 with CTC, steps of 320 ms, 0 MB to fetch\n" in shown
     assert "licence: Apache-2.0 (https://example.org/card)" in shown
+    assert (
+        "320 ms, 0 MB to fetch\n      recommended for English on this machine\n      needs at most 0.16 GB of " in shown
+    )
+    assert "0.10 cores for one stream; here " in shown
     assert "word errors, as published: 3.5 % in Letters\n        (https://example.org/results)" in shown
     assert "not usable yet:\n  old-de  de; it is an LSTM" in shown
 
@@ -85,6 +92,9 @@ def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFix
     [model] = content["models"]
     assert (content["default"], model["here"], model["path"]) == ("small-en", True, str(home / "small-en"))
     assert model["errors"] == [{"corpus": "Letters", "percent": 3.5}]
+    assert (content["recommended"], content["recommended_for"], model["recommended"]) == ("small-en", "en", True)
+    assert (model["needs"]["cores"], model["needs"]["basis"]) == (0.1, "files")
+    assert model["needs"]["sessions"] > 0
     assert model["state_bytes"] > 4 * 128 * 3 * 19
     assert run(["models"]) == 0
     assert "* small-en\n      en, Zipformer-2 with CTC, steps of 320 ms" in capsys.readouterr().out
@@ -108,6 +118,42 @@ def test_a_model_at_an_address(home: Path, shelf: Shelf, archive: bytes, capsys:
     assert run(["models", "get", address]) == 0
     assert "it is fetched again" in capsys.readouterr().err
     assert (home / "mine" / "tokens.txt").exists()
+
+
+@pytest.mark.usefixtures("known")
+def test_the_recommended_model(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command says which model it takes, and fetches it. A second one finds it here."""
+    assert run(["models", "get", "--recommended"]) == 0
+    path, said = capsys.readouterr()
+    assert said.startswith("streamer: small-en is recommended for English on this machine.\n")
+    assert path == f"{home / 'small-en'}\n"
+    assert run(["models", "get", "--recommended", "--language", "English"]) == 0
+    assert "small-en is already here" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("known")
+def test_a_recommended_model_that_may_be_too_slow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If none keeps up by the estimate, the command says so before it fetches the one that needs least."""
+    monkeypatch.setattr("streamer.commands.models.this_machine", lambda: Machine(16_000_000_000, 0.05))
+    assert run(["models", "get", "--recommended"]) == 0
+    said = capsys.readouterr().err
+    warning = said.find("it may be slower here than people speak: `streamer plan --model small-en` measures that")
+    assert -1 < warning < said.find("fetched 100 %")
+
+
+@pytest.mark.usefixtures("known")
+def test_no_recommended_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence says why there is none, or for which languages there are models."""
+    monkeypatch.setattr("streamer.commands.models.this_machine", lambda: Machine(400_000_000, 2.0))
+    for language, words in (
+        ("en", "for this machine: too large: 1 of 1 (at least 0.2 GB, and models may hold 0.1 GB here); `streamer "),
+        ("de", "no model for German can be recommended for this machine: none can be used yet; `streamer models "),
+        ("xx", "no model for the language 'xx' is known; there are models for English (en), German (de)."),
+    ):
+        assert run(["models", "get", "--recommended", "--language", language]) == 1
+        assert words in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("known")
@@ -185,6 +231,9 @@ def test_a_model_from_a_disk(home: Path, archive: bytes, tmp_path: Path, capsys:
         (["get", "small-en", "--from", "mirror"], 2, "--from must be the address of a folder, such as https://"),
         (["get", "https://a.org/b.tar", "--from", "https://c.org"], 2, "--from is only for models with a name"),
         (["list", "--from", "https://c.org"], 2, "--from is only for `streamer models get`"),
+        (["get", "small-en", "--recommended"], 2, "--recommended chooses the model: leave out its name"),
+        (["get", "small-en", "--language", "en"], 2, "--language of `streamer models get` needs --recommended"),
+        (["list", "--recommended"], 2, "--recommended is only for `streamer models get`"),
         (["fetch", "small-en"], 2, "invalid choice: 'fetch'"),
     ],
 )

@@ -18,9 +18,10 @@ from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, instance_kind
 from streamer.bridge.triton.server import REGION_BYTES
-from streamer.commands.capacity.estimates import PUBLIC_BYTES, SERVICE_BYTES, STREAM_BYTES, expected_memory
+from streamer.commands.capacity.estimates import expected_memory
 from streamer.commands.capacity.plan import FEWEST_SLOTS, GIGABYTE, Memory, Size, TooSmall, best_size, largest
 from streamer.commands.capacity.reader_choice import ChosenReader
+from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES, STREAM_BYTES
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

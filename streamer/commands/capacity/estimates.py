@@ -15,13 +15,9 @@ from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, is_public, version_folder
 from streamer.commands.capacity.plan import GIGABYTE, Memory
 from streamer.models.model_folder import read_model_folder
+from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES
 
-# What `streamer plan` measures for Triton and the bridge, rounded up.
-SERVICE_BYTES: Final = 250_000_000
-# What the bridge keeps of a stream at most, rounded up: audio for a replay and audio that waits.
-STREAM_BYTES: Final = 5_000_000
-# A process without its model: onnxruntime for a public model, torch for others.
-PUBLIC_BYTES: Final = 150_000_000
+# A process of another model than a public one, without the model: torch.
 OTHER_BYTES: Final = 600_000_000
 
 

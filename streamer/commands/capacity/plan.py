@@ -14,8 +14,8 @@ from typing import Final
 
 from streamer.base.text import counted
 from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
+from streamer.models.needs import KEPT_FREE
 
-KEPT_FREE: Final = 0.2  # of the memory
 MOST_SLOTS: Final = 65536  # no processor carries more
 FEWEST_SLOTS: Final = 2  # one for a stream, and one for the probe of the bridge
 

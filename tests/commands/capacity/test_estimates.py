@@ -11,16 +11,9 @@ from streamer.bridge.session.messages import MOST_KEPT as MOST_MESSAGES
 from streamer.bridge.session.stream import MOST_KEPT as MOST_AUDIO
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import asr_repository
-from streamer.commands.capacity.estimates import (
-    OTHER_BYTES,
-    PUBLIC_BYTES,
-    SERVICE_BYTES,
-    STREAM_BYTES,
-    check_room,
-    expected_memory,
-    memory_for_models,
-)
+from streamer.commands.capacity.estimates import OTHER_BYTES, check_room, expected_memory, memory_for_models
 from streamer.models.model_folder import read_model_folder
+from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES, STREAM_BYTES
 from streamer.testing.exact_service import add_exact_model
 from workshop.graphs.exact_icefall import make_transducer_folder
 
