@@ -194,6 +194,8 @@ def _serve(
                 logs.say(f"without TLS, others on the network can listen in: {remedy}.")
             if size is not None:
                 logs.say(size.sentence())
+            if heard := _hearing(models):
+                logs.say(heard)
             if alone:
                 logs.say(f"all words of {' and '.join(alone)} are those of the reader.")
             elif reader is not None:
@@ -289,6 +291,15 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     if reason:
         raise SettingsError(f"{configuration.label('model')} {reason}.")
     return models
+
+
+def _hearing(models: Mapping[str, ServedModel]) -> str:
+    """Say which model hears for each public name. Empty if only the shipped one does, as usual."""
+    if set(models) == {DEFAULT_MODEL} and models[DEFAULT_MODEL] == ServedModel(MODEL):
+        return ""
+    others = [f"{served.model} those that ask for {name}" for name, served in models.items() if name != DEFAULT_MODEL]
+    usual = f"{models[DEFAULT_MODEL].model} hears sessions that name no model"
+    return f"{', '.join([usual, *others])}."
 
 
 def _recogniser_of(model: ServedModel, alone: Collection[str]) -> ServedModel:

@@ -71,6 +71,7 @@ async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest
     with serving("--model", "first,other=second", "--slots", "2") as served:
         for public, name in (("default", "first"), ("other", "second")):
             assert text(await recognise(served.url, audio.tobytes(), model=public)) == expected[name]
+        served.wait_for("first hears sessions that name no model, second those that ask for other.")
         assert served.end() == 0
 
 

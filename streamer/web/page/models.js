@@ -5,7 +5,8 @@ export class ModelChoice {
     #model;
     #language;
     #settings;
-    /** @type {Record<string, {languages?: string[]}>} by public name */
+    #hears = /** @type {HTMLElement} */ (document.getElementById("hears"));
+    /** @type {Record<string, {model?: string, languages?: string[]}>} by public name */
     #models = {};
 
     /** @param {any} form @param {import("./settings.js").Settings} settings */
@@ -29,6 +30,9 @@ export class ModelChoice {
         const names = Object.keys(this.#models);
         const model = names.includes(this.#settings.get("model")) ? this.#settings.get("model") : "default";
         const languages = this.#models[model]?.languages ?? [];
+        const heard = this.#models[model]?.model ?? "";
+        this.#hears.textContent = heard && `The model ${heard} hears.`;
+        this.#hears.hidden = !heard;
         const known = new Intl.DisplayNames(undefined, {type: "language", fallback: "code"});
         fill(this.#model, names.map((name) => [name, name === "default" ? "the usual one" : name]), model);
         const named = languages.filter((code) => code !== "auto").map((code) => [code, nameOf(known, code)]);

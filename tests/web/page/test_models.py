@@ -20,6 +20,7 @@ async def test_one_model(open_page: OpenPage) -> None:
     await expect(page.get_by_label("A sentence ends after")).to_be_visible()
     await expect(page.get_by_label("Model")).to_be_hidden()
     await expect(page.get_by_label("Language")).to_be_hidden()
+    await expect(page.locator("#hears")).to_have_text(f"The model {MODEL} hears.")
 
 
 async def test_several_models(open_page: OpenPage, triton: TritonServer) -> None:
@@ -37,13 +38,14 @@ async def test_several_models(open_page: OpenPage, triton: TritonServer) -> None
         assert json.loads(sent[0])["model"] == "calls"
 
         async def other(route: Route) -> None:
-            state = {"ready": True, "models": {"default": {"languages": ["de", "en", "fr"]}}}
+            state = {"ready": True, "models": {"default": {"model": "nemotron", "languages": ["de", "en", "fr"]}}}
             await route.fulfill(json=state)
 
         # No model that recognises exactly has several languages.
         await page.route("**/readyz", other)
         await page.click("#options-open")
         await expect(page.get_by_label("Model")).to_be_hidden()
+        await expect(page.locator("#hears")).to_have_text("The model nemotron hears.")
         await page.get_by_label("Language").select_option(label="German")
         await page.keyboard.press("Escape")
         options = await page.evaluate("import('/page/settings.js').then(({Settings}) => new Settings().options)")
