@@ -155,10 +155,13 @@ class BridgeServer:
         await self._open_grpc(shared=True)
 
     async def _expose(self, _: JsonObject, gift: socket.socket | None) -> Reply:
-        async def pieces() -> AsyncGenerator[bytes, None]:
-            yield self._metrics.exposition()
+        assert self._worker is not None
+        words = self._worker.words(self._metrics)
 
-        return Reply({}, pieces())
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield words.exposition
+
+        return Reply({"identity": words.identity, "at": words.at}, pieces())
 
     async def _take(self, question: JsonObject, gift: socket.socket | None) -> Reply:
         """Take the connection of a client that returned to another worker, and go on with its session."""

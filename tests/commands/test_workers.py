@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 import pytest
 import trustme
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -319,6 +320,46 @@ async def test_a_worker_is_killed(served: Serving) -> None:
     async with at_worker(served.url, busiest):
         await has(served, "streamer_worker_starts_total", 4)
     await has(served, "streamer_sessions", 0)  # those of the dead one do not count any more
+
+
+def cumulative(exposition: bytes) -> dict[str, float]:
+    """All figures of a text that never fall."""
+    return {
+        f"{sample.name} {sorted(sample.labels.items())}": sample.value
+        for family in text_string_to_metric_families(exposition.decode())
+        for sample in family.samples
+        if family.type in ("counter", "histogram")
+    }
+
+
+async def test_sums_do_not_fall(triton: TritonServer) -> None:
+    """What a worker counted stays in the sums when it is replaced, at each moment, and so do its histograms."""
+    with serving("--triton", triton.grpc_address, "--workers", "2") as served:
+        for number in (1, 2):
+            async with at_worker(served.url, number) as (websocket, _):
+                await websocket.send(SPOKEN)
+                await websocket.send('{"type":"stop"}')
+                await rest(websocket)
+        await has(served, "streamer_sessions", 0)
+        _, exposition = await ask(served, "/metrics")
+        former = cumulative(exposition)
+        assert former["streamer_sessions_opened_total []"] >= 2
+        for turn in (1, 2):
+            os.kill(worker_pids(served)[2], signal.SIGKILL)  # the one that was started last
+            while sum("runs again." in line for line in served.lines) < turn:
+                with suppress(ConnectionError, http.client.HTTPException):  # it was the one that was killed
+                    _, exposition = await ask(served, "/metrics")
+                    figures = cumulative(exposition)
+                    fell = {
+                        name: (value, figures.get(name))
+                        for name, value in former.items()
+                        if value > figures.get(name, 0)
+                    }
+                    assert not fell
+                    former = figures
+                await asyncio.sleep(0.1)
+        await has(served, "streamer_worker_starts_total", 4)
+        assert served.end() == 0
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def families() -> list[Metric]:
     metrics.usage_of("alice")
     metrics.connections = lambda: ConnectionCounts().numbers
     metrics.worker_starts = 1
-    told = text_string_to_metric_families(joined({1: metrics.exposition()}, 1, by_worker=False).decode())
+    told = text_string_to_metric_families(joined({1: metrics.exposition()}, 1, None, by_worker=False).decode())
     return [family for family in told if not family.name.endswith("_created")]
 
 

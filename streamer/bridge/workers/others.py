@@ -20,6 +20,7 @@ class Counted(Enum):
     OF_NETWORK = "of network"  # sessions by the network of the address
     LISTENERS = "listeners"  # of sessions that are shared
     UPLOADS = "uploads"  # recordings that are being decoded
+    STARTS = "starts"  # of worker processes
 
 
 class BucketState(NamedTuple):

@@ -2,8 +2,8 @@
 
 Each worker writes what it has itself, and reads the sum of the others. A worker that dies leaves rows, which the
 supervising process removes. Nothing is read or written on the path of a chunk: sessions are counted when they begin and
-end, audio and usage once in a second. If the database cannot be used for a moment, a worker goes on alone, with its
-part of each limit, and writes everything again when it can.
+end, audio and usage once in a second, metrics when somebody asks for them. If the database cannot be used for a moment,
+a worker goes on alone, with its part of each limit, and writes everything again when it can.
 
 [A record](../../../docs/decisions/workers.md) has the reasons.
 """
@@ -21,6 +21,7 @@ from typing import Final
 
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.usage import ByKey, HourOfAudio, Usage
+from streamer.bridge.workers.joined_metrics import Past, Words
 from streamer.bridge.workers.others import BucketState, Counted, KeptKey
 
 log = Log("streamer.bridge")
@@ -31,6 +32,8 @@ WAIT_S: Final = 0.25
 # What is no worker's any more, because it died, or because another process has written it into the usage file.
 NOBODY: Final = 0
 _DIGEST_BYTES: Final = 16  # of a list of hotwords
+# For so long it is known that a worker has ended: an answer that it gave before may come so late to who asked.
+ENDED_S: Final = 300.0
 
 _SCHEMA: Final = """
 CREATE TABLE counts (worker INTEGER, kind TEXT, name TEXT, number INTEGER, PRIMARY KEY (kind, name, worker))
@@ -42,6 +45,7 @@ CREATE TABLE keys (digest BLOB PRIMARY KEY, holder TEXT, holder_digest BLOB, exp
 CREATE TABLE usage (worker INTEGER, key TEXT, sessions INTEGER, audio_s REAL, refusals INTEGER,
     PRIMARY KEY (worker, key)) WITHOUT ROWID;
 CREATE TABLE audio (worker INTEGER, key TEXT, minutes TEXT, PRIMARY KEY (worker, key)) WITHOUT ROWID;
+CREATE TABLE words (worker INTEGER PRIMARY KEY, at REAL, exposition BLOB);
 CREATE TABLE secrets (salt BLOB);
 """
 MOST_BUCKETS: Final = 4096
@@ -62,7 +66,7 @@ class Share:
 
     def __init__(self, folder: Path, worker: int, workers: int) -> None:
         """`worker`: a number that no other process of the service has or had. `workers`: how many there are."""
-        self._path, self._worker, self._workers = folder / FILE, worker, workers
+        self._path, self.identity, self._workers = folder / FILE, worker, workers
         self._own: dict[tuple[str, str], int] = {}
         self._keys: dict[bytes, KeptKey] = {}  # made while the database was away
         self._written: dict[str, tuple[int, float, int]] = {}  # the usage that the others know
@@ -94,7 +98,7 @@ class Share:
         if self._database is not None:
             with self._trying():
                 query = "SELECT sum(number) FROM counts WHERE kind = ? AND name = ? AND worker != ?"
-                [number] = self._database.execute(query, (kind.value, name, self._worker)).fetchone()
+                [number] = self._database.execute(query, (kind.value, name, self.identity)).fetchone()
                 return int(number or 0)
         return most - max(1, most // self._workers) if most > 0 else 0
 
@@ -170,11 +174,13 @@ class Share:
         minutes = [(key, text) for key, text in audio.items() if text != self._audio.get(key)]
         if not (rows or minutes):
             return
-        with self.exclusive(), self._trying():
+        with self.exclusive(), self._trying() as database:
+            if database is None:  # it is held by another worker
+                return
             insert = "INSERT OR REPLACE INTO usage VALUES (?, ?, ?, ?, ?)"
-            self._database.executemany(insert, [(self._worker, *row) for row in rows])
+            database.executemany(insert, [(self.identity, *row) for row in rows])
             insert = "INSERT OR REPLACE INTO audio VALUES (?, ?, ?)"
-            self._database.executemany(insert, [(self._worker, *row) for row in minutes])
+            database.executemany(insert, [(self.identity, *row) for row in minutes])
             self._written, self._audio = totals, audio
 
     def audio_of_others(self) -> HourOfAudio:
@@ -182,23 +188,46 @@ class Share:
         if self._database is None:
             return {}
         with self._trying():
-            return _hour(self._database.execute("SELECT key, minutes FROM audio WHERE worker != ?", (self._worker,)))
+            return _hour(self._database.execute("SELECT key, minutes FROM audio WHERE worker != ?", (self.identity,)))
         return {}
+
+    def keep_words(self, words: Iterable[Words]) -> Past | None:
+        """Keep what workers say of their metrics, for the time when they have ended. Return the past besides it.
+
+        None if that is not known, because the database is away.
+        """
+        said = {each.identity: each for each in words}
+        with self.exclusive(), self._trying() as database:
+            if database is None:
+                return None
+            # What was said later may be here already, and what has ended is part of the past.
+            insert = (
+                "INSERT INTO words VALUES (?, ?, ?) ON CONFLICT (worker) DO UPDATE SET at = excluded.at, "
+                "exposition = excluded.exposition WHERE exposition IS NOT NULL AND at < excluded.at"
+            )
+            database.executemany(insert, [(each.identity, each.at, each.exposition) for each in said.values()])
+            rows = dict(database.execute("SELECT worker, exposition FROM words"))
+            query = "SELECT sum(number) FROM counts WHERE kind = ?"
+            [starts] = database.execute(query, (Counted.STARTS.value,)).fetchone()
+            ended = {identity for identity, exposition in rows.items() if exposition is None}
+            past = [exposition for identity, exposition in rows.items() if identity not in {*ended, *said}]
+            return Past(past, int(starts or 0), ended)
+        return None
 
     def close(self) -> None:
         """Leave the others nothing but what was used."""
         if self._database is not None:
             with self._trying():
-                self._database.execute("DELETE FROM counts WHERE worker = ?", (self._worker,))
+                self._database.execute("DELETE FROM counts WHERE worker = ?", (self.identity,))
         if self._database is not None:
             self._database.close()
             self._database = None
 
     @contextmanager
-    def _trying(self) -> Iterator[None]:
-        """Go on alone after an error."""
+    def _trying(self) -> Iterator[sqlite3.Connection | None]:
+        """Give the database, and go on alone after an error."""
         try:
-            yield
+            yield self._database
         except sqlite3.Error as error:
             database, self._database = self._database, None
             if database is not None:
@@ -213,7 +242,7 @@ class Share:
         try:
             database = _connect(self._path)
             database.execute("BEGIN IMMEDIATE")
-            database.execute("DELETE FROM counts WHERE worker = ?", (self._worker,))
+            database.execute("DELETE FROM counts WHERE worker = ?", (self.identity,))
             for (kind, name), number in self._own.items():
                 self._write_count(database, kind, name, number)
             database.execute("COMMIT")
@@ -225,11 +254,11 @@ class Share:
 
     def _write_count(self, database: sqlite3.Connection, kind: str, name: str, number: int) -> None:
         if number:
-            row = (self._worker, kind, name, number)
+            row = (self.identity, kind, name, number)
             database.execute("INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?)", row)
         else:
             delete = "DELETE FROM counts WHERE worker = ? AND kind = ? AND name = ?"
-            database.execute(delete, (self._worker, kind, name))
+            database.execute(delete, (self.identity, kind, name))
 
     def _write_keys(self) -> None:
         if self._database is not None:
@@ -273,10 +302,17 @@ class SharedRecord:
                 database.execute("DELETE FROM audio WHERE worker IN (?, ?)", (NOBODY, worker))
                 rows = [(NOBODY, key, json.dumps(minutes)) for key, minutes in _hour(parts).items()]
                 database.executemany("INSERT INTO audio VALUES (?, ?, ?)", rows)
+                self._bury_words(worker)
                 return True
         except sqlite3.Error:
             pass
         return False
+
+    def note_starts(self, number: int) -> None:
+        """Tell the workers how many processes were started. If that is not possible now, the next start says it."""
+        with suppress(sqlite3.Error):
+            row = (NOBODY, Counted.STARTS.value, "", number)
+            self._database.execute("INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?)", row)
 
     def usage(self) -> ByKey:
         """Return what each key has used since the start, as far as that could be read last."""
@@ -290,6 +326,32 @@ class SharedRecord:
         with suppress(sqlite3.Error):
             self._last_hour = _hour(self._database.execute("SELECT key, minutes FROM audio"))
         return self._last_hour
+
+    def past(self) -> list[bytes]:
+        """Return what workers that have ended said last: the words of all until the last `keep_past`, and newer ones.
+
+        To join them takes longer than a worker waits for the share, so it must be done outside.
+        """
+        query = "SELECT exposition FROM words WHERE worker <= ?"
+        with suppress(sqlite3.Error):
+            return [exposition for [exposition] in self._database.execute(query, (NOBODY,)).fetchall()]
+        return []
+
+    def keep_past(self, past: bytes) -> None:
+        """Keep these words in place of those that `past` returns, if that is possible now."""
+        with suppress(sqlite3.Error), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.execute("DELETE FROM words WHERE worker <= ?", (NOBODY,))
+            self._database.execute("INSERT INTO words VALUES (?, 0, ?)", (NOBODY, past))
+
+    def _bury_words(self, worker: int) -> None:
+        """Keep the last words of a worker, and note that it has ended."""
+        now = time.monotonic()
+        self._database.execute("DELETE FROM words WHERE exposition IS NULL AND at < ?", (now - ENDED_S,))
+        # A negative number is that of nobody: no worker writes there.
+        move = "UPDATE words SET worker = -worker WHERE worker = ? AND exposition IS NOT NULL"
+        self._database.execute(move, (worker,))
+        self._database.execute("INSERT OR REPLACE INTO words VALUES (?, ?, NULL)", (worker, now))
 
     def close(self) -> None:
         """Close the database."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streamer.bridge.access.quotas import Quotas
 from streamer.bridge.telemetry.metrics import Metrics
-from streamer.bridge.workers.joined_metrics import joined
+from streamer.bridge.workers.joined_metrics import Words, joined
 from streamer.bridge.workers.neighbours import NeighbourAway, Neighbours, whole
 from streamer.bridge.workers.share import Share
 
@@ -30,13 +31,20 @@ class Worker:
     starts: int = 1  # how often a process with this number was started
 
     async def exposition(self, metrics: Metrics, *, by_worker: bool) -> bytes:
-        """Return the metrics of all workers that answer."""
+        """Return the metrics of all workers that answer, and in the sums those of workers that have ended."""
         others = self.neighbours.others
-        answers = await asyncio.gather(*(self._exposition_of(number) for number in others))
-        expositions = {number: answer for number, answer in zip(others, answers, strict=True) if answer}
-        expositions[self.neighbours.number] = metrics.exposition()
+        answers = await asyncio.gather(*(self._words_of(number) for number in others))
+        words = {number: answer for number, answer in zip(others, answers, strict=True) if answer is not None}
+        words[self.neighbours.number] = self.words(metrics)
+        past = self.share.keep_words(words.values())
         # Reading the texts takes some milliseconds, in which sessions go on.
-        return await asyncio.to_thread(joined, expositions, self.neighbours.workers, by_worker=by_worker)
+        ended = set() if past is None else past.ended
+        expositions = {number: each.exposition for number, each in words.items() if each.identity not in ended}
+        return await asyncio.to_thread(joined, expositions, self.neighbours.workers, past, by_worker=by_worker)
+
+    def words(self, metrics: Metrics) -> Words:
+        """Return the metrics of this worker."""
+        return Words(self.share.identity, time.monotonic(), metrics.exposition())
 
     async def settle(self, metrics: Metrics, quotas: Quotas) -> None:
         """Share what was used, again and again until cancelled."""
@@ -49,8 +57,10 @@ class Worker:
         finally:
             self.share.settle(metrics.usage, quotas.audio_of_hour())
 
-    async def _exposition_of(self, number: int) -> bytes:
+    async def _words_of(self, number: int) -> Words | None:
         try:
-            return await whole(await self.neighbours.ask(number, EXPOSITION, {}))
+            reply = await self.neighbours.ask(number, EXPOSITION, {})
+            exposition = await whole(reply)
         except NeighbourAway:
-            return b""
+            return None
+        return Words(int(str(reply.head["identity"])), float(str(reply.head["at"])), exposition)

@@ -26,6 +26,7 @@ from streamer.bridge.telemetry.supervisor_messages import PID_VARIABLE, SOCKET_V
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.pool import RollError
 from streamer.bridge.workers.dialogue import Answer, Dialogue, DialogueEnded
+from streamer.bridge.workers.joined_metrics import past_of
 from streamer.bridge.workers.share import SharedRecord
 from streamer.bridge.workers.shared_triton import TritonForWorkers
 
@@ -236,6 +237,15 @@ class Workers:
         """Free what processes had that ended; later, if that is not possible now."""
         self._unburied = [each for each in (*self._unburied, *identities) if not self._record.bury(each)]
 
+    async def _join_past(self) -> None:
+        """Join the words of workers that have ended into one text."""
+        past = self._record.past()
+        if len(past) < 2:
+            return
+        joined = await asyncio.to_thread(past_of, past)
+        if len(self._record.past()) == len(past):  # otherwise another one was buried meanwhile
+            self._record.keep_past(joined)
+
     async def _start(self, number: int) -> tuple[_Running, bool]:
         """Start a worker. Return it, and whether it became ready before it ended."""
         async with self._rolling:
@@ -255,6 +265,7 @@ class Workers:
     async def _spawn(self, number: int) -> _Running:
         self._starts[number] += 1
         self._identity += 1
+        self._record.note_starts(self._identity)
         ours, theirs = socket.socketpair()
         with theirs:
             place = Place(
@@ -305,6 +316,7 @@ class Workers:
             await asyncio.sleep(ALIVE_EVERY_S)
             now = time.monotonic()
             self._bury()
+            await self._join_past()
             for number, running in self._running.items():
                 if now - before > 2 * ALIVE_EVERY_S:  # this process was stopped itself
                     running.heard_at = now

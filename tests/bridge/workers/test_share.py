@@ -13,6 +13,7 @@ from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimit
 from streamer.bridge.access.short_keys import Holder, ShortKeys
 from streamer.bridge.telemetry.usage import Usage
 from streamer.bridge.workers import share as share_module
+from streamer.bridge.workers.joined_metrics import Words, past_of
 from streamer.bridge.workers.others import Counted
 from streamer.bridge.workers.share import FILE, Share, SharedRecord
 
@@ -205,3 +206,76 @@ def test_many_budgets_stay_bounded(shares: list[Share], monkeypatch: pytest.Monk
     [number] = database.execute("SELECT count(*) FROM buckets").fetchone()
     database.close()
     assert number <= 11
+
+
+def words(identity: int, at: float, sessions: int) -> Words:
+    """What a worker says that has opened so many sessions."""
+    text = f"# TYPE streamer_sessions_opened_total counter\nstreamer_sessions_opened_total {sessions}\n"
+    return Words(identity, at, text.encode())
+
+
+def past(share: Share, *said: Words) -> tuple[int, int]:
+    """How many sessions workers had besides those that say something, and how many of these have ended already."""
+    past = share.keep_words(said)
+    assert past is not None
+    sessions = (int(float(each.split()[-1])) for each in past.expositions)
+    return sum(sessions), sum(each.identity in past.ended for each in said)
+
+
+def test_the_last_words_of_workers(shares: list[Share], record: SharedRecord, tmp_path: Path) -> None:
+    """What a worker said last counts while it does not answer and when it has ended, and counts once."""
+    first = shares[0]
+    assert past(first, words(1, 1, 10), words(2, 1, 20)) == (0, 0)
+    assert past(first, words(1, 2, 10)) == (20, 0)  # the other one does not answer
+    assert record.bury(2)
+    assert past(first, words(1, 3, 10)) == (20, 0)
+    assert past(first, words(1, 4, 10), words(2, 2, 25)) == (20, 1)  # an answer that was on its way
+    assert past(first, words(1, 5, 10), words(3, 5, 1)) == (20, 0)
+    assert past(Share(tmp_path, 4, 2), words(4, 6, 0), words(1, 4.5, 8)) == (21, 0)
+    assert record.bury(1)
+    assert record.bury(3)
+    assert past(first) == (31, 0)  # the late words of the first one were not its last
+    assert len(record.past()) == 3
+    record.keep_past(past_of(record.past()))
+    assert len(record.past()) == 1
+    assert past(first) == (31, 0)
+
+
+def test_the_dead_leave_little(shares: list[Share], record: SharedRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of all workers that have ended are one text, and it is forgotten after a while which ones they were."""
+    monkeypatch.setattr(share_module, "ENDED_S", 0.0)
+    for identity in range(3, 20):
+        record.note_starts(identity)
+        assert past(shares[0], words(identity, 1, 1)) == (identity - 3, 0)
+        assert record.bury(identity)
+        record.keep_past(past_of(record.past()))
+    database = sqlite3.connect(shares[0]._path)
+    [number] = database.execute("SELECT count(*) FROM words").fetchone()
+    database.close()
+    assert number <= 2
+    found = shares[0].keep_words([])
+    assert found is not None
+    assert found.starts == 19
+
+
+def test_what_is_settled_while_another_one_counts(
+    shares: list[Share], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share that is held while usage is told ends nothing: it is told later, and metrics are without a past."""
+    monkeypatch.setattr(share_module, "WAIT_S", 0.05)
+    for act in (
+        lambda share: share.settle({"anna": Usage(1, 5.0, 0)}, {"anna": [(time.time(), 5.0)]}),
+        lambda share: share.keep_words([]),
+    ):
+        share = Share(tmp_path, 3, 2)
+        holder = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        assert act(share) is None
+        assert share.away
+        holder.execute("ROLLBACK")
+        holder.close()
+        share.settle({"anna": Usage(1, 5.0, 0)}, {"anna": [(time.time(), 5.0)]})
+        assert not share.away
+        assert shares[0].audio_of_others()["anna"][0][1] == 5.0
+        assert share.keep_words([]) is not None
+        share.close()
