@@ -141,7 +141,8 @@ def _serve(
             on_demand = _memory_bound(settings, models, folder, slots)
             names = [models[DEFAULT_MODEL].model]
         elif instances is None:
-            size = _default_size(settings, [folders.get(name, folder / name) for name in names], folder, reader)
+            own_folders = [folders.get(name, folder / name) for name in names]
+            size = _default_size(settings, own_folders, folder, reader, workers)
             if size is not None:
                 instances, slots = size.instances, size.slots
         if settings.slots is None and slots is not None:
@@ -365,7 +366,11 @@ def _check_load(configuration: Configuration) -> None:
 def _workers(configuration: Configuration) -> int:
     """Return how many processes serve the port. SettingsError if other settings need a single one."""
     settings = configuration.settings
-    workers = settings.workers if isinstance(settings.workers, int) else _workers_for_machine(settings)
+    workers = settings.workers
+    if not isinstance(workers, int):
+        from streamer.base.machine import processor_time
+
+        workers = workers_for(processor_time(), embedded=not settings.triton)
     if workers == 1:
         return 1
     label = configuration.label("workers")
@@ -376,12 +381,10 @@ def _workers(configuration: Configuration) -> int:
     return workers
 
 
-def _workers_for_machine(settings: ServeSettings) -> int:
-    """Return how many workers the processors keep busy: beside an embedded Triton, that needs most of them."""
-    from streamer.base.machine import processor_time
-
-    processors = max(1, int(processor_time()))
-    return min(MOST_WORKERS, processors if settings.triton else -(-processors // PROCESSORS_PER_WORKER))
+def workers_for(processors: float, *, embedded: bool) -> int:
+    """Return how many workers so many processors keep busy: an embedded Triton needs most of them."""
+    number = max(1, int(processors))
+    return min(MOST_WORKERS, -(-number // PROCESSORS_PER_WORKER) if embedded else number)
 
 
 def _memory_bound(
@@ -414,15 +417,15 @@ def _slots(settings: ServeSettings) -> int | None:
 
 
 def _default_size(
-    settings: ServeSettings, models: Sequence[Path], repository: Path, reader: ChosenReader | None
+    settings: ServeSettings, models: Sequence[Path], repository: Path, reader: ChosenReader | None, workers: int
 ) -> DefaultSize | None:
     """Choose the numbers of instances and slots that no setting gives. None if the models decide themselves."""
     from streamer.commands.capacity.default_size import choose_size
     from streamer.commands.capacity.session_limit import SLOTS, slots_for
 
     if isinstance(settings.sessions, str):
-        return choose_size(models, repository, reader, slots=settings.slots, most_slots=SLOTS)
-    size = choose_size(models, repository, reader, slots=settings.slots, sessions=settings.sessions)
+        return choose_size(models, repository, reader, slots=settings.slots, most_slots=SLOTS, workers=workers)
+    size = choose_size(models, repository, reader, slots=settings.slots, sessions=settings.sessions, workers=workers)
     if size is None or settings.sessions is None or settings.slots is not None:
         return size
     return replace(size, slots=slots_for(settings.sessions, size.instances))

@@ -29,6 +29,7 @@ from streamer.bridge.workers.share import FILE
 from streamer.client import connect as connect_native
 from streamer.commands.arguments import USAGE
 from streamer.commands.cli import run
+from streamer.commands.serve import workers_for
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.access.bare_port import ALICE, BOB
@@ -671,6 +672,16 @@ def test_a_service_whose_workers_cannot_start(tmp_path: Path, capfd: pytest.Capt
     told = capfd.readouterr().err
     assert "127.0.0.1:9" in told
     assert "worker 1 ended with status 1 before it was ready" in told
+
+
+@pytest.mark.parametrize(
+    ("processors", "beside_triton", "in_front"),
+    [(0.5, 1, 1), (2, 1, 2), (8, 1, 8), (9.9, 2, 9), (16, 2, 16), (64, 8, 64), (128, 16, 64)],
+)
+def test_workers_for_a_machine(processors: float, beside_triton: int, in_front: int) -> None:
+    """An embedded Triton needs most processors; in front of other Tritons, each has a worker, up to a bound."""
+    assert workers_for(processors, embedded=True) == beside_triton
+    assert workers_for(processors, embedded=False) == in_front
 
 
 @pytest.mark.parametrize(

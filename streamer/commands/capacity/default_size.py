@@ -18,15 +18,24 @@ from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, instance_kind
 from streamer.bridge.triton.server import REGION_BYTES
-from streamer.commands.capacity.estimates import expected_memory
-from streamer.commands.capacity.plan import FEWEST_SLOTS, GIGABYTE, Memory, Size, TooSmall, best_size, largest
+from streamer.commands.capacity.estimates import WORKER_BYTES, expected_memory
+from streamer.commands.capacity.plan import (
+    FEWEST_SLOTS,
+    GIGABYTE,
+    Memory,
+    Size,
+    TooSmall,
+    best_size,
+    largest,
+    with_workers,
+)
 from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES, STREAM_BYTES
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-# The bridge is one process. It carries no more sessions than so many instances do, if all have a second pass.
+# One process of the bridge carries no more sessions than so many instances do, if all have a second pass.
 MOST_INSTANCES: Final = 16
 _SHARED_MEMORY: Final = Path("dev/shm")
 
@@ -53,39 +62,43 @@ def choose_size(
     slots: int | None = None,
     most_slots: int | None = None,
     sessions: int | None = None,
+    workers: int = 1,
     root: Path = ROOT,
 ) -> DefaultSize | None:
     """Choose the size of a service with the models in these folders; None if their config.pbtxt should decide.
 
     That is so for a model that asks for several instances, an ensemble, and a model on a GPU, which one process keeps
     busy. `slots`: the number in each instance, if it is given. Otherwise there are as many as the memory carries, at
-    most `most_slots`, or as many as the models have. `sessions`: the most at a time, if there is a limit.
+    most `most_slots`, or as many as the models have. `sessions`: the most at a time, if there is a limit. `workers`:
+    how many processes of the bridge there are.
     """
     configs = [config_of(model) for model in models]
     if any(_has_own_size(config) for config in configs):
         return None
     usual = min(int(config.sequence_batching.oldest.max_candidate_sequences) for config in configs)
     wanted = slots or most_slots or usual
-    most, why = most_instances(root, sessions)
+    most, why = most_instances(root, sessions, workers)
     memory = Memory(machine_memory(root).size)
     usable = memory.usable().main
-    if _estimate(models, reader, most, wanted) <= usable:
+    if _estimate(models, reader, most, wanted, workers) <= usable:
         return DefaultSize(most, wanted, why)
     few = f"{usable / GIGABYTE:.1f} GB of memory may be used"
     if len(models) > 1:
-        fitting = (number for number in range(most, 1, -1) if _estimate(models, reader, number, wanted) <= usable)
+        numbers = range(most, 1, -1)
+        fitting = (number for number in numbers if _estimate(models, reader, number, wanted, workers) <= usable)
         return DefaultSize(next(fitting, 1), wanted, few)
     from streamer.commands.capacity.instance_limit import Sizes, sizes_of
     from streamer.commands.capacity.memory import MeasuringError
 
     try:
-        parts = sizes_of(models[0], repository, reader).parts
+        parts = with_workers(sizes_of(models[0], repository, reader).parts, workers)
         if slots is not None:
             instances = max(1, Sizes(parts, memory).fitting(Size(most, slots, most * (slots - 1))))
         else:
             # More slots than the usual ones are of no use if they leave no room for another instance.
             instances = best_size(parts, memory, most, min(wanted, usual)).instances
-            wanted = min(wanted, largest(parts, memory, instances).slots)
+            # Each further worker needs a slot for its probe, which the caller adds.
+            wanted = max(FEWEST_SLOTS, min(wanted, largest(parts, memory, instances).slots - (workers - 1)))
     except (MeasuringError, TritonError, OSError) as error:
         return DefaultSize(1, wanted, f"it is not known whether more fit in the memory, because {error}")
     except TooSmall:
@@ -103,11 +116,12 @@ def _has_own_size(config: ModelConfig) -> bool:
     return kind == "KIND_GPU" or (kind != "KIND_CPU" and gpu_is_there())
 
 
-def most_instances(root: Path = ROOT, sessions: int | None = None) -> tuple[int, str]:
+def most_instances(root: Path = ROOT, sessions: int | None = None, workers: int = 1) -> tuple[int, str]:
     """Return how many instances the processors, the shared memory and the sessions ask for, and which of them did."""
+    bridge = "one process of the bridge (--workers)" if workers == 1 else f"{workers} workers"
     reasons = [
         (max(1, int(processor_time(root))), "one for each processor that may be used"),
-        (MOST_INSTANCES, "no more are of use to one bridge"),
+        (MOST_INSTANCES * workers, f"no more are of use to {bridge}"),
     ]
     if sessions is not None:
         reasons.append((sessions, f"there are never more than {counted(sessions, 'session')}"))
@@ -118,10 +132,12 @@ def most_instances(root: Path = ROOT, sessions: int | None = None) -> tuple[int,
     return min(reasons, key=lambda reason: reason[0])
 
 
-def _estimate(models: Sequence[Path], reader: ChosenReader | None, instances: int, slots: int) -> int:
+def _estimate(models: Sequence[Path], reader: ChosenReader | None, instances: int, slots: int, workers: int) -> int:
     """Return about how much memory the service takes at most."""
     reading = 0
     if reader is not None:
         reading = PUBLIC_BYTES + 2 * sum(path.stat().st_size for path in reader.folder.rglob("*") if path.is_file())
     streams = instances * (slots - 1) * STREAM_BYTES  # of all models together, because each may have all sessions
-    return SERVICE_BYTES + reading + streams + sum(expected_memory(model, instances, slots) for model in models)
+    further = 0 if workers == 1 else workers * WORKER_BYTES
+    processes = sum(expected_memory(model, instances, slots + workers - 1) for model in models)
+    return SERVICE_BYTES + further + reading + streams + processes

@@ -17,6 +17,8 @@ from streamer.commands.capacity.plan import GIGABYTE, Memory
 from streamer.models.model_folder import read_model_folder
 from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES
 
+# A worker, or the process that starts them, without sessions, rounded up.
+WORKER_BYTES: Final = 100_000_000
 # A process of another model than a public one, without the model: torch.
 OTHER_BYTES: Final = 600_000_000
 

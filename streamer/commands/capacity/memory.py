@@ -27,7 +27,7 @@ from streamer.bridge.session.messages import MOST_KEPT as MOST_MESSAGES
 from streamer.bridge.session.stream import MOST_KEPT as MOST_AUDIO
 from streamer.bridge.triton.repository import BUNDLE, instance_kind, is_public, model_config, version_folder
 from streamer.bridge.triton.server import REGION_BYTES, TritonServer
-from streamer.commands.capacity.plan import Part, Scope
+from streamer.commands.capacity.plan import BRIDGE, Part, Scope
 from streamer.commands.capacity.session_limit import SPEECH
 from streamer.models.speaker_networks import find_speaker_networks
 
@@ -124,7 +124,7 @@ def server_parts(repository: Path, steps: int = 1, reader: Path | None = None) -
         status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
     among = "an instance" if steps == 1 else f"an instance of each of {steps} steps"
     return [
-        Part("bridge: Python and its libraries", Scope.SERVICE, resident_bytes(measure(["-c", _BRIDGE]))),
+        Part(BRIDGE, Scope.SERVICE, resident_bytes(measure(["-c", _BRIDGE]))),
         Part("Triton", Scope.SERVICE, resident_bytes(status)),
         *([] if reader is None else [reader_part(reader)]),
         Part(f"shared memory between Triton and {among}", Scope.INSTANCE, REGION_BYTES * steps),

@@ -20,6 +20,9 @@ MOST_SLOTS: Final = 65536  # no processor carries more
 FEWEST_SLOTS: Final = 2  # one for a stream, and one for the probe of the bridge
 
 
+BRIDGE: Final = "bridge: Python and its libraries"  # the part that each worker is, too
+
+
 class Scope(Enum):
     """The unit of a service that needs a part once."""
 
@@ -112,6 +115,15 @@ class TooSmall(Exception):
     def __init__(self, needed: Memory) -> None:
         super().__init__()
         self.needed = needed
+
+
+def with_workers(parts: Sequence[Part], workers: int) -> list[Part]:
+    """Return the parts of a service with so many workers, and one more process that starts them."""
+    if workers == 1:
+        return list(parts)
+    name = f"{workers} workers, and the process that starts them"
+    size = workers + 1
+    return [replace(part, name=name, main=part.main * size) if part.name == BRIDGE else part for part in parts]
 
 
 def largest(parts: Sequence[Part], memory: Memory, instances: int) -> Size:

@@ -97,8 +97,8 @@ class ServeSettings:
     root: str = setting(
         Choice(*ROOTS, metavar="FORMAT"),
         _LISTENING,
-        f"What a websocket at / speaks, for clients that know no path: {', '.join(ROOTS)} (docs/how-to/clients.md). The "
-        "page stays there.",
+        f"What a websocket at / speaks, for clients that know no path: {', '.join(ROOTS)} (docs/how-to/clients.md). "
+        "The page stays there.",
         NATIVE,
     )
     wyoming_port: int | None = setting(

@@ -12,7 +12,7 @@ from streamer.base.machine import processor_time
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.capacity.default_size import MOST_INSTANCES, DefaultSize, choose_size, most_instances
 from streamer.commands.capacity.memory import MeasuringError
-from streamer.commands.capacity.plan import Memory, Part, Scope, Size
+from streamer.commands.capacity.plan import BRIDGE, Memory, Part, Scope, Size, with_workers
 from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.testing.exact_service import add_exact_model, exact_repository
 from tests.bridge.service_client import SPOKEN, recognise, text
@@ -126,6 +126,51 @@ def test_never_more_instances_than_sessions(tmp_path: Path) -> None:
     """Where one user may speak, one instance is enough."""
     assert most_instances(machine(tmp_path, 8, 64), 1) == (1, "there are never more than 1 session")
     assert most_instances(machine(tmp_path, 8, 32), 100)[0] == 8
+
+
+def test_each_worker_keeps_instances_busy(tmp_path: Path, measured: list[Path]) -> None:
+    """What one process of the bridge can use bounds the instances, and several can use more."""
+    root = machine(tmp_path, 64, 400)
+    assert most_instances(root) == (MOST_INSTANCES, "no more are of use to one process of the bridge (--workers)")
+    assert most_instances(root, workers=2) == (2 * MOST_INSTANCES, "no more are of use to 2 workers")
+    assert most_instances(root, workers=8) == (64, "one for each processor that may be used")
+    model = add_exact_model(tmp_path / "models")
+    found = choose_size([model], tmp_path, None, workers=8, root=root)
+    assert found is not None
+    assert (found.instances, measured) == (64, [])
+
+
+def test_workers_need_memory_too(tmp_path: Path, measured: list[Path]) -> None:
+    """Each worker, and the process that starts them, takes as much as the bridge of a service with one process."""
+    models = [add_exact_model(tmp_path / "models", name) for name in ("one", "two")]
+    root = machine(tmp_path, 4, 9)
+    counts = []
+    for workers in (1, 16, 40):
+        found = choose_size(models, tmp_path, None, workers=workers, root=root)
+        assert found is not None
+        counts.append(found.instances)
+    assert counts[0] > counts[1] > counts[2]
+    assert measured == []
+
+
+def test_workers_of_a_service_that_is_measured(
+    tmp_path: Path, measured: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bridge that was measured counts for each process, and each further worker needs a slot of its own."""
+    parts = [Part(BRIDGE, Scope.SERVICE, GB // 10), *PARTS]
+    monkeypatch.setattr(limiting, "sizes_of", lambda *_: limiting.Sizes(parts, Memory(0)))
+    model = add_exact_model(tmp_path / "models")
+    root = machine(tmp_path, 2, 2.5)
+    for workers in (1, 4):
+        found = choose_size([model], tmp_path, None, workers=workers, root=root)
+        assert found is not None
+        slots = found.slots + workers - 1
+        size = Size(found.instances, slots, found.instances * (slots - workers))
+        used = with_workers(parts, workers)
+        assert sum(part.main for part in used if part.scope is Scope.SERVICE) == (
+            3 * GB // 10 + (1 if workers == 1 else 5) * GB // 10
+        )
+        assert size.needed(used).main <= 0.8 * 2.5 * GB
 
 
 def test_shared_memory_is_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
