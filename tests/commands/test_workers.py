@@ -424,6 +424,24 @@ async def test_limits_over_all_workers(keyed: Serving, tmp_path: Path) -> None:
     assert day["bob"].sessions == 4
 
 
+async def test_a_hangup_reaches_all_workers(keyed: Serving, tmp_path: Path) -> None:
+    """After SIGHUP each worker has read the changed keys, without a request, and none admits a key that was removed."""
+    async with AsyncExitStack() as stack:
+        assert outcome(await attempt(stack, keyed.url, BOB.secret)) == "ready"
+        (tmp_path / "keys").write_text(f"{ALICE.line}\n")
+        keyed.send(signal.SIGHUP)
+        for number in (1, 2):
+            for _ in range(600):
+                if any("keys read again" in line and f"worker={number}" in line for line in keyed.lines):
+                    break
+                await asyncio.sleep(0.1)
+            else:
+                raise AssertionError(f"worker {number} does not read the keys again")
+        for _ in range(8):
+            assert outcome(await attempt(stack, keyed.url, BOB.secret)) == "unauthorized"
+        assert outcome(await attempt(stack, keyed.url, ALICE.secret)) == "ready"
+
+
 async def recognise_until_refused(url: str) -> list[Event]:
     async with connect(url, compression=None) as websocket:
         with suppress(ConnectionClosed):
