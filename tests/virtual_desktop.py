@@ -185,8 +185,9 @@ def wayland_desktop(folder: Path) -> Iterator[WaylandDesktop]:
     if os.geteuid() == 0:
         command = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", *command]
         os.chown(runtime, int(NOBODY), int(NOBODY))
-        for parent in (folder, *folder.parents)[:3]:  # those of pytest are for their user alone
-            parent.chmod(parent.stat().st_mode | 0o011)
+        for parent in (folder, *folder.parents):  # those of pytest are for their user alone
+            if parent.stat().st_mode & 0o011 != 0o011:
+                parent.chmod(parent.stat().st_mode | 0o011)
     with ExitStack() as stack:
         stack.enter_context(_process(command, environment))
 
