@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from http import HTTPStatus
@@ -219,6 +220,7 @@ def complain_as(kind: type[Dialect]) -> Callable[[HttpError], Response]:
 # If a client sends nothing for this time, its session ends and gives its slot back; another one begins with its next
 # audio. If the idle limit of sessions is shorter than twice this time, half of that limit counts.
 REST_AFTER_S: Final = 30.0
+_LAST_LOOK_S: Final = 0.1  # for what has come and was not read yet
 # The websocket of a client that sends nothing for this time is closed.
 LONGEST_REST_S: Final = 3600.0
 # The most websockets that rest at a time; further ones are refused.
@@ -300,15 +302,25 @@ class SuccessiveClient(DialectClient):
             start, self._start = self._start, ""
             return start
         while not self._stopped:
-            try:
-                step = await self._talk.next(self._rest_after_s)
-            except asyncio.TimeoutError:
+            step = await self._next()
+            if step is None:
                 self._talk.rest()
                 continue
             self._stopped = step == STOP
             return step
         await self._over.wait()
         raise ConnectionEnded
+
+    async def _next(self) -> str | bytes | None:
+        """Wait for the next step; None if the client sends nothing.
+
+        A process that was stopped for a while finds that the time is over before it has read what came meanwhile. So
+        there is a second look: a rest would cut the word that is being said.
+        """
+        for limit_s in (self._rest_after_s, _LAST_LOOK_S):
+            with suppress(asyncio.TimeoutError):
+                return await self._talk.next(limit_s)
+        return None
 
     async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool:
         """Send messages in the format of the client. Raise NotRead or ConnectionEnded if that fails."""

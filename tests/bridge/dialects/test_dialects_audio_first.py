@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
@@ -142,6 +143,23 @@ async def test_a_silent_client_holds_no_slot(exact: ExactService, monkeypatch: p
             pass
     assert (first["text"], second["text"]) == ("before", "after")
     assert (second["segment"], second["start_time"] >= len(say("before")) / 16_000) == (1, True)
+
+
+async def test_a_service_that_stands_still_cuts_no_word(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come while the service did nothing is read before it takes the client for a silent one."""
+    monkeypatch.setattr(dialects, "REST_AFTER_S", 0.4)
+    spoken = talk(say("hello"), silence(2000))
+    middle = len(say("hello")) // 2
+    async with connect(address(exact.url, "sherpa-onnx")) as websocket:
+        await websocket.send(floats(spoken[:middle]))
+        await eventually(lambda: 'protocol="sherpa_onnx",state="streaming"} 1.0' in figures(exact))
+        assert exact._loop is not None
+        exact._loop.call_soon_threadsafe(time.sleep, 1.0)
+        await asyncio.sleep(0.3)
+        await websocket.send(floats(spoken[middle:]))
+        while not (final := json.loads(await receive(websocket)))["is_final"]:
+            pass
+    assert (final["text"], final["segment"]) == ("hello", 0)
 
 
 async def test_metrics_know_the_format(exact: ExactService) -> None:
