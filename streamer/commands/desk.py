@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, Protocol
 
+import numpy as np
+
 from streamer.audio.microphone import TAIL_S
-from streamer.audio.tone import BEGIN_HZ, END_HZ, play
 from streamer.base.cues import SessionEvent
 from streamer.commands.hotkey import Chord, Hotkey, TapOrHold
 from streamer.commands.mic_control import Request, taking_requests
@@ -119,7 +120,7 @@ class Desk:
         else:  # what was said until now has to pass through the system
             self._pausing = asyncio.get_running_loop().call_later(TAIL_S, self._pause)
         if self._tone:
-            self._spawn(asyncio.to_thread(play, BEGIN_HZ if listening else END_HZ))
+            self._spawn(asyncio.to_thread(play_tone, BEGIN_HZ if listening else END_HZ))
 
     def _pause(self) -> None:
         if self._switch is not None:
@@ -129,3 +130,26 @@ class Desk:
         task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+
+
+# Short tones: one says that listening begins, a lower one that it has ended.
+
+BEGIN_HZ: Final = 880.0
+END_HZ: Final = 587.0
+
+_RATE: Final = 48_000
+_LENGTH_S: Final = 0.09
+_FADE_S: Final = 0.01  # without it, a tone begins and ends with a click
+_LOUDNESS: Final = 0.2
+
+
+def play_tone(hertz: float) -> None:
+    """Play a tone on the default output, to its end. Nothing happens if there is none."""
+    time_s = np.arange(round(_RATE * _LENGTH_S)) / _RATE
+    loudness = _LOUDNESS * np.clip(np.minimum(time_s, time_s[::-1]) / _FADE_S, 0, 1)
+    sound = (np.sin(2 * np.pi * hertz * time_s) * loudness).astype(np.float32)
+    with suppress(Exception):  # PortAudio has errors of its own, and a machine without an output can still listen
+        import sounddevice  # type: ignore[import-untyped]
+
+        with sounddevice.OutputStream(samplerate=_RATE, channels=1, dtype="float32") as output:
+            output.write(sound.reshape(-1, 1))

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.audio.tone import BEGIN_HZ, END_HZ
+from streamer.commands.desk import BEGIN_HZ, END_HZ
 from tests.virtual_microphone import SINK, room
 
-PLAY = "import sys; from streamer.audio.tone import play; play(float(sys.argv[1]))"
+PLAY = "import sys; from streamer.commands.desk import play_tone; play_tone(float(sys.argv[1]))"
 RATE = 16_000
 BLOCK = 4096  # samples
 PATIENCE_S = 60.0
