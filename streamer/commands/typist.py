@@ -6,6 +6,7 @@ A thread presses the keys, so the session goes on meanwhile. Words wait for it i
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,23 +26,24 @@ NO_WINDOW: Final = "nothing was taken back: this desktop does not tell which win
 NOTHING: Final = "there is nothing to take back"
 
 
-class Place:
+class Place(ABC):
     """Where words go. Its methods may raise DesktopError, and block."""
 
+    @abstractmethod
     def begin(self) -> None:
         """Note that the user begins to speak after a pause."""
 
+    @abstractmethod
     def write(self, text: str, *, begins: bool) -> None:
         """Write words. `begins`: they begin a part, which `scratch` takes back as a whole."""
-        raise NotImplementedError
 
+    @abstractmethod
     def break_lines(self, count: int) -> None:
         """Write line breaks, which are a part."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scratch(self) -> None:
         """Take the last part back."""
-        raise NotImplementedError
 
 
 @dataclass
@@ -58,6 +60,9 @@ class FocusedWindow(Place):
     def __init__(self, keyboard: Keyboard) -> None:
         self._keyboard = keyboard
         self._parts: deque[_Part] = deque(maxlen=MOST_PARTS)
+
+    def begin(self) -> None:
+        """Do nothing: words go on behind those that were typed before the pause."""
 
     def write(self, text: str, *, begins: bool) -> None:
         if begins or not self._parts:
