@@ -1,26 +1,22 @@
-"""`streamer serve --workers` with real processes: sessions, limits and figures of all workers, and those that end."""
+"""`streamer serve --workers` with real processes: sessions, limits and figures of all workers."""
 
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import os
 import re
 import signal
 import sqlite3
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import numpy as np
 import psutil
 import pytest
 import trustme
-from prometheus_client.parser import text_string_to_metric_families
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.telemetry.usage import read_usage
@@ -30,22 +26,26 @@ from streamer.client import connect as connect_native
 from streamer.commands.arguments import USAGE
 from streamer.commands.cli import run
 from streamer.commands.serve import workers_for
-from streamer.testing.exact_service import add_exact_model
-from streamer.testing.exact_speech import say, silence
 from tests.bridge.access.bare_port import ALICE, BOB
 from tests.bridge.grpc.grpc_client import RIVA, Client, finals, text_of
 from tests.bridge.service_client import SPOKEN, START, Event, receive, recognise, rest, resume, text
+from tests.commands.worker_service import (
+    AUDIO,
+    PIECE,
+    SENTENCES,
+    ask,
+    at_worker,
+    attempt,
+    exact_models,
+    figure,
+    has,
+    spoken,
+    wait_for,
+    worker_of,
+    worker_pids,
+)
 from tests.serve_process import Serving, serving
 from tests.triton_processes import recognisers
-
-ROUNDS = 100  # connections until each worker has taken one
-PIECE = 10_240
-SENTENCES = (
-    "somebody speaks while a process ends",
-    "the next sentence follows after a pause",
-    "and the last one ends the recording",
-)
-AUDIO = np.concatenate([part for each in SENTENCES for part in (say(each), silence(1500))]).tobytes()
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,7 @@ def triton(exact_triton: TritonServer) -> TritonServer:
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exact models for an embedded Triton."""
-    folder = tmp_path_factory.mktemp("repository")
-    for name in ("one", "two"):
-        add_exact_model(folder, name, slots=32)
-    add_exact_model(folder, "broken", fault="does not load")
-    return folder
+    return exact_models(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture(scope="module")
@@ -71,69 +67,6 @@ def served(triton: TritonServer) -> Iterator[Serving]:
     with serving("--triton", triton.grpc_address, "--workers", "3", "--share", "2", *ports) as running:
         yield running
         assert running.end() == 0
-
-
-@asynccontextmanager
-async def at_worker(url: str, number: int, start: str = START) -> AsyncIterator[tuple[ClientConnection, Event]]:
-    """Open a session that this worker takes."""
-    async with AsyncExitStack() as stack:
-        for _ in range(ROUNDS):
-            websocket = await stack.enter_async_context(connect(url, compression=None))
-            await websocket.send(start)
-            ready = await receive(websocket)
-            if worker_of(ready) == number:
-                yield websocket, ready
-                return
-            await websocket.close()
-        raise AssertionError(f"worker {number} takes no connection")
-
-
-def worker_of(ready: Event) -> int:
-    return int(ready["token"].partition("-")[0])
-
-
-def worker_pids(served: Serving) -> dict[int, int]:
-    """The processes of the workers, in the order of their numbers, which is that in which they were started."""
-    found = [each for each in served.descendants() if "streamer.commands.workers" in each.cmdline()]
-    tasks = {each.pid: int(Path(each.cmdline()[-1]).stem) for each in found}
-    return dict(enumerate(sorted(tasks, key=lambda pid: tasks[pid]), 1))
-
-
-async def ask(
-    served: Serving, path: str, method: str = "GET", body: object = None, **headers: str
-) -> tuple[int, bytes]:
-    """Send a plain request, and return the whole answer."""
-
-    def exchange() -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            return response.status, response.read()
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(exchange)
-
-
-def figure(exposition: str, name: str) -> float:
-    """The value of a figure."""
-    match = re.search(rf"^{re.escape(name)} (\S+)$", exposition, re.MULTILINE)
-    assert match is not None, name
-    return float(match[1])
-
-
-async def has(served: Serving, name: str, value: float) -> None:
-    """Wait until a figure has this value."""
-    for _ in range(600):
-        if figure(await asyncio.to_thread(lambda: served.exposition), name) == value:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{name} is never {value}")
-
-
-async def wait_for(served: Serving, words: str) -> None:
-    await asyncio.to_thread(served.wait_for, words)
 
 
 async def test_a_session_goes_on_through_another_worker(served: Serving) -> None:
@@ -323,46 +256,6 @@ async def test_a_worker_is_killed(served: Serving) -> None:
     await has(served, "streamer_sessions", 0)  # those of the dead one do not count any more
 
 
-def cumulative(exposition: bytes) -> dict[str, float]:
-    """All figures of a text that never fall."""
-    return {
-        f"{sample.name} {sorted(sample.labels.items())}": sample.value
-        for family in text_string_to_metric_families(exposition.decode())
-        for sample in family.samples
-        if family.type in ("counter", "histogram")
-    }
-
-
-async def test_sums_do_not_fall(triton: TritonServer) -> None:
-    """What a worker counted stays in the sums when it is replaced, at each moment, and so do its histograms."""
-    with serving("--triton", triton.grpc_address, "--workers", "2") as served:
-        for number in (1, 2):
-            async with at_worker(served.url, number) as (websocket, _):
-                await websocket.send(SPOKEN)
-                await websocket.send('{"type":"stop"}')
-                await rest(websocket)
-        await has(served, "streamer_sessions", 0)
-        _, exposition = await ask(served, "/metrics")
-        former = cumulative(exposition)
-        assert former["streamer_sessions_opened_total []"] >= 2
-        for turn in (1, 2):
-            os.kill(worker_pids(served)[2], signal.SIGKILL)  # the one that was started last
-            while sum("runs again." in line for line in served.lines) < turn:
-                with suppress(ConnectionError, http.client.HTTPException):  # it was the one that was killed
-                    _, exposition = await ask(served, "/metrics")
-                    figures = cumulative(exposition)
-                    fell = {
-                        name: (value, figures.get(name))
-                        for name, value in former.items()
-                        if value > figures.get(name, 0)
-                    }
-                    assert not fell
-                    former = figures
-                await asyncio.sleep(0.1)
-        await has(served, "streamer_worker_starts_total", 4)
-        assert served.end() == 0
-
-
 @pytest.fixture
 def keyed(triton: TritonServer, tmp_path: Path) -> Iterator[Serving]:
     """Two workers with keys and tight limits."""
@@ -371,14 +264,6 @@ def keyed(triton: TritonServer, tmp_path: Path) -> Iterator[Serving]:
     kept = ("--keys", str(tmp_path / "keys"), "--usage-file", str(tmp_path / "usage.json"), "--open-metrics")
     with serving("--triton", triton.grpc_address, "--workers", "2", *limits, *kept) as running:
         yield running
-
-
-async def attempt(stack: AsyncExitStack, url: str, key: str, **options: object) -> Event:
-    """Open a session that stays open. Returns the first message."""
-    websocket = await stack.enter_async_context(connect(f"{url}?key={key}", compression=None))
-    with suppress(ConnectionClosed):  # it may be refused before
-        await websocket.send(json.dumps({"type": "start", **options}))
-    return await receive(websocket)
 
 
 def outcome(first: Event) -> str:
@@ -526,29 +411,6 @@ async def test_a_session_over_tls(triton: TritonServer, tmp_path: Path) -> None:
         assert numbers == sorted(set(numbers))
 
 
-async def speaking(url: str) -> AsyncIterator[Event]:
-    """Speak for some seconds, at four times the pace of speech. Yields the events."""
-    async with connect(url, compression=None) as websocket:
-        await websocket.send(START)
-        yield await receive(websocket)
-
-        async def send() -> None:
-            for place in range(0, len(AUDIO), PIECE):
-                await websocket.send(AUDIO[place : place + PIECE])
-                await asyncio.sleep(0.08)
-            await websocket.send('{"type":"stop"}')
-
-        sending = asyncio.create_task(send())
-        for event in await rest(websocket):
-            yield event
-        await sending
-        assert websocket.close_code == 1000
-
-
-async def spoken(url: str) -> list[Event]:
-    return [event async for event in speaking(url)]
-
-
 async def test_a_roll_at_all_workers(repository: Path) -> None:
     """One command rolls all workers of an embedded Triton, or changes nothing; a new worker has the same model."""
     arguments = ("--repository", str(repository), "--model", "one", "--workers", "2", "--slots", "16")
@@ -589,107 +451,6 @@ async def test_a_roll_at_all_workers(repository: Path) -> None:
         assert len(servers) == 1
         assert await asyncio.to_thread(served.end) == 0
     psutil.wait_procs([psutil.Process(server.pid)] if psutil.pid_exists(server.pid) else [], timeout=60)
-
-
-async def test_a_drain_of_all_workers(triton: TritonServer) -> None:
-    """SIGTERM reaches all workers: sessions go on to their end, new ones are refused, and nothing is left."""
-    with serving("--triton", triton.grpc_address, "--workers", "2", "--drain-limit", "60") as served:
-        async with AsyncExitStack() as stack:
-            for number in (1, 2):
-                await stack.enter_async_context(at_worker(served.url, number))
-            sessions = [asyncio.create_task(spoken(served.url)) for _ in range(4)]
-            await has(served, "streamer_sessions", 6)
-            family = served.descendants()
-            served.send()
-            for _ in range(600):
-                if not (await asyncio.to_thread(lambda: served.state))["ready"]:
-                    break
-                await asyncio.sleep(0.05)
-            async with connect(served.url, compression=None) as late:
-                await late.send(START)
-                [error] = await rest(late)
-                assert (error["code"], late.close_code) == ("shutting_down", 1013)
-            for events in await asyncio.gather(*sessions):
-                assert [event["text"] for event in events if event["type"] == "final"] == list(SENTENCES)
-        assert await asyncio.to_thread(served.ended) == 0
-        assert not served.control.exists()
-        psutil.wait_procs(family, timeout=60)
-        assert not [process for process in family if process.is_running()]
-
-
-async def test_a_second_signal_and_a_killed_parent(repository: Path) -> None:
-    """A second signal ends all processes at once, and so does the death of the one that started them."""
-    folders = []
-    for numbers, status in (((signal.SIGTERM, signal.SIGTERM), 143), ((signal.SIGKILL,), -9)):
-        arguments = ("--repository", str(repository), "--model", "one", "--workers", "2", "--drain-limit", "600")
-        with serving(*arguments) as served:
-            family = served.descendants()
-            folders.append(Path(psutil.Process(worker_pids(served)[1]).cmdline()[-1]).parent)
-            async with at_worker(served.url, 1) as (websocket, _):
-                await websocket.send(SPOKEN)
-                for number in numbers:
-                    served.send(number)
-                    await asyncio.sleep(0.5)
-                assert await asyncio.to_thread(served.ended) == status
-                await rest(websocket)
-            psutil.wait_procs(family, timeout=60)
-            assert not [process for process in family if process.is_running()]
-    with serving(*arguments) as served:  # removes what the killed one has left
-        assert not any(folder.exists() for folder in folders)
-        assert served.end() == 0
-
-
-async def test_a_worker_that_hangs_is_replaced(triton: TritonServer) -> None:
-    """While a worker is stopped, a client of its is asked to wait; it is killed before its sessions go on elsewhere."""
-    with serving("--triton", triton.grpc_address, "--workers", "2") as served:
-        async with at_worker(served.url, 1) as (_, ready):
-            os.kill(worker_pids(served)[1], signal.SIGSTOP)
-            codes = []
-            for _ in range(400):
-                try:
-                    async with connect(served.url, compression=None, open_timeout=2) as websocket:
-                        await websocket.send(resume(ready, 1))
-                        [error] = await rest(websocket)
-                        codes.append(error["code"])
-                except TimeoutError:
-                    continue
-                if error["code"] == "unknown_token":
-                    break
-                await asyncio.sleep(0.2)
-            assert codes[0] == "not_ready"
-            assert codes[-1] == "unknown_token"
-            await wait_for(served, "worker killed, because it does not answer worker=1")
-            await wait_for(served, "worker 1 runs again.")
-        assert served.end() == 0
-
-
-async def test_a_worker_that_cannot_start(triton: TritonServer, tmp_path: Path) -> None:
-    """One that cannot start again is said once, and tried again with pauses; the others go on, and it comes back."""
-    keys = tmp_path / "keys"
-    keys.write_text(f"{ALICE.line}\n")
-    with serving("--triton", triton.grpc_address, "--workers", "2", "--keys", str(keys)) as served:
-        keys.rename(tmp_path / "away")
-        os.kill(worker_pids(served)[2], signal.SIGKILL)
-        await wait_for(served, "worker 2 ended with status 1 before it was ready: it is tried again")
-        async with AsyncExitStack() as stack:
-            told = await attempt(stack, served.url, ALICE.secret)
-            assert told["type"] == "ready"
-        for _ in range(600):
-            if sum("keys cannot be read" in line for line in served.lines) >= 3:
-                break
-            await asyncio.sleep(0.1)
-        assert sum("before it was ready" in line for line in served.lines) == 1
-        (tmp_path / "away").rename(keys)
-        await wait_for(served, "worker 2 runs again.")
-        assert served.end() == 0
-
-
-def test_a_service_whose_workers_cannot_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """If the first worker cannot start, the service ends with its sentence."""
-    assert run(["serve", "--port", "0", "--workers", "2", "--triton", "127.0.0.1:9"]) == 1
-    told = capfd.readouterr().err
-    assert "127.0.0.1:9" in told
-    assert "worker 1 ended with status 1 before it was ready" in told
 
 
 @pytest.mark.parametrize(
