@@ -361,7 +361,9 @@ class Session:
         if self.state is State.CLOSED:
             return False
         if code in TRY_LATER:
-            self.refuse(ErrorCode(code), message)
+            self.refuse(
+                ErrorCode(code), f"The recogniser takes no session now ({message}); try again in a few seconds."
+            )
         elif code == FailureCode.BAD_OPTIONS:
             self._fail(endings.bad_options(message))
         else:

@@ -130,6 +130,7 @@ CODE_WORD = re.compile(r"([a-z][a-z_]*): (.*)", re.DOTALL)
 IN_ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")  # before the message of a step
 Limit = float | Callable[[], float]
 """A number of seconds, or a function that says it. The function is asked again when that time is up."""
+NO_SLOT = "no slot became free in time"  # what a client is told instead of Triton's own words
 # Triton's own error messages that a caller must tell apart, and the code word for each.
 KNOWN = (
     ("must specify the START flag", FailureCode.UNKNOWN_STREAM),  # for example after the idle limit
@@ -466,7 +467,7 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 def _error(text: str) -> LinkError:
     for words, code in KNOWN:
         if words in text:
-            return LinkError(code, text)
+            return LinkError(code, NO_SLOT if code is FailureCode.FULL else text)
     parts = CODE_WORD.fullmatch(IN_ENSEMBLE.sub("", text))
     return LinkError(parts[1], parts[2]) if parts else LinkError(FailureCode.REFUSED, text)
 

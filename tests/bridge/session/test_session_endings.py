@@ -191,3 +191,13 @@ def test_refuse() -> None:
     driven.assert_refused("full", 1013, "All 4")
     assert driven.session.close is not None
     assert driven.session.close.reason == "full: try again in 5 s"
+
+
+def test_a_start_without_a_slot() -> None:
+    """The client learns what it means for it and what to do, whatever the recogniser said."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.session.serve("streaming_asr")
+    driven.fail(ErrorCode.FULL)
+    driven.assert_refused("full", 1013, "takes no session now (it broke); try again")
