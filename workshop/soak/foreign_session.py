@@ -10,6 +10,7 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
+from copy import copy
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -116,7 +117,8 @@ class ForeignSession(ABC):
     async def _insist(self) -> str:
         while True:
             try:
-                return await self.converse()
+                # Each connection begins with nothing of those that were refused: a shallow copy has the same record.
+                return await copy(self).converse()
             except TriedAgain as refusal:
                 self.record.refusals[str(refusal)] += 1
             except InvalidStatus as refusal:
@@ -152,7 +154,7 @@ def closed(code: int | None, reason: str) -> str:
 NATIVE: Final = "native"
 # The formats of sessions, and their relative frequencies.
 FORMATS: Final = {
-    NATIVE: 60,
+    NATIVE: 120,  # three of five sessions
     "upload": 8,
     "openai_file": 8,
     "deepgram": 10,

@@ -45,8 +45,6 @@ class FluxSession(AgentSession):
     def take(self, text: str) -> bool:
         """Take a message."""
         message = json.loads(text)
-        if message["type"] == "Connected":  # also by another connection, after one that was refused
-            self._messages = 0
         if message["sequence_id"] != self._messages:
             self.record.wrong.append(f"message {message['sequence_id']} came as number {self._messages}")
         self._messages += 1

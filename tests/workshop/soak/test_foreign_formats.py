@@ -6,8 +6,18 @@ from collections import Counter
 
 import pytest
 
+from workshop.soak import foreign_session
 from workshop.soak.foreign_formats import SESSIONS, check_foreign
-from workshop.soak.foreign_session import FORMATS, NATIVE, closed, draw_foreign_plan, draw_format, plain
+from workshop.soak.foreign_session import (
+    FORMATS,
+    NATIVE,
+    ForeignSession,
+    TriedAgain,
+    closed,
+    draw_foreign_plan,
+    draw_format,
+    plain,
+)
 from workshop.soak.scripted_client import SessionRecord
 from workshop.soak.session_plan import SessionPlan
 
@@ -68,3 +78,24 @@ def test_what_differs_in_form_only() -> None:
     assert plain("Hello, world.") == "hello world"
     assert (closed(1000, ""), closed(1011, "The recogniser failed (overdue)")) == ("done", "failed")
     assert closed(1011, "NET-0001") == "close 1011 NET-0001"
+
+
+class Insistent(ForeignSession):
+    """A session that is refused twice, after it has counted something."""
+
+    counted = 0
+
+    async def converse(self) -> str:
+        self.counted += 1
+        self.record.sent += 1
+        if self.record.sent < 3:
+            raise TriedAgain("full")
+        return f"counted {self.counted}"
+
+
+async def test_each_connection_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was counted in a connection that was refused does not count in the next one. The record stays."""
+    monkeypatch.setattr(foreign_session, "PAUSE_S", (0.0, 0.0))
+    session = Insistent(a_plan(1), "ws://127.0.0.1:1", 0.0)
+    record = await session.run()
+    assert (record.ended, record.sent, record.refusals["full"]) == ("counted 1", 3, 2)
