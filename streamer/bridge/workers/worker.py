@@ -37,7 +37,7 @@ class Worker:
         words = {number: answer for number, answer in zip(others, answers, strict=True) if answer is not None}
         words[self.neighbours.number] = self.words(metrics)
         past = self.share.keep_words(words.values())
-        # Reading the texts takes some milliseconds, in which sessions go on.
+        # Reading the texts takes a hundredth of a second or more for each worker, in which sessions go on.
         ended = set() if past is None else past.ended
         expositions = {number: each.exposition for number, each in words.items() if each.identity not in ended}
         return await asyncio.to_thread(joined, expositions, self.neighbours.workers, past, by_worker=by_worker)
