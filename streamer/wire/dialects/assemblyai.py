@@ -14,6 +14,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Done, ServerMessage, Word
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import EAGERNESS, LANGUAGE, SAMPLE_RATES
+from streamer.base.speakers import main_speaker
 from streamer.base.text import joined
 from streamer.wire.dialects import client_values
 from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step, session_language
@@ -259,6 +260,7 @@ class AssemblyAI(TurnByTurn):
         final = len(turn.words)
         words = [self._word(word, spoken=spoken, final=at < final) for at, word in enumerate(whole_words(turn))]
         language = str(self._settings.get("language", LANGUAGE))
+        speaker = main_speaker(word.speaker for word in turn.words)
         return self._write(
             "Turn",
             turn_order=turn.number,
@@ -268,7 +270,7 @@ class AssemblyAI(TurnByTurn):
             end_of_turn_confidence=confidence,
             words=words,
             **({} if language == LANGUAGE else {"language_code": language}),
-            **({"speaker_label": _letter(client_values.main_speaker(turn.words))} if self._speakers and over else {}),
+            **({"speaker_label": _letter(speaker)} if self._speakers and over else {}),
         )
 
     def _word(self, word: Word, *, spoken: bool, final: bool) -> JsonObject:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from streamer.base.codes import ErrorCode
-from streamer.base.events import Word
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.wire.dialects.dialect import Languages
@@ -82,9 +80,3 @@ def refuse(values: Mapping[str, object], reasons: Mapping[str, str]) -> None:
 def languages_of(model: str, models: Mapping[str, Languages]) -> Languages:
     """Return the languages of the model that a client names; of the usual one if there is no such model."""
     return models.get(model, models.get(DEFAULT_MODEL, ()))
-
-
-def main_speaker(words: Iterable[Word]) -> int | None:
-    """Return who says most of these words; None if nobody knows."""
-    counts = Counter(word.speaker for word in words if word.speaker is not None)
-    return counts.most_common(1)[0][0] if counts else None

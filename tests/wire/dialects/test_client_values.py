@@ -7,12 +7,10 @@ from functools import partial
 
 import pytest
 
-from streamer.base.events import Word
 from streamer.wire.dialects.client_values import (
     command_of,
     flag,
     languages_of,
-    main_speaker,
     number,
     refuse,
     texts,
@@ -78,9 +76,3 @@ def test_refusals() -> None:
 def test_languages() -> None:
     """A model that is not there means the usual one."""
     assert (languages_of("fine", MODELS), languages_of("nova", MODELS)) == (("auto", "de-DE"), ())
-
-
-def test_the_main_speaker() -> None:
-    """It is the one of most words; nobody, if that is not known."""
-    words = [Word("a", 0, 1, speaker=speaker) for speaker in (0, 1, 1, None, None, None)]
-    assert (main_speaker(words), main_speaker(words[3:])) == (1, None)
