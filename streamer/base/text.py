@@ -156,6 +156,7 @@ _INVISIBLE: Final = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 _UNSAFE: Final = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
+_UNSAFE_IN_JSON: Final = re.compile(f"[{_CONTROLS}{_INVISIBLE}\ud800-\udfff]")
 _KEPT_IN_LINES: Final = "\n\t"
 _SPACE_FOR: Final = re.compile(f"[{_CONTROLS}]")
 
@@ -186,9 +187,12 @@ def json_text(
     separators: tuple[str, str] | None = None,
     default: Callable[[Any], Any] | None = None,
 ) -> str:
-    """Return a value as JSON that is safe to print: the same characters are escaped, so nothing is lost."""
+    """Return a value as JSON that is safe to print: the same characters are escaped, so nothing is lost.
+
+    So are halves of characters (`\\ud800`), which a client's JSON may name, and which no encoding of Unicode has.
+    """
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, default=default)
-    return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
+    return _UNSAFE_IN_JSON.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
 
 
 def _substitute(found: re.Match[str]) -> str:

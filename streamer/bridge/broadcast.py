@@ -7,7 +7,6 @@ it. One that comes later gets the finals since the session was shared, as far as
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -21,6 +20,7 @@ from streamer.base.events import Final as FinalEvent
 from streamer.base.json_types import JsonObject
 from streamer.base.speakers import parts_of
 from streamer.base.subtitles import GrowingSubtitles
+from streamer.base.text import json_text
 from streamer.bridge.http.channel import NOT_READ
 from streamer.bridge.http.request import HttpError
 from streamer.bridge.session.messages import Numbered
@@ -197,4 +197,4 @@ def _event(number: int, message: FinalEvent | Partial, names: Sequence[str]) -> 
         values["parts"] = [{name: part[name] for name in _SHOWN_OF_PART} for part in parts]
     if "speaker" in values and any(names):
         values["speaker_names"] = names
-    return f"id: {number}\nevent: {message.type}\ndata: {json.dumps(values, ensure_ascii=False)}\n\n".encode()
+    return f"id: {number}\nevent: {message.type}\ndata: {json_text(values)}\n\n".encode()

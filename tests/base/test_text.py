@@ -171,3 +171,8 @@ def test_json_is_escaped() -> None:
         assert json.loads(written) == content
         assert printable_lines(written) == written
     assert json_text({"a": {1}}, default=sorted) == '{"a": [1]}'
+
+
+def test_json_of_half_a_character() -> None:
+    """JSON may name what no encoding of Unicode has. It is escaped, so that the text can be sent."""
+    assert json_text("a\ud800").encode() == rb'"a\ud800"'
