@@ -1,4 +1,4 @@
-"""Sources of a real PulseAudio: they are listed, and a recording of one is of nothing else."""
+"""Sources of a real PulseAudio and PipeWire: they are listed, and a recording of one is of nothing else."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from streamer.audio.sound_server import (
     parse_sources,
     sources,
 )
-from tests.virtual_microphone import SINK, Room, room
+from tests.virtual_microphone import SINK, Room, SoundSystem, room
 
 PATIENCE_S = 60
 MONITOR = f"{SINK}.monitor"
 OTHER = "other"
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+@pytest.fixture(params=SoundSystem)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Room]:
     """A room of its own, of which this process is a client."""
-    with room(tmp_path) as opened:
+    with room(tmp_path, request.param) as opened:
         for name, value in opened.environment.items():
             monkeypatch.setenv(name, value)
         yield opened
@@ -118,9 +118,10 @@ def test_a_source_that_never_was() -> None:
     assert not tape.has_sound.is_set()
 
 
-def test_a_server_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("system", SoundSystem)
+def test_a_server_that_ends(system: SoundSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording ends with its server, and then there are no sources."""
-    with room(tmp_path) as place:
+    with room(tmp_path, system) as place:
         for name, value in place.environment.items():
             monkeypatch.setenv(name, value)
         tape = Tape()
