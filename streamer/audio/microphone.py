@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -157,20 +158,48 @@ def _portaudio_devices() -> list[InputDevice]:
         ]
 
 
-class Microphone:
-    """One device, recording between entry and exit of the context. Made and used in an event loop.
+class Recorder(ABC):
+    """Records between entry and exit of the context: one device, or several as one.
 
     Iterate over `chunks()` once. Other members may be used meanwhile.
     """
+
+    parts: Sequence[Microphone]
+    paused: bool
+    resting: bool  # a pause has begun, and `chunks` has yielded all audio before it
+
+    @abstractmethod
+    def __enter__(self) -> Recorder: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> None:
+        """End the recording in a moment. `chunks` still yields all audio until then."""
+
+    @abstractmethod
+    def chunks(self) -> AsyncGenerator[Int16Samples, None]:
+        """Yield the audio as it comes, with an empty chunk when there has been none for a while.
+
+        Raises MicrophoneError at the end if a device was lost.
+        """
+
+
+class Microphone(Recorder):
+    """One device. Made and used in an event loop."""
 
     def __init__(self, device: InputDevice, channels: int = 1, *, separate: bool = False) -> None:
         """Record `channels` of the device and mix them. With `separate`, chunks are [samples, channels]."""
         if channels > device.channels:
             raise MicrophoneError(f"{device.name} has {device.channels} channels, not {channels}.")
         self.device = device
+        self.parts = (self,)
         self.overflows = 0  # how often the device or the system dropped audio
         self.paused = False
-        self.resting = False  # a pause has begun, and `chunks` has yielded all audio before it
+        self.resting = False
         self._channels = channels
         self._separate = separate
         self._peak = 0.0

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from streamer.audio.decoder import Int16Samples
-from streamer.audio.microphone import Microphone, MicrophoneError
+from streamer.audio.microphone import InputDevice, MicrophoneError, Recorder
 from streamer.client import KEY_VARIABLE, Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
 from streamer.commands.arguments import error_text
@@ -35,11 +35,11 @@ _MUTE_S: Final = 5.0
 
 
 class Dictation:
-    """Transcribes the audio of a microphone from now on. Ctrl-C or SIGTERM ends it after the last words."""
+    """Transcribes what is recorded from now on. Ctrl-C or SIGTERM ends it after the last words."""
 
     def __init__(
         self,
-        make_microphone: Callable[[], Microphone],
+        make_microphone: Callable[[], Recorder],
         transcript: LiveTranscript,
         options: Mapping[str, object],
         *,
@@ -53,10 +53,10 @@ class Dictation:
         self._transcript = transcript
         self._options = options
         self._state = "starting"
-        self._reported_losses: tuple[int, float] = (0, 0.0)
+        self._reported_losses: list[tuple[int, float]] = []
         self._reported_at = -_COMPLAIN_S
-        self._quiet_since: float | None = None
-        self._reported_silence = False
+        self._quiet_since: dict[str, float] = {}  # by the name of the device
+        self._reported_silence: set[str] = set()
 
     async def run(self, ready_service: ReadyService) -> int:
         """Run the session. Return 0 if the service has recognised all audio, else 1."""
@@ -98,7 +98,7 @@ class Dictation:
         """Tell the user what the program waits for, if Ctrl-C or SIGTERM comes before there is a session."""
         self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
-    async def _listen(self, microphone: Microphone, url: str) -> None:
+    async def _listen(self, microphone: Recorder, url: str) -> None:
         options = {"partials": self._wants_partials, **self._options}
         async with connect(url, options, on_starting=self._report_loading) as session:
             with ExitStack() as stack:
@@ -113,8 +113,9 @@ class Dictation:
                 keys_help = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
                 if self._desk:
                     keys_help = self._desk.help + keys_help
-                device = microphone.device
-                self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_help}")
+                devices = [part.device for part in microphone.parts]
+                names = " and ".join(f"{device.name} ({device.sample_rate} Hz)" for device in devices)
+                self._transcript.say(f"streamer: listening to {names}; {keys_help}")
                 if self._captions:
                     await self._share(session)
                 sound = self._sound(microphone, session)
@@ -150,7 +151,7 @@ class Dictation:
     def _report_loading(self, model: str) -> None:
         self._transcript.say(f"streamer: the model {model} is being loaded …")
 
-    async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Int16Samples, None]:
+    async def _sound(self, microphone: Recorder, session: Session) -> AsyncGenerator[Int16Samples, None]:
         resting = False
         async with aclosing(microphone.chunks()) as blocks:
             async for block in blocks:
@@ -159,43 +160,46 @@ class Dictation:
                     await session.flush()  # the words before the pause become final
                 resting = microphone.resting
 
-    async def _draw(self, microphone: Microphone) -> None:
+    async def _draw(self, microphone: Recorder) -> None:
         while True:
             state = "paused" if microphone.paused and self._state == "listening" else self._state
-            peak = microphone.peak()
-            self._transcript.draw(state, peak, microphone.lost_s)
+            peaks = {part.device: part.peak() for part in microphone.parts}
+            self._transcript.draw(state, max(peaks.values()), sum(part.lost_s for part in microphone.parts))
             self._report_losses(microphone)
-            self._notice_silence(microphone, peak)
+            for device, peak in peaks.items():
+                self._notice_silence(device, peak, paused=microphone.paused)
             await asyncio.sleep(REDRAW_S)
 
-    def _notice_silence(self, microphone: Microphone, peak: float) -> None:
-        """Report once if the microphone gives no noise at all, because then it is probably muted."""
+    def _notice_silence(self, device: InputDevice, peak: float, *, paused: bool) -> None:
+        """Report once if a device gives no noise at all, because then it is probably muted."""
         now = asyncio.get_running_loop().time()
-        if peak >= _NOISE or microphone.paused or self._state != "listening":
-            self._quiet_since = None
-        elif self._quiet_since is None:
-            self._quiet_since = now
-        elif now - self._quiet_since >= _MUTE_S and not self._reported_silence:
-            self._reported_silence = True
-            device = microphone.device
+        if peak >= _NOISE or paused or self._state != "listening":
+            self._quiet_since.pop(device.name, None)
+        elif (
+            now - self._quiet_since.setdefault(device.name, now) >= _MUTE_S
+            and device.name not in self._reported_silence
+        ):
+            self._reported_silence.add(device.name)
             question = "does anything play there?" if device.monitor else "is it muted?"
             self._transcript.say(f"streamer: {device.name} gives only silence: {question} --devices lists others.")
 
-    def _report_losses(self, microphone: Microphone, *, at_once: bool = False) -> None:
-        losses = (microphone.overflows, microphone.lost_s)
+    def _report_losses(self, microphone: Recorder, *, at_once: bool = False) -> None:
+        losses = [(part.overflows, part.lost_s) for part in microphone.parts]
         now = asyncio.get_running_loop().time()
-        if losses == self._reported_losses or (now - self._reported_at < _COMPLAIN_S and not at_once):
+        unchanged = losses == self._reported_losses or not any(any(each) for each in losses)
+        if unchanged or (now - self._reported_at < _COMPLAIN_S and not at_once):
             return
         self._reported_losses, self._reported_at = losses, now
-        parts = []
-        if microphone.overflows:
-            times = "once" if microphone.overflows == 1 else f"{microphone.overflows} times"
-            parts.append(f"{microphone.device.name} dropped audio {times} because this machine was too busy")
-        if microphone.lost_s:
-            parts.append(f"{microphone.lost_s:.1f} s of audio were lost because the service was too slow")
-        self._transcript.say(f"streamer: overflow: {'; '.join(parts)}.")
+        reasons = []
+        for part in microphone.parts:
+            if part.overflows:
+                times = "once" if part.overflows == 1 else f"{part.overflows} times"
+                reasons.append(f"{part.device.name} dropped audio {times} because this machine was too busy")
+        if lost_s := sum(part.lost_s for part in microphone.parts):
+            reasons.append(f"{lost_s:.1f} s of audio were lost because the service was too slow")
+        self._transcript.say(f"streamer: overflow: {'; '.join(reasons)}.")
 
-    def _on_key(self, microphone: Microphone, key: str) -> None:
+    def _on_key(self, microphone: Recorder, key: str) -> None:
         if key not in PAUSE_KEYS:
             return
         if self._desk:
@@ -203,17 +207,17 @@ class Dictation:
         else:
             microphone.paused = not microphone.paused
 
-    def _on_interrupt(self, microphone: Microphone) -> None:
+    def _on_interrupt(self, microphone: Recorder) -> None:
         """End the recording at the first Ctrl-C. A second one does not wait for the last words."""
         off_signal(signal.SIGINT)
         self._finish(microphone)
         self._transcript.say(f"streamer: stopping: waiting for the last words. {AGAIN}")
 
-    def _finish(self, microphone: Microphone) -> None:
+    def _finish(self, microphone: Recorder) -> None:
         self._state = "ending"
         microphone.finish()
 
-    def _on_hangup(self, microphone: Microphone) -> None:
+    def _on_hangup(self, microphone: Recorder) -> None:
         self._transcript.hide()
         self._finish(microphone)
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from streamer.base.limits import MOST_CHANNELS
 from streamer.base.text import counted
 from streamer.base.timing import Timing
 from streamer.bridge.triton import TritonError
@@ -46,6 +47,7 @@ examples:
   streamer mic --devices                   a list of the microphones, and of what the machine itself plays
   streamer mic --device usb                the microphone with this in its name; a number works as well
   streamer mic --device hdmi.monitor       what an output plays, such as a meeting (docs/how-to/meetings.md)
+  streamer mic --device usb --device hdmi.monitor       both sides of a meeting: [1] is you, [2] are the others
   streamer mic -o notes.txt                each sentence into a file, and on the terminal
   streamer mic -o notes.txt --append       the same, at the end of the existing file
   streamer mic -o talk.srt                 subtitles that grow while somebody speaks
@@ -71,8 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--device",
+        dest="devices_wanted",
+        action="append",
         metavar="NUMBER|NAME",
-        help="its number, or its name or a part of it (the system's default)",
+        help="its number, or its name or a part of it (the system's default). May be repeated: then each device is a "
+        "channel",
     )
     add_output_arguments(parser, "a file, or a folder (new ones end with /) in which the file is called microphone")
     add_server_argument(parser, "the service to use")
@@ -82,8 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--channels",
         choices=CHANNELS,
-        default=CHANNELS[0],
-        help="mix the channels, or recognise each separately and show its number (mix)",
+        help="mix the channels, or recognise each separately and show its number (mix; of several devices: separate)",
     )
     add(
         "--captions",
@@ -139,12 +143,10 @@ def run(options: argparse.Namespace) -> int:
     """Transcribe until a signal ends it. Return the exit status."""
     if options.control:
         return _control(Request(options.control))
-    if options.type and options.channels != CHANNELS[0]:
-        # The words of two channels would be typed between each other.
-        print("streamer: --type cannot be used with --channels separate; see streamer mic --help.", file=sys.stderr)
-        return USAGE
-    if options.dictation and not options.written:
-        print("streamer: --dictation cannot be used with --spoken; see streamer mic --help.", file=sys.stderr)
+    wanted = options.devices_wanted or [None]
+    options.channels = options.channels or CHANNELS[len(wanted) > 1 and not options.type]
+    if problem := _contradiction(options, len(wanted)):
+        print(f"streamer: {problem}; see streamer mic --help.", file=sys.stderr)
         return USAGE
     from streamer.audio.microphone import MicrophoneError, input_devices, quiet_libraries
 
@@ -154,7 +156,9 @@ def run(options: argparse.Namespace) -> int:
             inputs = input_devices()
             if options.devices:
                 return _list(inputs)
-            device = inputs.choose(options.device)
+            devices = [inputs.choose(each) for each in wanted]
+            if twice := [device for number, device in enumerate(devices) if device in devices[:number]]:
+                raise MicrophoneError(f"{twice[0].name} was chosen twice.")
             from streamer.commands.terminal.live_transcript import LiveTranscript
 
             places = _places(options)
@@ -171,10 +175,23 @@ def run(options: argparse.Namespace) -> int:
             return USAGE
         with closing(transcript):
             try:
-                return _listen(options, device, transcript, places)
+                return _listen(options, devices, transcript, places)
             except TritonError as error:
                 transcript.say(f"streamer: {error}")
                 return 1
+
+
+def _contradiction(options: argparse.Namespace, devices: int) -> str:
+    if devices > 1 and options.input_channels > 1:
+        return "--input-channels cannot be used with several devices"
+    if devices > MOST_CHANNELS:
+        return f"at most {MOST_CHANNELS} devices can be used at the same time"
+    if options.type and options.channels != CHANNELS[0]:
+        # The words of two channels would be typed between each other.
+        return "--type cannot be used with --channels separate"
+    if options.dictation and not options.written:
+        return "--dictation cannot be used with --spoken"
+    return ""
 
 
 def _places(options: argparse.Namespace) -> list[Place]:
@@ -207,20 +224,29 @@ def _control(request: Request) -> int:
     return 0
 
 
-def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript, places: list[Place]) -> int:
+def _listen(
+    options: argparse.Namespace, devices: list[InputDevice], transcript: LiveTranscript, places: list[Place]
+) -> int:
     listeners, speakers = CAPTION_LISTENERS if options.captions else 0, bool(options.speakers)
     service = chosen_service(options.server, Timing(), model_folder(options), listeners=listeners, speakers=speakers)
     with service as ready_service:
-        from streamer.audio.microphone import Microphone
+        from streamer.audio.joined_microphones import JoinedMicrophones
+        from streamer.audio.microphone import Microphone, Recorder
         from streamer.commands.dictation import Dictation
         from streamer.commands.interrupt import run_until_signal
 
         separate = options.channels == "separate"
         session = options_with_second_pass(options)
         if separate:
-            session |= {"channels": options.input_channels, "multichannel": True}
+            session |= {"channels": max(options.input_channels, len(devices)), "multichannel": True}
+
+        def make_recorder() -> Recorder:
+            if len(devices) > 1:
+                return JoinedMicrophones([Microphone(each) for each in devices], separate=separate)
+            return Microphone(devices[0], options.input_channels, separate=separate)
+
         dictation = Dictation(
-            lambda: Microphone(device, options.input_channels, separate=separate),
+            make_recorder,
             transcript,
             session,
             captions=options.captions,

@@ -27,9 +27,9 @@ from streamer.commands.accuracy.manifest import normalise
 from streamer.commands.accuracy.word_errors import count_errors
 from streamer.testing.faulty_proxy import proxy
 from tests.bridge.service_client import eventually, serving
-from tests.project import DOCS, SAMPLES
+from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
-from tests.virtual_microphone import SINK, Room, room, silent_environment, without_portaudio
+from tests.virtual_microphone import SINK, Room, SoundSystem, room, silent_environment, without_portaudio
 from workshop.graphs.exact_icefall import make_transducer_folder
 
 PHRASE = SAMPLES / "quilter.ogg"
@@ -74,7 +74,7 @@ class Listening:
 
     def __init__(self, place: Room, *arguments: str, folder: Path | None = None) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, *MIC, *arguments],
+            [*COMMAND, *(MIC[:1] if "--device" in arguments else MIC), *arguments],
             env=place.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -251,25 +251,72 @@ def test_an_output_that_is_gone(
     assert errors == f"streamer: {MONITOR} is gone: it was unplugged, or the sound system ended.\n"
 
 
+@pytest.mark.parametrize(
+    ("channels", "system"),
+    [
+        ("separate", SoundSystem.PULSEAUDIO),
+        ("mix", SoundSystem.PULSEAUDIO),
+        ("separate", SoundSystem.PIPEWIRE),
+    ],
+)
 def test_both_sides_of_a_meeting(
+    channels: str,
+    system: SoundSystem,
+    service: Service,
+    later: Path,
+    expected: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The microphone and what is played are heard at the same time, as two channels or as one."""
+    with room(tmp_path_factory.mktemp("room"), system) as place:
+        place.add_output("voice", "Voice")
+        place.speak_into("voice")
+        more = [] if channels == "separate" else ["--channels", channels]
+        both = ("--device", "default", "--device", MONITOR, *more)
+        listening = Listening(place, "--server", service.url, *both).wait_until_ready()
+        for output in ("voice", SINK):
+            place.play(later, output).wait()
+        text, errors = listening.end()
+    assert errors == ENDING
+    if channels == "mix":
+        assert_heard(" ".join(text.split()), f"{expected} {expected}")
+        return
+    for number in (1, 2):
+        lines = [line.removeprefix(f"[{number}] ") for line in text.splitlines() if line.startswith(f"[{number}] ")]
+        assert_heard(" ".join(lines), expected)
+
+
+def test_one_side_of_a_meeting_that_is_gone(
     service: Service, later: Path, expected: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The commands of the guide mix the microphone and what is played, for one transcript; the last one undoes it."""
-    page = (DOCS / "how-to" / "meetings.md").read_text(encoding="utf-8")
-    [mix, undo] = re.findall(r"^```sh\n(pactl .*?)^```$", page, re.DOTALL | re.MULTILINE)
+    """When an output is unplugged, the words of the microphone until then come, and one sentence says which is gone."""
     with room(tmp_path_factory.mktemp("room")) as place:
         place.add_output("voice", "Voice")
         place.speak_into("voice")
-        subprocess.run(["sh", "-ec", mix], env=place.environment, check=True, capture_output=True)
-        listening = Listening(place, "--server", service.url, "--device", "meeting.monitor").wait_until_ready()
+        both = ("--device", "default", "--device", MONITOR)
+        listening = Listening(place, "--server", service.url, *both).wait_until_ready()
         place.play(later, "voice").wait()
-        place.play(later).wait()
-        output, _ = listening.end()
-        subprocess.run(["sh", "-ec", undo], env=place.environment, check=True)
-        left = subprocess.run([*COMMAND, "mic", "--devices"], env=place.environment, capture_output=True, text=True)
-    assert_heard(" ".join(output.split()), f"{expected} {expected}")
-    assert left.returncode == 0
-    assert "meeting" not in left.stdout
+        place.unplug()
+        text, errors = listening.rest(1)
+    assert_heard(text.replace("[1] ", "").replace("\n", " "), expected)
+    assert errors == f"streamer: {MONITOR} is gone: it was unplugged, or the sound system ended.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--device", "default", "--device", "default"], 1, "default was chosen twice."),
+        (["--device", "default", "--device", MONITOR, "--input-channels", "2"], 2, "--input-channels cannot be used"),
+        (["--device", "default"] * 9, 2, "at most 8 devices can be used at the same time"),
+    ],
+)
+def test_devices_that_cannot_be_used_together(studio: Room, arguments: list[str], status: int, message: str) -> None:
+    """One sentence says why, before anything is heard."""
+    command = [*COMMAND, "mic", *arguments]
+    done = subprocess.run(command, env=studio.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith(f"streamer: {message}")
+    assert done.stderr.count("\n") == 1
 
 
 async def test_a_connection_that_is_lost(studio: Room, service: Service, sentence: Path, expected: str) -> None:

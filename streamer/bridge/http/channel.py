@@ -61,8 +61,7 @@ class Channel(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cut the connection off."""
-        # asyncio fails if a transport is cut off that has closed itself after its last data was written.
-        if self._transport is not None and not self.lost:
+        if self._transport is not None:
             self._transport.abort()
 
     def write(self, data: bytes) -> None:

@@ -75,24 +75,6 @@ async def test_a_body_of_who_has_gone(opened: Port, handlers: Handlers, monkeypa
     assert len(handlers.pieces) == 1
 
 
-async def test_the_last_answer_is_read_late(opened: Port, handlers: Handlers) -> None:
-    """The end of an answer is still to be written when the connection ends. It arrives, and nothing fails."""
-    size = 20_000_000
-    peer = await opened.connect(b"GET /stream?%d HTTP/1.0\r\nHost: a\r\n\r\n" % (size // 10_000))
-    content = b""
-    while not handlers.cancelled.is_set():  # the whole answer was given to asyncio
-        content += await asyncio.wait_for(peer.reader.read(READ), 60)
-        await asyncio.sleep(0.001)
-    [serving] = opened.listener._connections.values()
-    assert serving._transport is not None
-    assert serving._transport.get_write_buffer_size() > 0
-    content += await peer.rest()
-    assert len(content.partition(b"\r\n\r\n")[2]) == size
-    await opened.until(answering=0)
-    assert (opened.failed, opened.dropped) == (0, [])
-    peer.close()
-
-
 async def test_who_is_read_slowly_stays(opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client whose body waits is not cut off while it is there."""
     looks, look = asyncio.Semaphore(0), channel.ending_of
