@@ -21,13 +21,8 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import torch
@@ -48,12 +43,12 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.stream import StepHandling
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.punctuation_model import PunctuationModel
+from workshop.part_times import ALL, REST, Places, part_times
 
 AUDIO = shipped("audio_samples/talk.flac")
 PAUSES_MS = (0, 300, 600)
 MS = 16  # samples
-OTHERS = "rest"
-PARTS: dict[str, list[tuple[Any, str]]] = {
+PARTS: Places = {
     "features": [(LogMel, "energies")],  # includes that of the pieces
     "encoder": [(CompiledEncoder, "step")],
     "activity": [(CompiledActivity, "step")],  # includes that of the pieces
@@ -64,10 +59,9 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "end of segment": [(BeamSearch, "finish"), (BeamSearch, "alternatives")],
     "marks": [(PunctuationModel, "read")],
     "results": [(StepHandling, "run")],
-    OTHERS: [],  # audio, steps and answers
 }
 WORDS = ("search loops", "neural model", "search", "end of segment", "marks", "results")
-FIGURES = ("all", *PARTS, "words, a step")
+FIGURES = (ALL, *PARTS, REST, "words, a step")  # the rest is audio, steps and answers
 
 Samples = NDArray[np.int16]
 
@@ -170,7 +164,7 @@ def _steps(recogniser: Recogniser, audio: Samples, streams: int, step_ms: int, s
         recogniser.open(stream, StreamOptions(step_ms=step_ms))
     count, size = int(1000 * seconds) // step_ms, step_ms * MS
     batches = [[Chunk(each, _part(audio, each, number, size)) for each in range(streams)] for number in range(count)]
-    with _watched() as (used, _):
+    with part_times(PARTS) as times:
         for batch in batches:
             for _, events in recogniser.step(batch):
                 if isinstance(events, StreamError):
@@ -179,7 +173,7 @@ def _steps(recogniser: Recogniser, audio: Samples, streams: int, step_ms: int, s
                     as_json(event)
     for stream in range(streams):
         recogniser.close(stream)
-    figures = {part: 1e6 * spent / (streams * count * step_ms) for part, spent in used.items()}
+    figures = {part: 1e6 * spent / (streams * count * step_ms) for part, spent in times.seconds.items()}
     return figures | {"words, a step": sum(figures[part] for part in WORDS) * step_ms / 1000}
 
 
@@ -196,50 +190,11 @@ def _flush(recogniser: Recogniser, audio: Samples, paused_ms: int, left_ms: int)
     recogniser.open(0, StreamOptions())
     for _ in recogniser.step([Chunk(0, spoken[-whole * MS :])]):
         pass
-    with _watched() as (used, calls):
+    with part_times(PARTS) as times:
         for _ in recogniser.step([Chunk(0, spoken[:0], flush=True)]):
             pass
     recogniser.close(0)
-    return 1000 * used["all"], calls["encoder"]
-
-
-@contextmanager
-def _watched() -> Iterator[tuple[dict[str, float], dict[str, int]]]:
-    """Measure the CPU seconds and the calls of the parts. The time of a part within another is only its own."""
-    used, calls = dict.fromkeys(("all", *PARTS), 0.0), defaultdict[str, int](int)
-    within = [OTHERS]
-    since = time.thread_time()
-    functions = [(part, *place) for part, places in PARTS.items() for place in places]
-    originals = [getattr(kind, name) for _, kind, name in functions]
-
-    def change() -> None:
-        nonlocal since
-        now = time.thread_time()
-        used[within[-1]] += now - since
-        since = now
-
-    def watch(part: str, original: Any) -> Any:
-        def measured(*arguments: Any, **keywords: Any) -> Any:
-            change()
-            within.append(part)
-            try:
-                return original(*arguments, **keywords)
-            finally:
-                change()
-                within.pop()
-                calls[part] += 1
-
-        return measured
-
-    for (part, kind, name), original in zip(functions, originals, strict=True):
-        setattr(kind, name, watch(part, original))
-    try:
-        yield used, calls
-    finally:
-        change()
-        used["all"] = sum(used.values())
-        for (_, kind, name), original in zip(functions, originals, strict=True):
-            setattr(kind, name, original)
+    return 1000 * times.seconds[ALL], times.calls["encoder"]
 
 
 if __name__ == "__main__":

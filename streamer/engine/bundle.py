@@ -119,9 +119,10 @@ def load_acoustic_model(
         torch.set_num_threads(1)  # instances share the cores, so more threads would only wait for other instances
     from streamer.engine.networks.acoustic_network import AcousticNetwork
     from streamer.engine.networks.precision import PRECISIONS, quick_precision
+    from streamer.engine.networks.step_graphs import GraphedNetwork
 
-    dtype = PRECISIONS[precision or quick_precision(device)]
-    return AcousticNetwork.load(folder, device, dtype, activity=activity)
+    network = AcousticNetwork if device == CPU else GraphedNetwork
+    return network.load(folder, device, PRECISIONS[precision or quick_precision(device)], activity=activity)
 
 
 def load_frame_reader(folder: Path, device: str) -> tuple[ModelDescription, FrameReader]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamer.base.limits import READER, SPEAKERS
 from streamer.base.package import install_command, shipped
+from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.models.model_folder import holds_graphs
 
@@ -24,6 +25,7 @@ VERSION = "1"
 COMPILED = "__pycache__"
 BUNDLE = "bundle"  # the parameter that names the folder with the weights
 READS_ALONE = "reads_alone"  # the parameter that leaves the words of all streams to the reader
+GPU_BATCH = 2048  # the largest batch that the recogniser computes as one on a GPU
 _ADAPTER = "from streamer.engine.adapters.event_model import TritonPythonModel as TritonPythonModel\n"
 
 
@@ -125,7 +127,7 @@ def link_model(
     elif is_step and not config.HasField("sequence_batching"):
         slots = None
     name = copy.name if copy.name != model.name else None
-    new = reconfigure(config, name=name, instances=instances, slots=slots)
+    new = batched_for_device(reconfigure(config, name=name, instances=instances, slots=slots))
     if reads_alone:
         new.parameters[READS_ALONE].string_value = "true"
     _clear(copy)
@@ -305,6 +307,26 @@ def set_apart(config: ModelConfig, instances: int) -> ModelConfig:
 def group_name(model: str, number: int) -> str:
     """Return the name of a group of instances. Triton adds `_` and a number for each instance in it."""
     return f"{model}_{number}"
+
+
+def computes_on_gpu(config: ModelConfig) -> bool:
+    """Return whether Triton gives the instances of a model a GPU of this machine."""
+    kind = instance_kind(config)
+    return kind == "KIND_GPU" or (kind == "KIND_AUTO" and gpu_is_there())
+
+
+def batched_for_device(config: ModelConfig) -> ModelConfig:
+    """Return a configuration whose batches may be as large as its device computes as one.
+
+    Only a model with slots has a batch for a GPU: all of its streams that have audio.
+    """
+    of_one_kind = len({group.kind for group in config.instance_group}) < 2
+    if not (of_one_kind and config.sequence_batching.HasField("oldest") and computes_on_gpu(config)):
+        return config
+    copy = reconfigure(config)
+    slots = int(config.sequence_batching.oldest.max_candidate_sequences)
+    copy.max_batch_size = max(config.max_batch_size, min(slots, GPU_BATCH))
+    return copy
 
 
 def instance_kind(config: ModelConfig) -> str:

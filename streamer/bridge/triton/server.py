@@ -23,6 +23,7 @@ from typing import Final
 
 from streamer.base.limits import READER, SPEAKERS
 from streamer.base.package import PACKAGE
+from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.installation import Installation, find_tritonserver
 from streamer.bridge.triton.repository import (
@@ -301,6 +302,7 @@ class TritonServer:
             or self._resizable
             or self._instances is not None
             or self._slots is not None
+            or gpu_is_there()  # whose batches may be larger
         )
 
     @property

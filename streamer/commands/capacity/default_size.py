@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from streamer.base.machine import ROOT, machine_memory, processor_time
 from streamer.base.text import counted
-from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import TritonError
-from streamer.bridge.triton.repository import config_of, instance_kind
+from streamer.bridge.triton.repository import computes_on_gpu, config_of
 from streamer.bridge.triton.server import REGION_BYTES
 from streamer.commands.capacity.estimates import WORKER_BYTES, expected_memory
 from streamer.commands.capacity.plan import (
@@ -112,8 +111,7 @@ def _has_own_size(config: ModelConfig) -> bool:
         return True
     if len(groups) > 1 or any(group.count > 1 for group in groups):
         return True
-    kind = instance_kind(config)
-    return kind == "KIND_GPU" or (kind != "KIND_CPU" and gpu_is_there())
+    return computes_on_gpu(config)
 
 
 def most_instances(root: Path = ROOT, sessions: int | None = None, workers: int = 1) -> tuple[int, str]:

@@ -11,8 +11,10 @@ import pytest
 
 from streamer.base import package
 from streamer.bridge.triton import MODEL, TritonError
+from streamer.bridge.triton import repository as repository_module
 from streamer.bridge.triton.repository import (
     CONFIG,
+    GPU_BATCH,
     asr_repository,
     config_text,
     group_name,
@@ -281,6 +283,38 @@ def test_numbers_below_one_are_refused(folder: Path, settings: dict[str, Any], n
     """There must be at least one instance and one slot."""
     with pytest.raises(TritonError, match=f"^{name} must be 1 or more, not 0$"):
         reconfigure(model_config(folder), **settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "slots", "gpu", "batch"),
+    [
+        ("KIND_AUTO", 512, True, 512),
+        ("KIND_AUTO", 5000, True, GPU_BATCH),
+        ("KIND_AUTO", 8, True, 32),
+        ("KIND_AUTO", 512, False, 32),
+        ("KIND_CPU", 512, True, 32),
+        ("KIND_GPU", 512, False, 512),
+    ],
+)
+def test_batches_follow_the_device(
+    kind: str, slots: int, gpu: bool, batch: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU a batch may have all streams of an instance, up to what is computed as one. On a CPU it stays."""
+    monkeypatch.setattr(repository_module, "gpu_is_there", lambda: gpu)
+    (folder / CONFIG).write_text(
+        f"max_batch_size: 32 instance_group [ {{ kind: {kind} }} ] sequence_batching {{ oldest {{ }} }}"
+    )
+    link_model(folder, tmp_path / "copy", slots=slots)
+    assert model_config(tmp_path / "copy").max_batch_size == batch
+
+
+def test_a_model_without_slots_keeps_its_batches(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of an ensemble, or a model of several kinds, is as its author wants it."""
+    monkeypatch.setattr(repository_module, "gpu_is_there", lambda: True)
+    for text in ("max_batch_size: 32", "max_batch_size: 32 instance_group [ { kind: KIND_CPU }, { kind: KIND_GPU } ]"):
+        (folder / CONFIG).write_text(text)
+        link_model(folder, tmp_path / "copy")
+        assert model_config(tmp_path / "copy").max_batch_size == 32
 
 
 def test_groups_of_several_kinds_have_none(folder: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import streamer.commands.capacity.default_size as choosing
 import streamer.commands.capacity.instance_limit as limiting
 from streamer.base.machine import processor_time
+from streamer.bridge.triton import repository
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.capacity.default_size import MOST_INSTANCES, DefaultSize, choose_size, most_instances
 from streamer.commands.capacity.memory import MeasuringError
@@ -45,7 +45,7 @@ def machine(folder: Path, processors: float, gigabytes: float) -> Path:
 def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a hundred processors and no GPU; its containers may use fewer."""
     monkeypatch.setattr("streamer.base.machine.os.sched_getaffinity", lambda _: set(range(100)))
-    monkeypatch.setattr(choosing, "gpu_is_there", lambda: False)
+    monkeypatch.setattr(repository, "gpu_is_there", lambda: False)
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_a_model_with_a_size_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     assert choose_size([several], tmp_path, None, root=root) is None
     assert choose_size([single, several], tmp_path, None, root=root) is None
     assert choose_size([asr_repository() / "asr_heads"], asr_repository(), None, root=root) is None
-    monkeypatch.setattr(choosing, "gpu_is_there", lambda: True)
+    monkeypatch.setattr(repository, "gpu_is_there", lambda: True)
     assert choose_size([single], tmp_path, None, root=root) is None
 
 
