@@ -21,10 +21,11 @@ from streamer.audio.audio_file import AudioFile, ForwardSoundFile
 from streamer.audio.decoder import Int16Samples, SampleConverter
 from streamer.audio.ffmpeg import PipedFfmpeg, ffmpeg_is_installed, read_as_it_is
 from streamer.audio.frames import ProblemCode
-from streamer.audio.incoming import ENCODINGS, ENOUGH, PipedAudio, is_encoded
-from streamer.audio.recordings import AudioError, WaveHeader, wave_header
+from streamer.audio.incoming import ENOUGH, PipedAudio, is_encoded
+from streamer.audio.recordings import AudioError
 from streamer.base.limits import MOST_CHANNELS
 from streamer.base.machine import temporary_folder
+from streamer.base.wave_header import ENCODINGS, WaveHeader, wave_header
 
 NAME: Final = "The recording"
 CHUNK_S: Final = 0.5

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.audio.decoder import Int16Samples, SampleConverter
-from streamer.audio.recordings import AudioError, WaveHeader, wave_header
+from streamer.audio.recordings import AudioError
+from streamer.base.wave_header import WaveHeader, wave_header
 
 PROBE_S: Final = 30.0
 STALL_S: Final = 60.0  # a disk that sleeps may take seconds

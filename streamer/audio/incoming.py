@@ -23,16 +23,15 @@ import numpy as np
 from streamer.audio.audio_file import AudioFile
 from streamer.audio.decoder import SAMPLE_RATE, AudioDecoder, Int16Samples
 from streamer.audio.ffmpeg import is_readable, read_as_it_is
-from streamer.audio.recordings import AudioError, WaveHeader, wave_header
+from streamer.audio.recordings import AudioError
 from streamer.base.address import is_address
 from streamer.base.machine import no_space_error, temporary_folder
+from streamer.base.wave_header import ENCODINGS, WaveHeader, wave_header
 from streamer.base.web_address import open_address, reason_of
 
 _PATIENCE_S: Final = 0.5
 _BYTES: Final = 16_000
 _LONGEST_HEADER: Final = 1 << 20
-# WAV encodings that can be decoded as they come, by format and bits of a sample.
-ENCODINGS: Final = {(1, 16): "pcm_s16le", (3, 32): "pcm_f32le", (6, 8): "alaw", (7, 8): "mulaw"}
 
 
 class PipedAudio:
