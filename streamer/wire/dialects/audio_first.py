@@ -34,6 +34,8 @@ class AudioFirst(Dialect):
     successive = True
     encoding = "pcm_s16le"
     sample_rate = SAMPLE_RATE
+    channels = 1
+    width: int | None = None  # of samples that become those of 16 bits, in bytes
     written: ClassVar[bool]  # the original has marks and capitals
 
     def __init__(self, opening: Opening) -> None:
@@ -73,14 +75,14 @@ class AudioFirst(Dialect):
     @property
     def sent_ms(self) -> int:
         """The length of the audio that the client has sent."""
-        return self.base_ms + self._bytes * 1000 // (self.sample_rate * SAMPLE_BYTES[self.encoding])
+        return self.base_ms + self._bytes * 1000 // (self.sample_rate * self._frame_bytes)
 
     # What the client sends
 
     def hear(self, audio: bytes) -> Iterator[Step]:
-        """Take audio, which may end within a sample."""
+        """Take audio, which may end within a sample, or between the samples of channels."""
         audio = self._rest + audio
-        whole = len(audio) - len(audio) % SAMPLE_BYTES[self.encoding]
+        whole = len(audio) - len(audio) % self._frame_bytes
         audio, self._rest = audio[:whole], audio[whole:]
         if not audio:
             return
@@ -93,7 +95,7 @@ class AudioFirst(Dialect):
             self.base_ms, self._bytes, self.running = self.sent_ms, 0, True
             yield begin
         self._bytes += len(audio)
-        yield audio
+        yield audio if self.width is None else _int16(audio, self.width)
 
     def keep(self) -> Iterator[Step]:
         """Keep the session open, because the client says that it only pauses."""
@@ -107,10 +109,10 @@ class AudioFirst(Dialect):
             self.running = False
             yield STOP
 
-    def change_rate(self, rate: int) -> None:
-        """Take the rate of the next session. Call this only while none runs."""
+    def change_rate(self, rate: int, channels: int = 1, width: int | None = None) -> None:
+        """Take the rate of the next session, and how its samples are laid out. Call this only while none runs."""
         self.base_ms, self._bytes = self.sent_ms, 0
-        self.sample_rate = rate
+        self.sample_rate, self.channels, self.width = rate, channels, width
 
     @property
     def pending(self) -> int:
@@ -124,6 +126,7 @@ class AudioFirst(Dialect):
     def restart(self) -> None:
         """Count times from zero again: for a client whose next audio is another recording."""
         self.base_ms = self._bytes = 0
+        self._rest = b""
 
     def rest(self) -> Iterator[Step]:
         """End the session, because the client has sent nothing for a while. The next audio begins another one.
@@ -149,12 +152,23 @@ class AudioFirst(Dialect):
 
     # Inside
 
+    @property
+    def _frame_bytes(self) -> int:
+        """The bytes of a sample of every channel."""
+        return (self.width or SAMPLE_BYTES[self.encoding]) * self.channels
+
     def _next_start(self) -> str:
-        return start(**self.all_options(), encoding=self.encoding, sample_rate=self.sample_rate)
+        samples = {"encoding": self.encoding, "sample_rate": self.sample_rate, "channels": self.channels}
+        return start(**self.all_options(), **samples)
 
 
-def widened(audio: bytes) -> bytes:
-    """Turn samples of 8 bits without a sign into samples of 16 bits."""
-    samples = bytearray(2 * len(audio))
-    samples[1::2] = audio.translate(_BYTES_TO_HIGH)
+def _int16(audio: bytes, width: int) -> bytes:
+    """Return samples of this width as samples of 16 bits. Those of one byte have no sign, as in a WAV file."""
+    if width == 2:
+        return audio
+    samples = bytearray(2 * (len(audio) // width))
+    if width == 1:
+        samples[1::2] = audio.translate(_BYTES_TO_HIGH)
+    else:
+        samples[0::2], samples[1::2] = audio[width - 2 :: width], audio[width - 1 :: width]
     return bytes(samples)

@@ -16,7 +16,7 @@ from streamer.base.events import Error, Partial, ServerMessage, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.text import is_unicode
-from streamer.wire.dialects.audio_first import AudioFirst, widened
+from streamer.wire.dialects.audio_first import AudioFirst
 from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step
 from streamer.wire.errors import CloseCode, WireError, bad, quote
 from streamer.wire.native import close_reason, encode
@@ -66,7 +66,6 @@ class WhisperLive(AudioFirst):
     def __init__(self, opening: Opening) -> None:
         self._config: dict[str, object] = {}  # options of all sessions
         self._uid: str | None = None  # None before the first message
-        self._format = "float32"
         self._words = False
         self._segments: deque[JsonObject] = deque(maxlen=_USUAL_SEGMENTS)
         self._ended = False
@@ -89,7 +88,7 @@ class WhisperLive(AudioFirst):
             yield from self.end()
             yield Hangup(CloseCode.DONE)
         elif isinstance(message, bytes):
-            yield from self.hear(widened(message) if self._format == "uint8" else message)
+            yield from self.hear(message)
 
     # What the client gets
 
@@ -140,12 +139,11 @@ class WhisperLive(AudioFirst):
     def _take(self, asked: JsonObject) -> None:
         if asked.get("task") == "translate":
             raise bad(ErrorCode.UNSUPPORTED, "'task' must be transcribe: this service does not translate.")
-        format = asked.get("audio_format") or self._format
+        format = asked.get("audio_format") or "float32"
         if not isinstance(format, str) or format not in FORMATS:
             names = ", ".join(FORMATS)
             raise bad(ErrorCode.UNSUPPORTED_AUDIO, f"'audio_format' must be one of {names}, not {quote(format)}.")
-        self._format = format
-        self.encoding = FORMATS[format]
+        self.encoding, self.width = FORMATS[format], 1 if format == "uint8" else None
         self._words = bool(asked.get("word_timestamps"))
         most = asked.get("send_last_n_segments")
         if type(most) is int:

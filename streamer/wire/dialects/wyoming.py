@@ -16,7 +16,7 @@ from streamer.base.events import Done, Error, ServerMessage
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, LANGUAGE, LARGEST_MESSAGE, MOST_CHANNELS, SAMPLE_RATES
-from streamer.wire.dialects.audio_first import SAMPLE_RATE, AudioFirst, widened
+from streamer.wire.dialects.audio_first import SAMPLE_RATE, AudioFirst
 from streamer.wire.dialects.dialect import Hangup, Languages, Opening, Reply, Step, session_language
 from streamer.wire.errors import CloseCode, WireError, bad, quote
 from streamer.wire.options import hints
@@ -60,14 +60,13 @@ class Wyoming(AudioFirst):
         self._is_audio = False  # the payload that comes is
         self._wanted: JsonObject = {}  # options of the next command
         self._format = _USUAL
-        self._part = b""  # an incomplete sample of all channels
         self._speaking = False  # a command has begun
         self._texts: list[str] = []  # of the finals of this command
         super().__init__(opening)
 
     def options(self) -> JsonObject:
         """Return the options of the next session. Chunks cannot be taken back, so they are finals."""
-        return {**self._wanted, "partials": False, "channels": self._format[2]}
+        return {**self._wanted, "partials": False}
 
     # What the client sends
 
@@ -81,7 +80,7 @@ class Wyoming(AudioFirst):
                     payload, rest = rest[: self._payload_bytes], rest[self._payload_bytes :]
                     self._payload_bytes -= len(payload)
                     if self._is_audio:
-                        yield from self._hear(payload)
+                        yield from self.hear(payload)
                     continue
                 rest = self._complete(rest)
                 if (event := self._next_event()) is not None:
@@ -195,21 +194,15 @@ class Wyoming(AudioFirst):
         """Begin a command, whose audio has the format of this data."""
         self._format = _format(data, _USUAL)
         self.restart()
-        self.change_rate(self._format[0])
+        rate, width, channels = self._format
+        self.change_rate(rate, channels, width)
         self.check()
-        self._speaking, self._texts, self._part = True, [], b""
+        self._speaking, self._texts = True, []
 
     def _check_format(self, data: JsonObject) -> None:
         if (format := _format(data, self._format)) != self._format:
             what = "'rate', 'width' and 'channels' must stay the same until 'audio-stop'"
             raise bad(ErrorCode.UNSUPPORTED_AUDIO, f"{what}: {self._format} became {format}.")
-
-    def _hear(self, payload: bytes) -> Iterator[Step]:
-        _, width, channels = self._format
-        audio = self._part + payload
-        whole = len(audio) - len(audio) % (width * channels)
-        self._part = audio[whole:]
-        yield from self.hear(_int16(audio[:whole], width))
 
     def _stop(self) -> Iterator[Step]:
         """End the command. The answer comes with the end of its session, or at once if there was no audio."""
@@ -299,14 +292,3 @@ def _format(data: JsonObject, usual: tuple[int, int, int]) -> tuple[int, int, in
         values.append(value)
     rate, width, channels = values
     return rate, width, channels
-
-
-def _int16(audio: bytes, width: int) -> bytes:
-    """Return samples of this width as samples of 16 bits. Those of one byte have no sign, as in a WAV file."""
-    if width == 1:
-        return widened(audio)
-    if width == 2:
-        return audio
-    samples = bytearray(2 * (len(audio) // width))
-    samples[0::2], samples[1::2] = audio[width - 2 :: width], audio[width - 1 :: width]
-    return bytes(samples)
