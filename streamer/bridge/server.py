@@ -254,7 +254,7 @@ class BridgeServer:
         routes.add(OpenAIRealtimePaths(self._dialects, self._models, policy.access).routes())
         # The others have nothing but a websocket.
         kinds = [kind for kind in FORMATS.values() if kind.path not in routes]
-        routes.add((kind.path, self._dialects.route(kind)) for kind in kinds)
+        routes.add((path, self._dialects.route(kind)) for kind in kinds for path in (kind.path, *kind.other_paths))
         routes.add(self._captions.routes())
         routes.add(probes.routes())
         routes.add(StaticFiles(root=lambda page: self._root(page, native)).routes())

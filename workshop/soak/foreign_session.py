@@ -169,6 +169,7 @@ FORMATS: Final = {
     "riva": 5,
     "google": 5,
     "elevenlabs": 4,
+    "azure": 4,
 }
 # Their live audio may also come in a container. That of the others is always samples.
 _CONTAINED: Final = ("deepgram", "riva", "upload", "openai_file", "deepgram_file")
@@ -204,6 +205,7 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "riva": ({}, {"interim_results": True}),
     "google": ({}, {"interim_results": True}, {"interim_results": True, "enable_voice_activity_events": True}),
     "elevenlabs": ({}, {"include_timestamps": "true"}),
+    "azure": ({}, {"wordLevelTimestamps": "true"}, {"segmentationSilenceTimeoutMs": "500"}),
 }
 
 

@@ -1,4 +1,4 @@
-"""Sessions of the soak test in the formats of voice agents: turns with each word once, in order and at its time."""
+"""Sessions of the soak test in the formats of voice agents and of Azure: each word once, in order and at its time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from websockets.asyncio.client import ClientConnection
+
 from streamer.audio.decoder import SAMPLE_RATE
-from streamer.wire.dialects import assemblyai, deepgram_flux, elevenlabs
-from workshop.soak.foreign_session import ForeignSession
+from streamer.wire.dialects import assemblyai, azure, deepgram_flux, elevenlabs
+from workshop.soak.foreign_session import ForeignSession, endless_header
 from workshop.soak.self_hosted_formats import SideBySideSession
 
 
@@ -143,12 +145,78 @@ class ElevenLabsSession(AgentSession):
         return self.said and self._answers >= self._asked
 
 
+def azure_audio(turn: str, audio: bytes = b"") -> bytes:
+    """Return a message of Azure's SDK with audio; without any, it ends the turn."""
+    head = f"Path: audio\r\nX-RequestId: {turn}\r\n".encode()
+    return len(head).to_bytes(2, "big") + head + audio
+
+
+class AzureSession(SideBySideSession):
+    """A session in which a client begins another turn where another one flushes."""
+
+    path = azure.PATH
+    _turn = ""  # the last one of the client
+    _open = ""  # the one of which the service speaks
+    _begins_ms: dict[str, float]
+
+    def query(self) -> dict[str, Any]:
+        """Return the options."""
+        return {"language": "en-US", **self.ways}
+
+    async def begin(self, websocket: ClientConnection) -> None:
+        """Begin the first turn."""
+        self._begins_ms = {}
+        await self._begin(websocket)
+
+    def form(self, audio: bytes) -> bytes:
+        """Return a message with samples."""
+        return azure_audio(self._turn, audio)
+
+    async def flush(self, websocket: ClientConnection) -> None:
+        """End the turn, and begin another one."""
+        await websocket.send(self.ending)
+        await self._begin(websocket)
+
+    def take(self, text: str) -> bool:
+        """Take a message. The end of the last turn is the last one."""
+        head, _, body = text.partition("\r\n\r\n")
+        fields = dict(row.split(":", 1) for row in head.split("\r\n"))
+        turn, path, content = fields["X-RequestId"], fields["Path"], json.loads(body)
+        if self._open != ("" if path == "turn.start" else turn) or turn not in self._begins_ms:
+            self.record.wrong.append(f"{path} of turn {turn} came in turn {self._open}")
+        self._open = "" if path == "turn.end" else turn
+        if path == "speech.hypothesis":
+            self.partial(content["Text"])
+        elif path == "speech.phrase" and content["RecognitionStatus"] == "Success":
+            self._take_phrase(content, self._begins_ms[turn])
+        return self.said and path == "turn.end" and turn == self._turn
+
+    def _take_phrase(self, phrase: Mapping[str, Any], begin_ms: float) -> None:
+        if "NBest" not in phrase:
+            self.final_text(phrase["DisplayText"])
+            return
+        words = []
+        for word in phrase["NBest"][0]["DisplayWords"]:
+            start_ms = begin_ms + word["Offset"] / 10_000
+            end_ms = start_ms + word["Duration"] / 10_000
+            words.append({"word": word["DisplayText"], "start_ms": round(start_ms), "end_ms": round(end_ms)})
+        self.final(words)
+
+    async def _begin(self, websocket: ClientConnection) -> None:
+        self._turn = f"{len(self._begins_ms):032x}"
+        self._begins_ms[self._turn] = self.record.sent / self.plan.bytes_per_ms
+        self.ending = azure_audio(self._turn)
+        await websocket.send(f"Path: speech.context\r\nX-RequestId: {self._turn}\r\n\r\n{{}}")
+        await websocket.send(self.form(endless_header()))
+
+
 def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
     return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
 
 
 SESSIONS: Final[dict[str, type[ForeignSession]]] = {
     "elevenlabs": ElevenLabsSession,
+    "azure": AzureSession,
     "deepgram_flux": FluxSession,
     "assemblyai": AssemblyAISession,
 }

@@ -32,8 +32,10 @@ KEY_SUBPROTOCOL = "streamer.key."
 KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
 KEY_SCHEMES = ("bearer", "token")  # also in the header Authorization
 AZURE_KEY = "api-key"  # the header of Azure's clients, which their browsers put into the query
-KEY_HEADERS = (AZURE_KEY, "x-goog-api-key", "xi-api-key")  # without a scheme; the others are of Google, ElevenLabs
-KEY_OPTIONS = ("key", "token", AZURE_KEY)  # of the query
+AZURE_SPEECH_KEY = "Ocp-Apim-Subscription-Key"  # the same, of Azure's Speech SDK
+# Without a scheme; the others are of Google and ElevenLabs.
+KEY_HEADERS = (AZURE_KEY, AZURE_SPEECH_KEY, "x-goog-api-key", "xi-api-key")
+KEY_OPTIONS = ("key", "token", AZURE_KEY, AZURE_SPEECH_KEY)  # of the query
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
 
@@ -198,11 +200,8 @@ class AccessRules:
 def _key_in(request: Request) -> str:
     """Return the key of a request, or "". Of several, return the one from the most private place."""
     for header in request.headers.all("Authorization"):
-        scheme, _, key = header.partition(" ")
-        if scheme.lower() in KEY_SCHEMES:
-            return key.strip()
-        if not key:  # clients of AssemblyAI name no scheme
-            return scheme
+        if key := _without_scheme(header):
+            return key
     for name in KEY_HEADERS:
         if key := request.headers.get(name):
             return key.strip()
@@ -214,7 +213,17 @@ def _key_in(request: Request) -> str:
         if offer in KEY_SCHEMES and place + 1 < len(offers):
             return offers[place + 1]
     query = parse_qs(request.query)
+    if "Authorization" in query:  # of Azure's Speech SDK in a browser
+        return _without_scheme(query["Authorization"][0])
     return next((query[name][0] for name in KEY_OPTIONS if name in query), "")
+
+
+def _without_scheme(authorization: str) -> str:
+    """Return the key in this; "" if it has another scheme. Clients of AssemblyAI name none."""
+    scheme, _, key = authorization.partition(" ")
+    if scheme.lower() in KEY_SCHEMES:
+        return key.strip()
+    return "" if key else scheme
 
 
 def origin_of(text: str) -> str | None:

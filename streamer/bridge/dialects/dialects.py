@@ -86,7 +86,7 @@ class Dialects:
             raise HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_REQUEST, "The query has too many options.") from None
         headers = {name.lower(): value for name, value in request.headers}
         settings = self._policy.access.short_content(request)
-        return Opening(tuple(query), headers, self._models.languages, new_id(), now(), settings)
+        return Opening(tuple(query), headers, self._models.languages, new_id(), now(), settings, request.path)
 
     async def converse(self, kind: type[Dialect], socket: Socket, peer: str) -> None:
         """Open one session after another over a connection without a request, until it ends.

@@ -36,6 +36,7 @@ class Opening:
     request_id: str = ""  # a random UUID
     created: str = ""  # the time of the request, such as 2026-01-31T12:00:00.000Z
     settings: str = ""  # what its key for a short time was made for, as JSON
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Dialect(ABC):
 
     protocol: ClassVar[str]  # its name in metrics
     path: ClassVar[str]
+    other_paths: ClassVar[tuple[str, ...]] = ()
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streamer.wire.dialects.assemblyai import AssemblyAI
+from streamer.wire.dialects.azure import Azure
 from streamer.wire.dialects.deepgram import DeepgramLive
 from streamer.wire.dialects.deepgram_flux import DeepgramFlux
 from streamer.wire.dialects.dialect import Dialect
@@ -21,6 +22,7 @@ _DIALECTS: Final = (
     DeepgramFlux,
     AssemblyAI,
     ElevenLabs,
+    Azure,
     OpenAIRealtime,
     SherpaOnnx,
     Vosk,

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from streamer.testing.exact_speech import Audio
 from streamer.wire.dialects import sherpa_onnx
 from streamer.wire.dialects.formats import FORMATS
+from tests.wire.dialects import azure_messages
 
 PATIENCE_S = 60.0
 PIECE = 3200  # samples
@@ -183,13 +184,29 @@ async def elevenlabs(websocket: ClientConnection, audio: Audio, middle: Middle |
     return await reading
 
 
+async def azure(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak in one turn, and return the texts of its phrases. Each message has the name of the turn."""
+
+    async def read() -> list[str]:
+        answers: list[azure_messages.Answer] = []
+        while not answers or answers[-1].path != "turn.end":
+            answers.append(azure_messages.read(await receive(websocket)))
+        assert (answers[0].path, {answer.turn for answer in answers}) == ("turn.start", {azure_messages.TURN})
+        return [str(answer.content.get("DisplayText", "")) for answer in answers]
+
+    reading = asyncio.create_task(read())
+    await send_pieces(websocket, audio, lambda piece: azure_messages.audio(int16(piece)), middle)
+    await websocket.send(azure_messages.audio())
+    return await reading
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
 
     converse: Callable[[ClientConnection, Audio, Middle | None], Awaitable[list[str]]]
     form: Callable[[Audio], bytes | str]
-    hello: str = ""
+    hello: str | bytes = ""
 
     async def greet(self, websocket: ClientConnection) -> None:
         """Say what a client says first."""
@@ -201,6 +218,9 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "deepgram-flux": Client(flux, int16),
     "assemblyai": Client(assemblyai, int16),
     "elevenlabs": Client(elevenlabs, lambda audio: chunk(int16(audio))),
+    "azure": Client(
+        azure, lambda audio: azure_messages.audio(int16(audio)), azure_messages.audio(azure_messages.header())
+    ),
     "sherpa-onnx": Client(sherpa, floats),
     "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
     "whisperlivekit": Client(whisperlivekit, int16),

@@ -35,6 +35,7 @@ MISTAKES = {
     "deepgram-flux": "eot_threshold=much",
     "assemblyai": "format_turns=perhaps",
     "elevenlabs": "audio_format=mp3",
+    "azure": "wordLevelTimestamps=perhaps",
 }
 FULL = {"deepgram-flux": 429}  # the status for a full service, if it is not 503
 every_format = pytest.mark.parametrize("format", CLIENTS)

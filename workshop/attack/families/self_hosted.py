@@ -13,7 +13,16 @@ from urllib.parse import quote
 import numpy as np
 
 from streamer.testing.exact_speech import say
-from streamer.wire.dialects import assemblyai, deepgram_flux, elevenlabs, sherpa_onnx, vosk, whisperlive, whisperlivekit
+from streamer.wire.dialects import (
+    assemblyai,
+    azure,
+    deepgram_flux,
+    elevenlabs,
+    sherpa_onnx,
+    vosk,
+    whisperlive,
+    whisperlivekit,
+)
 from streamer.wire.dialects.audio_first import OPTIONS
 from workshop.attack import attack, recordings
 from workshop.attack.attack import (
@@ -29,7 +38,8 @@ from workshop.attack.attack import (
     wild_value,
 )
 from workshop.attack.raw_connection import BINARY, TEXT, Ended, frame, wild_frame
-from workshop.soak.foreign_session import plain
+from workshop.soak.foreign_session import endless_header, plain
+from workshop.soak.voice_agents import azure_audio
 
 FAMILY: Final = "self-hosted"
 # Before the upgrade. 503: the recogniser was killed.
@@ -37,6 +47,7 @@ STATUSES: Final = (101, 400, 401, 403, 429, 431, 503)
 _WORDS: Final = "these words are mine"
 _SPEECH: Final = say(_WORDS)
 _UID: Final = "ab-12"
+_TURN: Final = "0123456789abcdef0123456789abcdef"
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,12 @@ def _pieces(audio: bytes, size: int = 6400) -> bytes:
 def _chunk(audio: bytes, *, commit: bool = False) -> bytes:
     content = base64.b64encode(audio).decode()
     return text({"message_type": elevenlabs.CHUNK, "audio_base_64": content, "commit": commit})
+
+
+def _azure_texts(events: Sequence[dict[str, Any]]) -> list[str]:
+    bodies = [str(event["text"]).partition("\r\n\r\n") for event in events]
+    phrases = [json.loads(body) for head, _, body in bodies if "Path:speech.phrase" in head]
+    return [phrase["DisplayText"] for phrase in phrases if "DisplayText" in phrase]
 
 
 def _vosk_texts(events: Sequence[dict[str, Any]]) -> list[str]:
@@ -141,6 +158,14 @@ FORMATS: Final = (
         _chunk(b"", commit=True),
         ("message_type", "audio_base_64", "commit", "sample_rate", "previous_text"),
         lambda events: [event["text"] for event in events if event.get("message_type") == "committed_transcript"],
+    ),
+    Format(
+        azure.PATH,
+        b"",
+        b"".join(frame(BINARY, azure_audio(_TURN, part)) for part in (endless_header(), *_divided(_SPEECH.tobytes()))),
+        frame(BINARY, azure_audio(_TURN)),
+        ("phraseDetection", "phraseOutput", "format", "mode", "languageId", "speakerDiarization", "detailed", "dgi"),
+        _azure_texts,
     ),
 )
 BYE: Final = frame(8, b"\x03\xe8")
@@ -282,13 +307,17 @@ def _with(path: str, query: str) -> str:
 def _wild_text(rng: random.Random, format: Format) -> str:
     if format.path == vosk.PATH and rng.random() < 0.5:
         return json.dumps({"config": wild_value(rng, ("words", "partial_words", "max_alternatives", "grammar"))})
+    if format.path == azure.PATH and rng.random() < 0.5:
+        return f"Path: speech.context\r\nX-RequestId: {_TURN}\r\n\r\n{wild_json(rng, format.names, format.names)}"
     return wild_json(rng, ("start", "stop", "flush", "Configure", "UpdateConfiguration"), format.names)
 
 
 def _is_over(ended: Ended) -> bool:
-    """Return whether the last message of sherpa-onnx or ElevenLabs has come. There the service does not close."""
+    """Return whether the last message of a format has come in which the service does not close."""
     last = ended.events[-1]
-    return last.get("text") == sherpa_onnx.ENDED or last.get("message_type") == "committed_transcript"
+    if last.get("text") == sherpa_onnx.ENDED or last.get("message_type") == "committed_transcript":
+        return True
+    return "\r\nPath:turn.end\r\n" in str(last.get("text", ""))
 
 
 def _heard(format: Format, ended: Ended) -> str:
