@@ -173,6 +173,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/upstreams/test_failed_rollover.py",
     "tests/bridge/upstreams/test_rollover_elsewhere.py",
     "tests/client/test_restart.py",
+    "tests/clients/test_azure_clients.py",
     "tests/clients/test_deepgram_clients.py",
     "tests/clients/test_grpc_clients.py",
     "tests/clients/test_openai_clients.py",
