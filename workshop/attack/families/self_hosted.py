@@ -308,7 +308,8 @@ def _wild_text(rng: random.Random, format: Format) -> str:
     if format.path == vosk.PATH and rng.random() < 0.5:
         return json.dumps({"config": wild_value(rng, ("words", "partial_words", "max_alternatives", "grammar"))})
     if format.path == azure.PATH and rng.random() < 0.5:
-        return f"Path: speech.context\r\nX-RequestId: {_TURN}\r\n\r\n{wild_json(rng, format.names, format.names)}"
+        context = json.dumps({rng.choice(format.names): wild_value(rng, format.names)})
+        return f"Path: speech.context\r\nX-RequestId: {_TURN}\r\n\r\n{context}"
     return wild_json(rng, ("start", "stop", "flush", "Configure", "UpdateConfiguration"), format.names)
 
 
