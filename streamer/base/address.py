@@ -42,6 +42,11 @@ def websocket_url(address: str) -> str:
     return f"{_SCHEMES[parts.scheme]}://{where}{path}{query}"
 
 
+def addresses_of(text: str) -> list[str]:
+    """Return the addresses of one service in a list with commas: those of its bridges, of which any will do."""
+    return [each.strip() for each in text.split(",")]
+
+
 def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = _ANSWER_S) -> bool:
     """Return whether a Streamer service at this address is ready."""
     request = f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"

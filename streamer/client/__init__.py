@@ -39,9 +39,10 @@ from streamer.base.json_types import JsonObject
 from streamer.base.text import either
 from streamer.base.transcript import Transcript as Transcript
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
-from streamer.client.connection import Connection, OnStarting, dial
+from streamer.client.connection import Addresses, Connection, OnStarting
 from streamer.client.connection import SessionError as SessionError
 from streamer.client.events import Event as Event
+from streamer.client.recovery import PASSING
 from streamer.client.recovery import REFUSED_FOR_NOW as REFUSED_FOR_NOW
 from streamer.client.sending import Audio as Audio
 from streamer.client.sending import behind, describe_audio, send_all
@@ -68,8 +69,9 @@ def connect(
     """Open a session: `with connect(url) as session`, or `async with`, or `session = await connect(url)`.
 
     `options`: the options of the protocol's `start`; their type is `streamer.client.options.Options`. `url` may also be
-    `host:port`; the default is the address in the environment variable STREAMER_SERVER, or this machine. `key`: the
-    default is the key in STREAMER_KEY, if it is set.
+    `host:port`, or several of them with commas between, of bridges that serve the same: if one is away or refuses, the
+    session begins or goes on at the next one. The default is what the environment variable STREAMER_SERVER has, or this
+    machine. `key`: the default is the key in STREAMER_KEY, if it is set.
     `resume`: whether the session goes on when its connection is lost. `restart`: whether it goes on when the service
     itself was restarted; the default is the value of `resume`. `on_starting`: the client calls it with the name of the
     model if the service must load the model first, which takes seconds.
@@ -166,7 +168,7 @@ class Opening:
         restart: bool,
         on_starting: OnStarting | None,
     ) -> None:
-        self._url = url
+        self._addresses = Addresses(url)
         self._on_starting = on_starting
         self._key = key
         self._resume = resume
@@ -205,16 +207,28 @@ class Opening:
         return BlockingSession(self._open)
 
     async def _open(self) -> Session:
-        session = Session(await self._dial())
-        try:
-            await session.start(self._options, self._dial, resume=self._resume, restart=self._restart, after=self.after)
-        except BaseException:
-            await session.close()
-            raise
+        for left in reversed(range(len(self._addresses))):
+            session = Session(await self._dial())
+            try:
+                await session.start(
+                    self._options,
+                    self._dial,
+                    resume=self._resume,
+                    restart=self._restart,
+                    after=self.after,
+                    pass_over=self._addresses.pass_over,
+                )
+            except BaseException as error:
+                await session.close()
+                if not (left and isinstance(error, SessionError) and error.code in PASSING):
+                    raise
+                self._addresses.pass_over()
+            else:
+                break
         return session
 
     async def _dial(self) -> Connection:
-        return await dial(self._url, self._key, self._on_starting)
+        return await self._addresses.dial(self._key, self._on_starting)
 
 
 def _address(url: str | None) -> str:

@@ -15,13 +15,15 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from streamer.base.address import websocket_url
+from streamer.base.address import addresses_of, websocket_url
 from streamer.base.codes import ClientCode, ErrorCode
 from streamer.base.text import printable
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 
 CONNECT_S: Final = 10.0
+# The same if the service has further addresses: one that does not answer in this time holds nobody up.
+CONNECT_OF_SEVERAL_S: Final = 3.0
 CLOSE_S: Final = 2.0
 # A session that is given up may have sent more than the service has read, so its end may never be read.
 GIVE_UP_S: Final = 0.3
@@ -55,20 +57,52 @@ OnStarting = Callable[[str], None]
 """A function that the client calls with the name of a model, if the service loads it before the session begins."""
 
 
-async def dial(address: str, key: str, on_starting: OnStarting | None = None) -> Connection:
+class Addresses:
+    """The addresses of a service. A client uses one of them until it does not serve, and then the next one."""
+
+    def __init__(self, text: str) -> None:
+        """`text`: one address, or several with commas between them."""
+        self._addresses = addresses_of(text)
+        self._place = 0
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    async def dial(self, key: str, on_starting: OnStarting | None = None) -> Connection:
+        """Connect to the present address, or to the next one that answers. Raise SessionError if none does."""
+        limit_s = CONNECT_S if len(self) == 1 else CONNECT_OF_SEVERAL_S
+        for left in reversed(range(len(self))):
+            try:
+                return await dial(self._addresses[self._place], key, on_starting, limit_s)
+            except SessionError as error:
+                if error.code not in _PASSED_OVER or not left:
+                    raise
+                self.pass_over()
+        raise AssertionError("there is an address")
+
+    def pass_over(self) -> None:
+        """Use the next address from now on."""
+        self._place = (self._place + 1) % len(self)
+
+
+# What is wrong with one address may be well at another one.
+_PASSED_OVER: Final = (ClientCode.AWAY, ClientCode.NO_SERVICE, ClientCode.REFUSED)
+
+
+async def dial(address: str, key: str, on_starting: OnStarting | None = None, limit_s: float = CONNECT_S) -> Connection:
     """Connect to a service, with this key unless it is empty. Raise SessionError if that fails."""
     if not (key.isascii() and key.isprintable()):
         raise SessionError(
             ErrorCode.UNAUTHORIZED, "The key has a line break or another character that no key can have."
         )
     try:
-        with _clear_errors(without_query(address)):
+        with _clear_errors(without_query(address), limit_s):
             url = websocket_url(address)
             websocket = await open_websocket(
                 url,
                 proxy=None if _is_local(url) else True,
                 compression=None,  # audio does not become smaller, and compression costs the service time
-                open_timeout=CONNECT_S,
+                open_timeout=limit_s,
                 # While a service does not read, a ping would wait behind minutes of audio.
                 ping_interval=None,
                 close_timeout=CLOSE_S,
@@ -231,7 +265,7 @@ def without_query(url: str) -> str:
 
 
 @contextmanager
-def _clear_errors(address: str) -> Iterator[None]:
+def _clear_errors(address: str, limit_s: float) -> Iterator[None]:
     """Turn every error while a connection opens into a SessionError with a clear sentence."""
     try:
         yield
@@ -252,7 +286,7 @@ def _clear_errors(address: str) -> Iterator[None]:
             ClientCode.NO_SERVICE, f"{address} answers, but is not a websocket service: {error}."
         ) from error
     except (asyncio.TimeoutError, TimeoutError) as error:
-        raise SessionError(ClientCode.AWAY, f"{address} did not answer within {CONNECT_S:g} s.") from error
+        raise SessionError(ClientCode.AWAY, f"{address} did not answer within {limit_s:g} s.") from error
     except OSError as error:
         raise SessionError(ClientCode.AWAY, f"No service answers at {address}: {_reason(error)}.") from error
 

@@ -58,10 +58,15 @@ class Reopening:
         *,
         resume: bool,
         restart: bool,
+        pass_over: Callable[[], None] = lambda: None,
     ) -> None:
-        """`resume`: the session may go on over another connection. `restart`: it may go on in another session."""
+        """`resume`: the session may go on over another connection. `restart`: it may go on in another session.
+
+        `pass_over`: dial another address of the service next, because the present one refuses for now.
+        """
         self.cancelled = False  # the client has closed the session
         self._dial = dial
+        self._pass_over = pass_over
         self._options = options
         self._token = token
         self._kept = kept
@@ -93,6 +98,7 @@ class Reopening:
                     continue
                 if refusal.code not in PASSING:
                     raise
+                self._pass_over()
                 if loop.time() + pause > until:
                     raise SessionError(error.code, f"{error} After {REOPEN_S:g} s of attempts: {refusal}") from refusal
             await asyncio.sleep(pause)

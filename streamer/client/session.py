@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, cast
@@ -55,8 +55,11 @@ class Session:
         resume: bool,
         restart: bool,
         after: Sequence[Mapping[str, object]] | None = None,
+        pass_over: Callable[[], None] = lambda: None,
     ) -> None:
         """Open the session on its first connection; `connect` does this. `dial` opens further connections.
+
+        `pass_over`: let `dial` use another address of the service.
 
         `after`: the finals of an earlier session, behind which this one goes on. Its audio begins at `from_ms`.
         """
@@ -72,7 +75,9 @@ class Session:
         if after:
             self._events.extend(progress.restart(self.from_ms))
         if token:
-            self._reopening = Reopening(dial, options, token, kept, progress, resume=resume, restart=restart)
+            self._reopening = Reopening(
+                dial, options, token, kept, progress, resume=resume, restart=restart, pass_over=pass_over
+            )
 
     @property
     def from_ms(self) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from streamer.base.address import DEFAULT_PORT, SERVER_VARIABLE, is_ready, websocket_url
+from streamer.base.address import DEFAULT_PORT, SERVER_VARIABLE, addresses_of, is_ready, websocket_url
 from streamer.base.codes import ErrorCode
 from streamer.base.limits import DEFAULT_MODEL
 from streamer.base.text import as_sentence, did_you_mean
@@ -104,19 +104,28 @@ class Parser(argparse.ArgumentParser):
         return action
 
 
-def add_server_argument(parser: argparse._ActionsContainer, purpose: str) -> None:
-    """Add `--server` to a command that uses a service. `purpose`: the beginning of its help."""
+def add_server_argument(parser: argparse._ActionsContainer, purpose: str, *, several: bool = True) -> None:
+    """Add `--server` to a command that uses a service. `purpose`: the beginning of its help.
+
+    `several`: its sessions may go on at another address of the service.
+    """
+    of_several = ", or several of its bridges with commas between" if several else ""
     parser.add_argument(
         "--server",
         metavar="URL",
-        type=server,
+        type=server if several else one_server,
         default=os.environ.get(SERVER_VARIABLE) or None,
-        help=f"{purpose}, as ws://host:port or host:port; '{EMBEDDED}' starts one for this command. "
+        help=f"{purpose}, as ws://host:port or host:port{of_several}; '{EMBEDDED}' starts one for this command. "
         f"The default is {SERVER_VARIABLE}, or a service on port {DEFAULT_PORT} of this machine.",
     )
 
 
 def server(text: str) -> str:
+    """Read the address of a service, several addresses of it, or the word for an embedded one."""
+    return ",".join(map(one_server, addresses_of(text)))
+
+
+def one_server(text: str) -> str:
     """Read the address of a service, or the word for an embedded one."""
     if text == EMBEDDED:
         return text

@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many sessions at a time: one number after the other (1,2,4… until the service does not keep up)",
     )
     add("--seconds", type=_seconds, default=SECONDS, metavar="S", help=f"how long to measure each number ({SECONDS:g})")
-    add_server_argument(parser, "the service to load")
+    add_server_argument(parser, "the service to load", several=False)
     add_key_argument(parser)
     add_model_argument(parser)
     add(

@@ -61,7 +61,9 @@ export class Session extends EventTarget {
     state = "connecting";
     /** How much audio the client has dropped, in milliseconds. */
     overflowedMs = 0;
-    #url;
+    /** The addresses of the service, and which one is in use. @type {string[]} */
+    #urls;
+    #at = 0;
     #key;
     #options;
     #resume;
@@ -84,7 +86,8 @@ export class Session extends EventTarget {
     /**
      * Connects at once.
      * @param {object} [settings]
-     * @param {string} [settings.url] of the service; the default is the service that this module came from
+     * @param {string | string[]} [settings.url] of the service, or several of bridges that serve the same: if one is
+     *     away or refuses, the session goes on at the next one. The default is the service that this module came from
      * @param {string} [settings.key] the key, if the service needs one
      * @param {import("./options.js").Options} [settings.options] the options of the protocol's `start`
      * @param {boolean} [settings.resume] whether the session goes on when its connection is lost
@@ -93,7 +96,7 @@ export class Session extends EventTarget {
      */
     constructor({url, key = "", options = {}, resume = true, restart = resume, patienceMs = PATIENCE_MS} = {}) {
         super();
-        this.#url = websocketUrl(url);
+        this.#urls = Array.isArray(url) ? url.map(websocketUrl) : [websocketUrl(url)];
         this.#key = key;
         this.#options = {...options};
         this.#resume = resume;
@@ -203,7 +206,7 @@ export class Session extends EventTarget {
     /** @returns {Promise<Message>} */
     async #begin() {
         try {
-            const {connection, ready} = await this.#open(this.#options);
+            const {connection, ready} = await this.#openAnywhere();
             if (this.#error) {
                 connection.leave(1000);
                 throw this.#error;
@@ -221,6 +224,22 @@ export class Session extends EventTarget {
     /** @param {object} start the protocol's `start` */
     #open(start) {
         return Connection.open(this.#url, this.#key, start, (message) => this.#dispatch("starting", message));
+    }
+
+    /** Opens the session at the first address that does not refuse it for now. */
+    async #openAnywhere() {
+        for (let left = this.#urls.length - 1; ; left -= 1) {
+            try {
+                return await this.#open(this.#options);
+            } catch (caught) {
+                if (left === 0 || this.#error || !PASSING.includes(asError(caught).code)) throw caught;
+                this.#at += 1;
+            }
+        }
+    }
+
+    get #url() {
+        return this.#urls[this.#at % this.#urls.length];
     }
 
     /** @param {Connection} connection that has the session from now on */
@@ -323,6 +342,7 @@ export class Session extends EventTarget {
                     this.#token = "";
                     pause = FIRST_PAUSE_MS;
                 } else if (PASSING.includes(failure.code)) {
+                    this.#at += 1;
                     pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
                 } else {
                     return this.#end(failure.code === "unknown_token" ? forgotten(failure) : failure);

@@ -183,3 +183,25 @@ async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPa
         error = await failure(address)
     assert error.code == "overdue"
     assert "for 0.2 s" in str(error)
+
+
+async def test_the_next_address_serves() -> None:
+    """Of several addresses, the first one that answers and does not refuse for now has the session."""
+    polite = Polite()
+    shutting_down = '{"type":"error","code":"shutting_down","message":"It shuts down.","fatal":true}'
+    async with peer(Polite()) as away:
+        pass
+    async with peer(says(shutting_down, code=1013)) as ending, peer(polite) as address:
+        events = await events_of(f"{away}, {ending},{address}")
+    assert [event["type"] for event in events] == ["ready", "done"]
+    assert [text["type"] for text in polite.texts] == ["start", "stop"]
+
+
+async def test_no_address_serves() -> None:
+    """If all addresses refuse, the error is that of the last one; one that does not pass is told at once."""
+    unknown = '{"type":"error","code":"unknown_model","message":"There is none.","fatal":true}'
+    async with peer(Polite()) as away:
+        pass
+    async with peer(says(unknown, code=4000)) as refusing:
+        assert (await failure(f"{away},{away}")).code == "away"
+        assert (await failure(f"{refusing},{away}")).code == "unknown_model"

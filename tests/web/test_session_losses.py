@@ -112,6 +112,34 @@ async def restarted(
     assert codes[-1] == "done"
 
 
+async def test_another_address_of_the_service(
+    triton: TritonServer, served: RestartableService, open_bench: OpenPage
+) -> None:
+    """A session goes on at the next address when its bridge was killed, and another one begins there at once."""
+    async with serving(triton) as other:
+        bench = await open_bench(expected=[CONNECTIONS])
+        await bench.evaluate(
+            """async (url) => {
+                globalThis.session = await begin({url});
+                globalThis.killed = new Promise((resolve) => (globalThis.goOn = resolve));
+                globalThis.over = speak(session, "spoken", {faster: 4, to: 7})
+                    .then(() => killed)
+                    .then(() => speak(session, "spoken", {faster: 4, from: 7}))
+                    .then(() => session.stop());
+            }""",
+            [served.site, other.url],
+        )
+        await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms >= 6500)")
+        await served.stop(signal.SIGKILL)
+        await bench.evaluate("goOn(), over")
+        told = await bench.evaluate("session.told")
+        expected = [event for event in await undisturbed(other.url, SPOKEN) if event["type"] == "final"]
+        assert [final["text"] for final in of(told, "final")] == [final["text"] for final in expected]
+        assert len(of(told, "restarted")) == 1
+        again = "async (url) => { const another = await begin({url}); await another.ready; return another.state; }"
+        assert await bench.evaluate(again, [served.site, other.url]) == "open"
+
+
 async def test_two_channels_of_a_service_that_is_restarted(served: RestartableService, open_bench: OpenPage) -> None:
     """Each channel goes on at its own cut, and nothing is repeated."""
     plan = [(0, 0, "long"), (0, 8, "short"), (1, 1, "short"), (1, 7, "long")]
