@@ -395,7 +395,7 @@ class RecogniserOptions:
         "dropped",
         group=Group.RECOGNITION,
         argument=Argument(("--settle-ms",)),
-        public="no effect with the greedy search: only its last word may change",
+        public="no effect with the greedy search, except with Moonshine: only its last word may change",
     )
     second_pass: bool | str = option(
         False,
@@ -491,7 +491,7 @@ class RecogniserOptions:
         True,
         Flag(),
         "send events when speech begins and ends",
-        public="no such events come: only the shipped model detects speech without words",
+        public="such events come only with Moonshine: other public models do not detect speech without words",
     )
     turns: bool = option(
         False,

@@ -44,7 +44,7 @@ from streamer.models.readers import (
 from streamer.models.whisper_folder import ENGLISH, holds_whisper
 
 EXAMPLES: Final = """\
-Public models are those that sherpa-onnx publishes, in many languages (docs/how-to/model-library.md). They are kept in
+Public models are those that sherpa-onnx and Moonshine AI publish (docs/how-to/model-library.md). They are kept in
 $XDG_DATA_HOME/streamer/models, or ~/.local/share/streamer/models. `--model NAME` of other commands finds them there.
 Readers are public models of another kind: beside any model, they read ended segments once more.
 

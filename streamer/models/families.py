@@ -19,6 +19,7 @@ from streamer.models.layout import (
     check_window,
     matching_states,
 )
+from streamer.models.moonshine_folder import FAMILY as MOONSHINE
 from streamer.models.nemo import FASTCONFORMER
 from streamer.models.onnx_file import ElementType, GraphFile
 
@@ -58,7 +59,7 @@ T_ONE = EncoderFamily(
     transducer=None,
 )
 ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFORMER, T_ONE, FASTCONFORMER)
-FAMILIES: Final = tuple(family for encoder in ENCODERS for family in encoder.families)
+FAMILIES: Final = (*(family for encoder in ENCODERS for family in encoder.families), MOONSHINE)
 
 _ONE_AGE: Final = "its streams must all be of one age, so it cannot serve several that begin at different times"
 _ARCHITECTURES: Final = ", ".join(encoder.architecture.value for encoder in ENCODERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import json
 import lzma
 import os
@@ -12,6 +13,8 @@ import ssl
 import tarfile
 import time
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
@@ -28,10 +31,12 @@ from streamer.models.library import (
     ModelLibrary,
     NoSpaceError,
     Observer,
+    PublishedFile,
     part_file,
     sha256_of,
 )
-from streamer.models.model_folder import ModelFolderError, holds_graphs, read_model_folder
+from streamer.models.model_folder import ModelFolderError, holds_graphs, read_any_folder
+from streamer.models.moonshine_folder import CONFIG_FILE
 
 
 def fetch_model(
@@ -41,6 +46,8 @@ def fetch_model(
 
     `mirror`: the address of a folder that has the same archive. The checksum remains that of the model's own address.
     """
+    if model.files:
+        return _fetch_single_files(library, model, observer, patience, mirror or model.address)
     source = file_at(mirror, model.archive_name) if mirror else model.address
     with library.locked(model.name):
         work = library.work_folder(model.name)
@@ -58,10 +65,37 @@ def fetch_model(
         except LibraryError:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        library.set_pin(model.name, model.address, checksum)
-        if not model.sha256:
-            observer.say(f"nobody has published a checksum; sha256 {checksum} is expected from now on")
+        _set_pin(library, model, checksum, observer)
         return folder
+
+
+def _fetch_single_files(
+    library: ModelLibrary, model: KnownModel, observer: Observer, patience: Patience | None, source: str
+) -> Path:
+    """Fetch a model that is published in single files from the folder at the address `source`."""
+    with library.locked(model.name):
+        work = library.work_folder(model.name)
+        try:
+            with fetch_files(work, model.files, source, observer, patience) as kept:
+                listed = "".join(f"{sha256_of(kept / file.name)}  {file.name}\n" for file in model.files)
+                checksum = hashlib.sha256(listed.encode()).hexdigest()
+                _check_pin(library, model, checksum, work, source)
+                try:
+                    folder = _put_in_place(library, model.name, kept)
+                except LibraryError:
+                    shutil.rmtree(work, ignore_errors=True)
+                    raise
+        finally:
+            if work.is_dir() and not _size(part_file(work)) and not (work / FILES).is_dir():
+                shutil.rmtree(work, ignore_errors=True)  # nothing came with which another command could go on
+        _set_pin(library, model, checksum, observer)
+        return folder
+
+
+def _set_pin(library: ModelLibrary, model: KnownModel, checksum: str, observer: Observer) -> None:
+    library.set_pin(model.name, model.address, checksum)
+    if not model.sha256:
+        observer.say(f"nobody has published a checksum; sha256 {checksum} is expected from now on")
 
 
 def import_model(library: ModelLibrary, name: str, path: Path, observer: Observer) -> Path:
@@ -88,18 +122,24 @@ def import_model(library: ModelLibrary, name: str, path: Path, observer: Observe
 def _checksum_of(library: ModelLibrary, model: KnownModel, part: Path, source: str) -> str:
     """Return the checksum of the archive. If another one is expected, delete the part and raise LibraryError."""
     checksum = sha256_of(part)
+    _check_pin(library, model, checksum, part.parent, source)
+    return checksum
+
+
+def _check_pin(library: ModelLibrary, model: KnownModel, checksum: str, work: Path, source: str) -> None:
+    """If another checksum is expected, delete what came and raise LibraryError."""
     pin = library.pin(model.name)
     pinned_checksum = str(pin.get("sha256", "")) if pin.get("address") == model.address else ""
     # What the user or the catalogue expects counts more than what was remembered.
     expected = model.sha256.lower() or pinned_checksum
     if checksum == expected or not expected:
-        return checksum
+        return
     if not model.sha256:
         remedy = f"if it was replaced on purpose, give --checksum {checksum}"
         message = f"{source} is not what it was when it was fetched first (its sha256 was {pinned_checksum}): {remedy}"
     else:
         message = f"{source} has another checksum than expected: sha256 {checksum}, not {model.sha256.lower()}"
-    shutil.rmtree(part.parent)
+    shutil.rmtree(work)
     raise LibraryError(f"{message}. The archive was deleted")
 
 
@@ -122,7 +162,7 @@ def _put_in_place(library: ModelLibrary, name: str, folder: Path) -> Path:
 def _check(folder: Path, display_path: Path) -> None:
     """Raise LibraryError if the model cannot be used. `display_path`: the folder's name in the message."""
     try:
-        read_model_folder(folder)
+        read_any_folder(folder)
     except ModelFolderError as error:
         message = (
             str(error)
@@ -192,6 +232,48 @@ def fetch(address: str, part: Path, observer: Observer, patience: Patience | Non
             observer.say(f"{error}; trying again")
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_S)
+
+
+FILES: Final = "files"  # in the hidden folder of a model or reader: the single files that have come whole
+
+
+@contextmanager
+def fetch_files(
+    work: Path, files: Sequence[PublishedFile], address: str, observer: Observer, patience: Patience | None
+) -> Iterator[Path]:
+    """Fetch these files from the folder at this address, and provide the folder in `work` with all of them.
+
+    A file that came before is not fetched again. LibraryError if one of them is not what its makers published.
+    """
+    part, kept = part_file(work), work / FILES
+    kept.mkdir(exist_ok=True)
+    try:
+        for file in files:
+            path, source = kept / file.name, file_at(address, file.name)
+            if _size(path) == file.size and (not file.sha256 or sha256_of(path) == file.sha256):
+                continue
+            fetch(source, part, observer, patience)
+            check_file(file, part, source)
+            part.replace(path)
+        yield kept
+    finally:
+        if kept.is_dir() and not any(kept.iterdir()):
+            kept.rmdir()
+
+
+def check_file(file: PublishedFile, path: Path, source: str) -> None:
+    """Delete the file at this path and raise LibraryError if it is another one than expected."""
+    if file.sha256:
+        is_there = sha256_of(path) if path.is_file() else "of no file"
+        if is_there == file.sha256:
+            return
+        message = f"{source} has another checksum than expected: sha256 {is_there}, not {file.sha256}"
+    else:
+        if _size(path) == file.size:
+            return
+        message = f"{source} has {_size(path)} bytes instead of {file.size}"
+    path.unlink(missing_ok=True)
+    raise LibraryError(f"{message}. The file was deleted")
 
 
 def _attempt(address: str, part: Path, observer: Observer, stall_s: float) -> None:
@@ -355,7 +437,7 @@ def unpack(archive: Path, folder: Path, observer: Observer) -> None:
 
 def model_in(folder: Path) -> Path:
     """Return the only folder with graphs in an unpacked archive. LibraryError if there is none, or several."""
-    folders = sorted({path.parent for path in folder.rglob(_GRAPH)})
+    folders = sorted({path.parent for pattern in (_GRAPH, CONFIG_FILE) for path in folder.rglob(pattern)})
     if len(folders) == 1:
         return folders[0]
     if not folders:

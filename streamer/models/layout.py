@@ -323,6 +323,7 @@ class Architecture(Enum):
     CONFORMER = "Conformer"
     T_ONE = "T-one"
     FASTCONFORMER = "FastConformer"
+    MOONSHINE = "Moonshine"
 
 
 class SearchKind(Enum):
@@ -330,6 +331,7 @@ class SearchKind(Enum):
 
     CTC = "with CTC"
     TRANSDUCER = "transducer"
+    DECODER = "streaming"  # a decoder reads all frames of a segment again and again
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from streamer.base.machine import NO_HOME, user_folder
 from streamer.base.names import check_name
-from streamer.models.model_folder import ModelFolderError, PublicModel, read_model_folder
+from streamer.models.model_folder import AnyModel, ModelFolderError, read_any_folder
 
 SHIPPED: Final = "shipped"  # in place of a name: the model that comes with Streamer
 LIBRARY: Final = "library"  # in place of a name: all models of this machine
@@ -80,13 +80,13 @@ class ModelLibrary:
         """The folder of this model; None if it is not here."""
         return self.models().get(name)
 
-    def read(self, name: str) -> PublicModel:
+    def read(self, name: str) -> AnyModel:
         """Check a model completely. LibraryError if it is not here, or cannot be used."""
         folder = self.find(name)
         if folder is None:
             raise LibraryError(f"the model {name} is not on this machine: `streamer models get {name}` fetches it")
         try:
-            return read_model_folder(folder)
+            return read_any_folder(folder)
         except ModelFolderError as error:
             raise LibraryError(f"the model {name} cannot be used: {error}") from error
 
@@ -306,8 +306,20 @@ class PublishedErrors:
 
 
 @dataclass(frozen=True)
+class PublishedFile:
+    """A single file that makers publish. It is used only with this size, and with this SHA-256 if one is known."""
+
+    name: str
+    size: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
 class KnownModel:
-    """A model that can be fetched. `sha256`: of its archive. `not_yet`: why it cannot be used, if it cannot."""
+    """A model that can be fetched. `sha256`: of its archive. `not_yet`: why it cannot be used, if it cannot.
+
+    `files`: if there is no archive, the files in the folder at the address.
+    """
 
     name: str
     address: str
@@ -323,6 +335,7 @@ class KnownModel:
     errors: tuple[PublishedErrors, ...] = ()
     errors_source: str = ""
     not_yet: str = ""
+    files: tuple[PublishedFile, ...] = ()
 
     @property
     def archive_name(self) -> str:
@@ -389,7 +402,10 @@ def valid_name(text: str) -> str:
 
 
 def _model(entry: dict[str, Any], release: str) -> KnownModel:
-    about = {key: value for key, value in entry.items() if key not in ("languages", "errors")}
+    about = {key: value for key, value in entry.items() if key not in ("languages", "errors", "files")}
     about.setdefault("address", f"{release}{entry['name']}{ENDINGS[0]}")
     errors = tuple(PublishedErrors(**each) for each in entry.get("errors", ()))
-    return KnownModel(**about, languages=tuple(entry["languages"]), errors=errors)
+    files = tuple(PublishedFile(**each) for each in entry.get("files", ()))
+    if files:
+        about["archive_bytes"] = sum(file.size for file in files)
+    return KnownModel(**about, languages=tuple(entry["languages"]), errors=errors, files=files)

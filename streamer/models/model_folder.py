@@ -1,4 +1,4 @@
-"""Reads the folder of a public model as sherpa-onnx publishes it, and checks all of it before its use."""
+"""Reads the folder of a public model as its makers publish it, and checks all of it before its use."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from streamer.models.layout import (
     Family,
     LayoutError,
     SearchKind,
+)
+from streamer.models.moonshine_folder import (
+    MoonshineError,
+    MoonshineFolder,
+    holds_moonshine,
+    read_moonshine_folder,
 )
 from streamer.models.onnx_file import GraphFile, GraphFileError, read_graph_file
 from streamer.models.tokens import (
@@ -60,13 +66,26 @@ class PublicModel:
         return (self.encoder, *others)
 
 
+AnyModel = PublicModel | MoonshineFolder
+
+
 def holds_graphs(folder: Path) -> bool:
-    """Return whether this folder has ONNX graphs. They may be incomplete."""
-    return any(folder.glob(f"*{_SUFFIX}"))
+    """Return whether this folder has the graphs of a public model. They may be incomplete."""
+    return any(folder.glob(f"*{_SUFFIX}")) or holds_moonshine(folder)
+
+
+def read_any_folder(folder: Path) -> AnyModel:
+    """Read and check a folder of any family. ModelFolderError, which says what is wrong, if it cannot be used."""
+    if not holds_moonshine(folder):
+        return read_model_folder(folder)
+    try:
+        return read_moonshine_folder(folder)
+    except MoonshineError as error:
+        raise ModelFolderError(str(error)) from error
 
 
 def read_model_folder(folder: Path) -> PublicModel:
-    """Read and check a folder. Raise ModelFolderError, which says what is wrong, if it cannot be used."""
+    """Read and check a folder as sherpa-onnx publishes it. ModelFolderError says what is wrong with it."""
     if not folder.is_dir():
         raise ModelFolderError(f"{folder} is not a folder")
     graphs = sorted(path.name for path in folder.glob(f"*{_SUFFIX}"))

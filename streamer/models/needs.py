@@ -129,11 +129,14 @@ def needs_of(
     else:
         return None
     million = weights / _FLOAT_BYTES / 1e6
-    alone, shared = costs.cores(million, shared=False), costs.cores(million, shared=True)
+    # The graphs of models in single files are for one stream at a time, so company saves nothing.
+    alone, shared = costs.cores(million, shared=False), costs.cores(million, shared=not model.files)
     if alone is None or shared is None:
         return None
     stream = (state_bytes or STATE_BYTES) + STREAM_BYTES
     process = PUBLIC_BYTES + weights * (_COPIES_INT8 if "int8" in model.name else _COPIES)
+    if model.files and model.archive_bytes is not None:  # their weights stay as they are in the files
+        process = PUBLIC_BYTES + model.archive_bytes * _COPIES_INT8
     sessions = 0
     # A process computes on one processor, so a stream that needs more than that falls behind.
     if alone <= _BUSY * min(1.0, machine.processors):

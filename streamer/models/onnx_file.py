@@ -1,7 +1,8 @@
 """Reads the metadata, the inputs and the outputs of an ONNX file, and skips its weights.
 
-An ONNX file is a protobuf message. This module reads only the few fields that matter. So a command can check a model of
-several hundred megabytes in milliseconds, without onnxruntime, and before onnxruntime reads a damaged file.
+An ONNX file is a protobuf message, and a file of onnxruntime's own format (`.ort`) is one of FlatBuffers. This module
+reads only the few fields that matter. So a command can check a model of several hundred megabytes in milliseconds,
+without onnxruntime, and before onnxruntime reads a damaged file.
 
 The file may be hostile: what is kept of it has limits, and names that cannot be printed are refused.
 """
@@ -9,7 +10,8 @@ The file may be hostile: what is kept of it has limits, and names that cannot be
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path, PurePosixPath
@@ -76,6 +78,7 @@ class GraphFile:
 
     `quantised`: it computes in int8, and must be rewritten before its use. `freed`: the axes of inputs and outputs that
     must be rewritten, because the file has exactly one stream there. `beside`: other files, with weights of the graph.
+    `ort`: the file has the format of onnxruntime, in which nothing can be rewritten.
     """
 
     path: Path
@@ -85,6 +88,7 @@ class GraphFile:
     quantised: bool
     beside: tuple[Path, ...] = ()
     freed: Mapping[str, int] = field(default_factory=dict)
+    ort: bool = False
 
     @property
     def size(self) -> int:
@@ -103,6 +107,8 @@ def read_graph_file(path: Path) -> GraphFile:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 if content[: len(_LFS)] == _LFS:
                     raise GraphFileError(f"{path} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
+                if content[len(_ORT_MARK) : 2 * len(_ORT_MARK)] == _ORT_MARK:
+                    return _read_ort(path, content)
                 return _read(path, content)
     except OSError as error:
         raise GraphFileError(f"{path} cannot be read: {error.strerror}") from error
@@ -264,3 +270,120 @@ def _dimension(content: Content, part: tuple[int, int]) -> Dimension:
         if number == 2:
             return text_of(content, value)
     return ""
+
+
+# The same of a file in the format of onnxruntime. Its tables have numbered fields, each of which may be missing.
+
+_ORT_MARK: Final = b"ORTM"  # after the first four bytes
+_LARGEST_ORT: Final = 1 << 31  # bytes: places in such a file have 31 bits
+_ROUNDS: Final = b"DynamicQuantize"  # how the names of operators begin that scale their input by the whole batch
+_OF_SESSION, _OF_MODEL = 1, 7  # the fields with the model, and with its graph
+_WEIGHTS, _VALUES, _INPUTS, _OUTPUTS = 0, 1, 5, 6  # of a graph
+_BYTES: Final = 4  # of a weight
+_NAME, _TYPE = 0, 2  # of a value
+_TENSOR: Final = 1  # the kind of a type that is a tensor
+
+
+class _Table:
+    """A table of a message. Damaged if anything that is read lies outside of the file."""
+
+    def __init__(self, content: mmap.mmap, at: int) -> None:
+        self._content, self._at = content, at
+        self._fields = at - self._unpack("<i", at)
+        self._size = self._unpack("<H", self._fields)
+
+    def number(self, field: int, form: str) -> int:
+        """Return a number in this form of `struct`; 0 if the field is missing."""
+        at = self._place(field)
+        return 0 if at is None else self._unpack(form, at)
+
+    def table(self, field: int) -> _Table:
+        """Return the table in this field. Damaged if it is missing."""
+        at = self._place(field)
+        if at is None:
+            raise Damaged
+        return _Table(self._content, self._target(at))
+
+    def text(self, field: int) -> str:
+        """Return the text in this field; empty if it is missing."""
+        at = self._place(field)
+        return "" if at is None else self._text(self._target(at))
+
+    def tables(self, field: int, most: int) -> Iterator[_Table]:
+        """Yield the tables of a list. Damaged if there are more than `most`."""
+        return (_Table(self._content, at) for at in self._targets(field, most))
+
+    def texts(self, field: int, most: int) -> list[str]:
+        """Return the texts of a list. Damaged if there are more than `most`."""
+        return [self._text(at) for at in self._targets(field, most)]
+
+    def check_bytes(self, field: int) -> None:
+        """Raise Damaged if the bytes in this field are not all in the file."""
+        place = self._place(field)
+        if place is not None:
+            at = self._target(place)
+            if at + 4 + self._unpack("<I", at) > len(self._content):
+                raise Damaged
+
+    def _place(self, field: int) -> int | None:
+        entry = 4 + 2 * field
+        offset = self._unpack("<H", self._fields + entry) if entry + 2 <= self._size else 0
+        return self._at + offset if offset else None
+
+    def _target(self, at: int) -> int:
+        return at + self._unpack("<I", at)
+
+    def _targets(self, field: int, most: int) -> list[int]:
+        place = self._place(field)
+        if place is None:
+            return []
+        at = self._target(place)
+        count = self._unpack("<I", at)
+        if count > most:
+            raise Damaged
+        return [self._target(at + 4 + 4 * number) for number in range(count)]
+
+    def _text(self, at: int) -> str:
+        length = self._unpack("<I", at)
+        if length > LONGEST_NAME or at + 4 + length > len(self._content):
+            raise Damaged
+        return self._content[at + 4 : at + 4 + length].decode()
+
+    def _unpack(self, form: str, at: int) -> int:
+        if at < 0 or at + struct.calcsize(form) > len(self._content):
+            raise Damaged
+        (number,) = struct.unpack_from(form, self._content, at)
+        return int(number)
+
+
+def _read_ort(path: Path, content: mmap.mmap) -> GraphFile:
+    if len(content) > _LARGEST_ORT:
+        raise Damaged
+    (root,) = struct.unpack_from("<I", content, 0)
+    graph = _Table(content, root).table(_OF_SESSION).table(_OF_MODEL)
+    for weight in graph.tables(_WEIGHTS, MOST_PARTS):
+        weight.check_bytes(_BYTES)
+    names = graph.texts(_INPUTS, MOST_PORTS), graph.texts(_OUTPUTS, MOST_PORTS)
+    wanted = {name for part in names for name in part}
+    ports: dict[str, Port] = {}
+    for value in graph.tables(_VALUES, MOST_PARTS):
+        name = value.text(_NAME)
+        if name in wanted:
+            ports[name] = _checked(path, _ort_port(name, value))
+    if not all(names) or ports.keys() != wanted:
+        raise Damaged
+    inputs, outputs = (tuple(ports[name] for name in part) for part in names)
+    return GraphFile(path, {}, inputs, outputs, content.find(_ROUNDS) >= 0, ort=True)
+
+
+def _ort_port(name: str, value: _Table) -> Port:
+    kind = value.table(_TYPE)
+    if kind.number(1, "<B") != _TENSOR:
+        return Port(name, ElementType.OTHER, None)
+    tensor = kind.table(2)
+    try:
+        sizes = [axis.table(0) for axis in tensor.table(1).tables(0, MOST_AXES)]
+    except Damaged:  # the shape of an inner value, or of an output, may be unknown
+        return Port(name, ElementType(tensor.number(0, "<i")), None)
+    shape = tuple(size.number(1, "<q") if size.number(0, "<b") == 1 else size.text(2) for size in sizes)
+    return Port(name, ElementType(tensor.number(0, "<i")), shape)

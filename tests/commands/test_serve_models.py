@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from websockets.asyncio.client import connect
 
@@ -21,15 +22,16 @@ from streamer.models.library import ModelLibrary
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say
 from streamer.wire.dialects import deepgram, openai_upload
-from tests.bridge.service_client import disturbed, recognise, rest, text
+from tests.bridge.service_client import disturbed, lasting, recognise, rest, text
 from tests.bridge.uploads.uploading import form, post, recording
 from tests.command_run import SHORT, streamer, streamer_here
 from tests.engine.reader.scripted_whisper import write_whisper
-from tests.samples import pcm
+from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.serve_process import Serving, serving
 from tests.triton_processes import recognisers
 from workshop.graphs.comparison import random_sound
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 from workshop.graphs.exact_nemo import make_nemotron_folder, make_t_one_folder
 
 
@@ -108,6 +110,33 @@ async def test_a_model_of_several_languages(tmp_path: Path) -> None:
         status, _, content = post(served.url, f"{deepgram.PATH}?language=nl", sound)
         assert (status, json.loads(content)["err_code"]) == (400, "Bad Request")
         assert served.end() == 0
+
+
+async def test_a_streaming_model_of_moonshine(tmp_path: Path) -> None:
+    """Its words and events are those of the engine, even if the process of the model or Triton itself is killed."""
+    recogniser = load_public_model(make_moonshine_folder(tmp_path), name="moonshine", slots=1)
+    audio = np.frombuffer(pcm("talk.flac", TWO_SEGMENTS_S), np.int16)
+    recogniser.open(1, StreamOptions(search="greedy"))
+    [(_, events)] = recogniser.step([Chunk(1, audio, end=True)])
+    assert not isinstance(events, Exception)
+    expected = [event.text for event in events if isinstance(event, Final)]
+    assert len(expected) == 2
+    with serving("--model", str(tmp_path), "--slots", "4") as served:
+        whole = await recognise(served.url, audio.tobytes())
+        assert [event["text"] for event in whole if event["type"] == "final"] == expected
+        assert any(event["type"] == "partial" and event["stable"] for event in whole)
+        undisturbed = lasting(whole)
+        for kill in (_kill_model, _kill_triton):
+            found = await disturbed(served.url, partial(kill, served), audio.tobytes())
+            assert "recovered" in {event["type"] for event in found}
+            assert lasting(found) == undisturbed
+        assert served.end() == 0
+
+
+async def _kill_triton(served: Serving) -> None:
+    processes = psutil.Process(served.process.pid).children(recursive=True)
+    [triton] = [process for process in processes if process.name() == "tritonserver"]
+    triton.kill()
 
 
 async def _kill_model(served: Serving) -> None:

@@ -10,6 +10,7 @@ import ssl
 import tarfile
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +19,12 @@ import trustme
 
 from streamer.models.installation import Patience, fetch, fetch_model, import_model, model_in, unpack
 from streamer.models.layout import SearchKind
-from streamer.models.library import KnownModel, LibraryError, ModelLibrary
+from streamer.models.library import KnownModel, LibraryError, ModelLibrary, PublishedFile
 from tests.file_size_limit import most_bytes
 from tests.models.archive_shelf import Item, Quiet, Shelf, archive_shelf, packed
 from workshop.attack.families.models import new_sparse, old_sparse
 from workshop.graphs.exact_icefall import make_transducer_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -51,6 +53,62 @@ def test_a_model_is_fetched(
     assert left(library) == []
     assert library.pin("small") == {"address": address, "sha256": checksum}
     assert [checksum in said for said in quiet.said] == [True] * (not published)
+
+
+def _published(shelf: Shelf, folder: Path) -> KnownModel:
+    """Publish the files of a folder one by one."""
+    for path in folder.iterdir():
+        shelf.put(f"/here/{path.name}", Item(path.read_bytes()))
+    listed = tuple(PublishedFile(path.name, path.stat().st_size) for path in sorted(folder.iterdir()))
+    return KnownModel("moonshine", f"{shelf.address}/here/", files=listed)
+
+
+@pytest.fixture(scope="module")
+def moonshine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_moonshine_folder(tmp_path_factory.mktemp("moonshine"))
+
+
+def test_a_model_in_single_files(shelf: Shelf, library: ModelLibrary, moonshine: Path, quiet: Quiet) -> None:
+    """Each file is fetched once, whatever interrupts the command; the next fetch must bring the same ones."""
+    model = _published(shelf, moonshine)
+    shelf.items["/here/encoder.ort"].failures = [404]
+    with pytest.raises(LibraryError, match=r"encoder\.ort cannot be fetched: HTTP status 404"):
+        fetch_model(library, model, quiet)
+    assert library.models() == {}
+    folder = fetch_model(library, model, quiet)
+    assert files(folder) == files(moonshine)
+    assert library.read("moonshine").family.search is SearchKind.DECODER
+    assert [path for path, _ in shelf.asked].count("/here/decoder_kv.ort") == 1
+    assert left(library) == []
+    assert library.pin("moonshine")["address"] == model.address
+    assert any("is expected from now on" in said for said in quiet.said)
+    library.remove("moonshine")
+    table = bytearray((moonshine / "tokenizer.bin").read_bytes())
+    table[-4] ^= 1
+    shelf.put("/here/tokenizer.bin", Item(bytes(table)))
+    with pytest.raises(LibraryError, match=r"is not what it was when it was fetched first"):
+        fetch_model(library, model, quiet)
+    assert (library.models(), left(library)) == ({}, [])
+
+
+def test_single_files_from_a_mirror(shelf: Shelf, library: ModelLibrary, moonshine: Path, quiet: Quiet) -> None:
+    """A mirror has the files in the folder that is named."""
+    model = replace(_published(shelf, moonshine), address="https://nowhere.invalid/here/")
+    assert files(fetch_model(library, model, quiet, mirror=f"{shelf.address}/here")) == files(moonshine)
+
+
+def test_single_files_that_are_others(shelf: Shelf, library: ModelLibrary, moonshine: Path, quiet: Quiet) -> None:
+    """A file of another size is deleted; files that are no model are, too."""
+    model = _published(shelf, moonshine)
+    shelf.put("/here/adapter.ort", Item(b"\0" * 10))
+    with pytest.raises(LibraryError, match=r"adapter\.ort has 10 bytes instead of \d+\. The file was deleted"):
+        fetch_model(library, model, quiet)
+    model = _published(shelf, moonshine)
+    size = (moonshine / "adapter.ort").stat().st_size
+    shelf.put("/here/adapter.ort", Item(b"\0" * size))
+    with pytest.raises(LibraryError, match=r"this model cannot be used: adapter\.ort is cut off or is not"):
+        fetch_model(library, model, quiet)
+    assert (library.models(), left(library)) == ({}, [])
 
 
 def test_a_wrong_checksum(shelf: Shelf, library: ModelLibrary, small_model: Path, quiet: Quiet) -> None:
@@ -554,6 +612,14 @@ def test_a_full_disk(tmp_path: Path, quiet: Quiet) -> None:
     path = archive(tmp_path / "a.tar.bz2", entry("a", bytes(100_000)))
     with most_bytes(50_000), pytest.raises(LibraryError, match=f"no space is left in {tmp_path}"):
         unpack(path, tmp_path / "new", quiet)
+
+
+def test_an_archive_with_moonshine(library: ModelLibrary, moonshine: Path, tmp_path: Path, quiet: Quiet) -> None:
+    """An archive, or a folder, with a model of Moonshine can be imported."""
+    archive = tmp_path / "mine.tar.bz2"
+    archive.write_bytes(packed(moonshine, "mine"))
+    for name, path in (("packed", archive), ("unpacked", moonshine)):
+        assert files(import_model(library, name, path, quiet)) == files(moonshine)
 
 
 def test_which_folder_is_the_model(tmp_path: Path) -> None:

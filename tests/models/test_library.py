@@ -162,7 +162,8 @@ def test_every_entry_is_sound() -> None:
     assert len(known) >= 6
     for name, model in known.items():
         assert valid_name(name) == name
-        assert re.fullmatch(rf"https://\S+/{re.escape(name)}\.tar\.bz2", model.address)
+        file = "" if model.files else rf"{re.escape(name)}\.tar\.bz2"
+        assert re.fullmatch(rf"https://\S+/{file}", model.address)
         assert model.languages
         assert all(re.fullmatch("[a-z]{2,3}", language) for language in model.languages)
         assert re.fullmatch("([0-9a-f]{64})?", model.sha256)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
@@ -14,6 +13,7 @@ from onnx import helper
 
 from streamer.models.model_folder import ModelFolderError, read_model_folder
 from streamer.models.protobuf import encode
+from tests.models.memory_limit import little_memory
 from workshop.graphs.exact_icefall import (
     make_conformer_folder,
     make_ctc_folder,
@@ -26,22 +26,8 @@ from workshop.graphs.exact_nemo import make_nemotron_folder, make_t_one_folder
 ENCODER, DECODER = "encoder-epoch-1-avg-1.onnx", "decoder-epoch-1-avg-1.onnx"
 MODEL = "model.onnx"
 NEMO = "encoder.onnx"
-# Python's own objects for a field of two bytes take two hundred: what matters is that their number has a limit.
-MOST_BYTES, FACTOR = 64 << 20, 24
 
 Damage = Callable[[Path], object]
-
-
-@contextmanager
-def little_memory(folder: Path) -> Iterator[None]:
-    """Fail if this takes more memory than a small factor of the folder's size."""
-    size = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # on the disk, without holes
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES + FACTOR * size
-    finally:
-        tracemalloc.stop()
 
 
 def changed(name: str, change: Callable[[onnx.ModelProto], object]) -> Damage:

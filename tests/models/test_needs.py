@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.models.library import CATALOGUE, KnownModel, PublishedErrors, known_models
+from streamer.models.library import CATALOGUE, KnownModel, PublishedErrors, PublishedFile, known_models
 from streamer.models.needs import Basis, Choice, CostTable, Machine, Needs, needs_of, recommend, weight_bytes
 
 GB = 10**9
@@ -56,6 +56,13 @@ def test_what_a_model_needs(costs: CostTable) -> None:
     small = needs_of(model(), Machine(700_000_000, 2.0), costs, state_bytes=2_000_000)
     assert small is not None
     assert small.sessions == (560_000_000 - 250_000_000 - 270_000_000) // 7_000_000 == 5
+
+
+def test_a_model_in_single_files(costs: CostTable) -> None:
+    """Its weights stay as they are in the files, and it computes one stream after the other."""
+    whole = model(million=60, files=(PublishedFile("encoder.ort", 50_000_000),), archive_bytes=50_000_000)
+    needs = needs_of(whole, DESK, costs, state_bytes=2_000_000)
+    assert needs == Needs(150_000_000 + 2 * 50_000_000 + 7_000_000, 0.2, 9, Basis.WEIGHTS)
 
 
 def test_a_model_that_falls_behind_carries_no_session(costs: CostTable) -> None:
@@ -126,4 +133,4 @@ def test_the_catalogue() -> None:
     assert without == []
     best = recommend("en", found, server)
     assert best is not None
-    assert best.model.name == "sherpa-onnx-streaming-zipformer-en-2023-06-26"
+    assert best.model.name == "moonshine-streaming-medium"

@@ -9,6 +9,7 @@ import pytest
 
 from streamer.models.onnx_file import ElementType, GraphFileError, read_graph_file
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_moonshine import convert_to_ort
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,27 @@ def test_weights_in_a_missing_file(graph: Path, tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(GraphFileError, match=r"needs the file weights\.bin"):
         read_graph_file(path)
+
+
+@pytest.fixture(scope="module")
+def converted(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ort") / "model.ort"
+    convert_to_ort(graph, path)
+    return path
+
+
+def test_a_file_in_the_format_of_onnxruntime(graph: Path, converted: Path) -> None:
+    """Names, types and shapes are those of the ONNX file from which it was made."""
+    found, source = read_graph_file(converted), read_graph_file(graph)
+    assert (found.inputs, found.outputs) == (source.inputs, source.outputs)
+    assert found.ort
+    assert not found.quantised
+
+
+def test_such_a_file_that_is_cut_off_anywhere(converted: Path, tmp_path: Path) -> None:
+    """It is refused, wherever it ends: its weights are looked at, too."""
+    content, partial = converted.read_bytes(), tmp_path / "model.ort"
+    for length in (8, 9, 40, 100, len(content) // 4, len(content) // 2):
+        partial.write_bytes(content[:length])
+        with pytest.raises(GraphFileError, match=r"cut off or is not an ONNX graph"):
+            read_graph_file(partial)

@@ -195,6 +195,34 @@ def recognised_segments(
     options = StreamOptions(
         step_ms=model.step_ms[0], search=search, endpoint=EndpointRule(after_text_ms=600, without_text_ms=1000)
     )
+    run_streams(
+        recogniser,
+        options,
+        streams,
+        seconds=seconds,
+        seed=seed,
+        sound=sound,
+        hotwords=hotwords,
+        languages=model.languages,
+    )
+    return segments
+
+
+def run_streams(
+    recogniser: Recogniser,
+    options: StreamOptions,
+    streams: int,
+    *,
+    seconds: float,
+    seed: int,
+    sound: Sound,
+    hotwords: Sequence[Hotword] = (),
+    languages: Sequence[str] = (),
+) -> None:
+    """Let the recogniser hear streams that begin and end at different times, in chunks of any length.
+
+    Some are given up in the middle. Each gets one of the languages, if there are any.
+    """
     random = np.random.default_rng(seed)
     waiting = list(range(streams))
     live: dict[int, NDArray[np.int16]] = {}
@@ -203,7 +231,7 @@ def recognised_segments(
             number = waiting.pop()
             live[number] = sound(random, float(random.uniform(0.5, 1.5)) * seconds)
             some = tuple(hotword for hotword in hotwords if number % 2 and random.random() < 0.7)
-            language = str(random.choice(model.languages)) if model.languages else LANGUAGE
+            language = str(random.choice(languages)) if languages else LANGUAGE
             recogniser.open(number, replace(options, hotwords=some, language=language))
         chunks = []
         for number in [number for number in live if random.random() < 0.6]:
@@ -219,7 +247,6 @@ def recognised_segments(
         for number in [number for number in live if random.random() < 0.01]:
             recogniser.close(number)
             del live[number]
-    return segments
 
 
 def _searches(public: PublicModel, search: str) -> dict[str, TokenSearch]:

@@ -309,6 +309,27 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
         return name
 
+    def numbers(self, *numbers: int) -> str:
+        """Add a constant that is a list of whole numbers."""
+        return self.constant(list(numbers), np.int64)
+
+    def number(self, number: int) -> str:
+        """Add a constant that is a single whole number."""
+        return self.constant(number, np.int64)
+
+    def count(self, value: str, axis: int) -> str:
+        """Add the numbers from 0 to the size of this axis."""
+        size = self.node("Gather", self.node("Shape", value), self.number(axis))
+        return self.node("Range", self.number(0), size, self.number(1))
+
+    def stacked(self, values: Sequence[str]) -> str:
+        """Add a new first axis that counts these values."""
+        return self.node("Concat", *(self.node("Unsqueeze", value, self.numbers(0)) for value in values), axis=0)
+
+    def nodes(self, operator: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Add any node with several results of these names."""
+        self._nodes.append(helper.make_node(operator, list(inputs), list(outputs)))
+
     def whole(self, value: str, scale: float, most: float) -> str:
         """Add nodes that scale by a power of two, round, and limit. The result is exact in any order of summation."""
         scaled = self.node("Mul", value, self.constant(scale))

@@ -14,7 +14,7 @@ from streamer.base.machine import ROOT, machine_memory
 from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, is_public, version_folder
 from streamer.commands.capacity.plan import GIGABYTE, Memory
-from streamer.models.model_folder import read_model_folder
+from streamer.models.model_folder import read_any_folder
 from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES
 
 # A worker, or the process that starts them, without sessions, rounded up.
@@ -38,12 +38,8 @@ def expected_memory(model: Path, instances: int | None, slots: int | None) -> in
     number = instances or sum(group.count for group in config.instance_group) or 1
     slots = slots or int(config.sequence_batching.oldest.max_candidate_sequences)
     if is_public(model):
-        public = read_model_folder(model)
-        graphs = [
-            public.encoder,
-            *([public.transducer.predictor, public.transducer.joiner] if public.transducer else []),
-        ]
-        weights = sum(graph.path.stat().st_size for graph in graphs)
+        public = read_any_folder(model)
+        weights = sum(graph.path.stat().st_size for graph in public.graphs)
         return number * (PUBLIC_BYTES + weights + slots * public.layout.state_bytes)
     weights = sum(path.stat().st_size for path in version_folder(model).rglob("*") if path.is_file())
     return number * (OTHER_BYTES + weights)

@@ -17,7 +17,7 @@ from streamer.commands.checks import packages
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 from streamer.models.layout import FRAME_SHIFT
 from streamer.models.library import SHIPPED, LibraryError, ModelLibrary, known_models
-from streamer.models.model_folder import ModelFolderError, read_model_folder
+from streamer.models.model_folder import ModelFolderError, read_any_folder
 from streamer.models.readers import (
     KnownReader,
     check_reader,
@@ -96,7 +96,7 @@ def model_files(repository: Path | None = None) -> Iterator[Finding]:
 def public_model(folder: Path) -> Iterator[Finding]:
     """Describe the public model in this folder, or report what is wrong with it."""
     try:
-        model = read_model_folder(folder)
+        model = read_any_folder(folder)
     except ModelFolderError as error:
         yield Finding("model files", WRONG, str(error))
         return

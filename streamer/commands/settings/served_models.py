@@ -14,7 +14,7 @@ from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import CONFIG, asr_repository
 from streamer.commands.settings.kinds import Kind, ListOf, display_text, display_toml, toml_string
 from streamer.models.library import LIBRARY, SHIPPED, LibraryError, ModelLibrary, known_models
-from streamer.models.model_folder import ModelFolderError, holds_graphs, read_model_folder
+from streamer.models.model_folder import ModelFolderError, holds_graphs, read_any_folder
 from streamer.models.readers import known_readers, whisper_models
 from streamer.models.whisper_folder import holds_whisper, whisper_lacks
 
@@ -200,7 +200,7 @@ def folder_error(folder: Path) -> str:
         lacking = f"it has no {CONFIG}, and no public model (*.onnx, or model.bin of Whisper)"
         return f"names {folder}, which is not the folder of a model: {lacking}"
     try:
-        read_model_folder(folder)
+        read_any_folder(folder)
     except ModelFolderError as error:
         return f"names a public model that cannot be used: {error}"
     return ""

@@ -25,7 +25,7 @@ from streamer.engine.memory.footprint import footprint
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
-from streamer.models.model_folder import ModelFolderError, read_model_folder
+from streamer.models.model_folder import ModelFolderError, read_any_folder
 
 STEPS: Final = 4  # the steps of each stream; the memory stops growing after the first steps
 BYTES_PER_SAMPLE: Final = 2
@@ -50,7 +50,7 @@ def main() -> int:
 def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> ModelReport:
     """Measure the model in this folder. ModelFolderError if it has none."""
     process = _resident()
-    weights = sum(graph.size for graph in read_model_folder(folder).graphs)
+    weights = sum(graph.size for graph in read_any_folder(folder).graphs)
     recogniser = load_public_model(folder, name=folder.name, slots=batch)
     idle = footprint(recogniser).own
     _recognise(recogniser, batch, speech)
@@ -77,7 +77,7 @@ def measure(folder: Path, batch: int, speech: NDArray[np.int16]) -> ModelReport:
 
 def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
     """Recognise different places of the speech in this many streams, and leave them open."""
-    [step_ms] = recogniser.model.step_ms
+    step_ms, *_ = recogniser.model.step_ms
     [search, *_] = recogniser.searches
     size = step_ms * recogniser.model.sample_rate // 1000
     # The last step is computed only with the samples after it.

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import Final
 
 from streamer.base.limits import BEAM, GREEDY
+from streamer.base.package import shipped
+from streamer.engine.acoustics.acoustic_model import load_activity
+from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.acoustics.features import LogMel
+from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.loading_times import LOADING
 from streamer.engine.public.beam import CtcBeamSearch, TransducerBeamSearch
 from streamer.engine.public.graph_model import GraphModel
 from streamer.engine.public.greedy import CtcGreedySearch, RecurrentGreedySearch, TokenSearch, TransducerGreedySearch
 from streamer.engine.public.hotwords import PhraseTokens
+from streamer.engine.public.moonshine_model import MoonshineModel
+from streamer.engine.public.moonshine_search import MoonshineSearch
 from streamer.engine.public.sessions import Placement, reason_of
 from streamer.engine.public.transducers import RecurrentGraphs, TransducerGraphs
 from streamer.engine.recogniser import Recogniser
 from streamer.models.layout import RecurrentTransducer
-from streamer.models.model_folder import ModelFolderError, PublicModel, read_model_folder
+from streamer.models.model_folder import ModelFolderError, PublicModel, read_any_folder
+from streamer.models.moonshine_folder import MoonshineFolder
+
+_LOG: Final = logging.getLogger(__name__)
+_ACTIVITY: Final = "asr_repo/streaming_asr/1"
+"""The folder with the network that detects speech."""
 
 
 def load_public_model(
@@ -22,10 +36,12 @@ def load_public_model(
 ) -> Recogniser:
     """Return a recogniser with this many slots and the searches of its family. ModelFolderError if it cannot be used.
 
-    The encoder is computed where `placement` says, and the searches on the CPU.
+    The encoder is computed where `placement` says, and the searches on the CPU. Moonshine is computed on the CPU.
     """
-    public = read_model_folder(folder)
+    public = read_any_folder(folder)
     try:
+        if isinstance(public, MoonshineFolder):
+            return _moonshine(public, name, slots, idle_limit_s)
         model = GraphModel(public, name, placement)
         LOADING.mark("encoder")
         searches = token_searches(public, slots)
@@ -35,6 +51,27 @@ def load_public_model(
     except Exception as error:  # the exceptions of onnxruntime have no common class
         raise ModelFolderError(f"{folder} cannot be computed: {reason_of(error)}") from error
     return Recogniser(model, searches, slots=slots, idle_limit_s=idle_limit_s)
+
+
+def _moonshine(public: MoonshineFolder, name: str, slots: int, idle_limit_s: float) -> Recogniser:
+    """Return a recogniser whose segments follow from the activity that the shipped network detects.
+
+    A decoder writes words for music and noise as well, and does not say when they were said.
+    """
+    activity, detector = None, None
+    mels = 0
+    try:
+        activity = load_activity(shipped(_ACTIVITY))
+    except (BundleError, FileNotFoundError) as error:
+        _LOG.warning("%s ends segments by its words alone: %s", name, error)
+    if activity is not None:
+        mels = activity.mels
+        detector = SpeechDetector.make(LogMel.plain(mels), activity, slots)
+    model = MoonshineModel(public, name, activity, mels)
+    LOADING.mark("encoder")
+    searches = {GREEDY: MoonshineSearch(public, slots)}
+    LOADING.mark("searches")
+    return Recogniser(model, searches, slots=slots, detector=detector, idle_limit_s=idle_limit_s)
 
 
 def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:

@@ -29,6 +29,15 @@ def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
     return open_content(graph, graph_content(graph))
 
 
+def open_ort(graph: GraphFile) -> onnxruntime.InferenceSession:
+    """Return a session for a file in the format of onnxruntime, on the CPU. ModelFolderError if it is refused."""
+    try:
+        # Each run has other shapes, so plans of the memory would only take memory.
+        return onnxruntime.InferenceSession(str(graph.path), _options(False), providers=[_CPU])
+    except Exception as error:  # its exceptions have no common class
+        raise _refused(graph, error) from error
+
+
 def graph_content(graph: GraphFile) -> bytes:
     """Return the content of a file, rewritten for its computation. ModelFolderError if that fails.
 

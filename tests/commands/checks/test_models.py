@@ -18,6 +18,7 @@ from streamer.models.readers import reader_library
 from tests.engine.reader.scripted_whisper import write_whisper
 from tests.models.small_readers import FILES, NAME, catalogue, entry, put
 from workshop.graphs.exact_icefall import make_ctc_folder, make_transducer_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 from workshop.graphs.exact_nemo import make_nemotron_folder
 
 
@@ -105,6 +106,10 @@ def test_a_public_model(tmp_path: Path) -> None:
     (tmp_path / "nemotron").mkdir()
     (found,) = public_model(make_nemotron_folder(tmp_path / "nemotron"))
     assert "24 tokens, 5 names of languages, " in found.said
+    (tmp_path / "moonshine").mkdir()
+    (found,) = public_model(make_moonshine_folder(tmp_path / "moonshine"))
+    assert found.said.startswith("Moonshine streaming, 64 tokens, ")
+    assert "; steps of 320 ms, which read 320 ms ahead; " in found.said
     (tmp_path / "joiner-epoch-1-avg-1.onnx").unlink()
     (found,) = public_model(tmp_path)
     assert (found.state, "it has no joiner" in found.said) == (WRONG, True)

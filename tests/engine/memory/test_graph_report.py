@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.samples import pcm
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 
 # The states of the small model: keys, values and attention of three layers, their convolutions, and the first layer's.
 KEYS, VALUES, ATTENTION = 16 * 6 + 2 * 8 * 6, 2 * (16 * 4 + 2 * 8 * 4), 16 * 6 + 2 * 8 * 9
@@ -32,3 +33,15 @@ def test_a_slot_has_the_states_of_the_graph(tmp_path: Path) -> None:
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"].endswith("tokens.txt is missing: the folder is not complete")
+
+
+def test_moonshine(tmp_path: Path) -> None:
+    """The memory that its decoder reads belongs to the stream, and grows with the segment."""
+    command = [sys.executable, "-m", "streamer.engine.memory.graph_report", str(make_moonshine_folder(tmp_path))]
+    done = subprocess.run(
+        [*command, "--batch", "2"], input=pcm("quilter.ogg", 2), capture_output=True, check=True, timeout=60
+    )
+    told = json.loads(done.stdout)
+    assert told["slot"]["encoder"]["main"] > 4 * (48 * 16 + 79 + 6 * 4 + 10 * 4)
+    assert told["stream"]["words"]["main"] > 4 * 16 * 4 * 16  # four steps of 16 frames
+    assert told["instance"]["process"]["main"] < 100e6
