@@ -43,6 +43,15 @@ def test_a_killed_triton(exact: ExactService, talk: Path) -> None:
     assert [reason for reason, *_ in told["cancellations"]] == ["EndOfStream"]
 
 
+def test_a_connection_that_is_cut(exact: ExactService, talk: Path) -> None:
+    """The SDK connects again, and sends what no phrase has covered: each word comes once, at its time."""
+    told = run(PROGRAM, exact, talk, "continuous", when={HALF: exact.cut})
+    assert " ".join(texts(told["results"])).lower() == " ".join(SENTENCES).lower()
+    assert [reason for reason, *_ in told["cancellations"]] == ["EndOfStream"]
+    whole = run(PROGRAM, exact, talk, "continuous")
+    assert abs(told["results"][-1]["offset"] - whole["results"][-1]["offset"]) < TICKS // 2
+
+
 def test_another_rate(exact: ExactService, raw: Path) -> None:
     """A stream has any rate."""
     told = run(PROGRAM, exact, raw, "continuous", "any", "24000")
