@@ -103,6 +103,7 @@ class QuietEnding(Code):
     NOT_FETCHED = "not_fetched"  # more messages wait for a client without a connection than are kept
     NOT_UTF8 = "not_utf8"  # the client sent text that is none
     CUT_OFF = "cut_off"  # the service did not wait for its end
+    RESUMED_ELSEWHERE = "resumed_elsewhere"  # the client goes on at another bridge
 
 
 Reason = ErrorCode | QuietEnding

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
+from streamer.base.events import Final as FinalEvent
 from streamer.base.events import Ready
 from streamer.base.json_types import JsonObject
 from streamer.base.options import Resume
@@ -34,9 +35,9 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from streamer.bridge.upstreams.admission import Admission
+from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.bridge.workers.neighbours import Neighbours
-from streamer.bridge.workers.others import worker_of
+from streamer.bridge.workers.others import Alone, Others, bridge_of, worker_of
 from streamer.bridge.workers.passing import PassedOn, pass_on
 from streamer.wire.errors import CloseCode
 
@@ -89,6 +90,7 @@ class SessionDriver:
         self.broadcast: Broadcast | None = None  # if the session is shared with listeners
         self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
         self._connection: Connection | None = connection
+        self._admission = admission
         self._resumption = resumption
         self._key = key
         self._barred = barred
@@ -104,6 +106,7 @@ class SessionDriver:
         self._alarm: asyncio.TimerHandle | None = None  # wakes the pump
         self._alarm_at = 0.0
         self._delivering = False  # the pump is sending messages
+        self._moves = False  # to another bridge, at its next cut
         self._requests = ModelRequests(
             session, self._holdings, self._session_metrics, self._wake.set, self._note_progress
         )
@@ -160,14 +163,7 @@ class SessionDriver:
                     resume = session.receive_text(frame, now)
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
-                    if resume is not None and self._resumption.is_elsewhere(resume.token):
-                        if await self._pass_on(resume, connection):
-                            return
-                    elif resume is not None and (other := self._hand_over(resume, connection)) is not None:
-                        self._states.become(DriverState.PASSED_ON)
-                        self._connection = None
-                        self._leave()
-                        await other.read(connection)
+                    if resume is not None and await self._go_on_with(resume, connection):
                         return
                     self._session_metrics.note_final_request(now)
                     self._requests.advance()
@@ -276,18 +272,35 @@ class SessionDriver:
         """Resume the session over this connection. Return False if message `after` was never sent or is too old."""
         if not self.session.resume(after, time.monotonic()):
             return False
+        taken_over = self._connection is not None
+        self._replace_by(connection)
+        self._session_metrics.note_resumption()
+        logs.session.set(self.session.number)
+        log.info("resumed", taken_over=taken_over)
+        self._signal()
+        return True
+
+    def give_up(self) -> None:
+        """End the session here at once, because its client goes on at another bridge. Nothing more is told."""
+        former = logs.session.set(self.session.number)
+        log.info("resumed at another bridge", taken_over=self._connection is not None)
+        logs.session.reset(former)  # what called this is no session
+        self._replace_by(None)
+        self._leave(QuietEnding.RESUMED_ELSEWHERE)
+
+    def move(self) -> None:
+        """End the session in order at its next cut, where its client can go on at another bridge most easily."""
+        self._moves = self._moves or self.session.limits.resume_s > 0
+
+    def _replace_by(self, connection: Connection | None) -> None:
+        """Go on with this connection, and close the former one."""
         former, self._connection = self._connection, connection
         if former is not None:
-            former.interrupt()  # the message that is being sent there is sent again here
+            former.interrupt()  # the message that is being sent there is sent again over another connection
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
             self._replaced = [each for each in self._replaced if not each.closed] + [former]
             if len(self._replaced) > MOST_REPLACED:
                 self._replaced.pop(0).abort()
-        self._session_metrics.note_resumption()
-        logs.session.set(self.session.number)
-        log.info("resumed", taken_over=former is not None)
-        self._signal()
-        return True
 
     def drain(self) -> None:
         """End the session in order, because the service shuts down."""
@@ -296,15 +309,46 @@ class SessionDriver:
         self.session.drain()
         self._wake.set()
 
-    def _hand_over(self, resume: Resume, connection: Connection) -> SessionDriver | None:
+    async def _go_on_with(self, resume: Resume, connection: Connection) -> bool:
+        """Let the client go on with the session that it wants to resume. Return whether it has done so until its end.
+
+        Otherwise it was told why that is not possible.
+        """
+        if self._resumption.is_elsewhere(resume.token):
+            return await self._pass_on(resume, connection)
+        other = await self._hand_over(resume, connection)
+        if other is None:
+            return False
+        self._states.become(DriverState.PASSED_ON)
+        self._connection = None
+        self._leave()
+        await other.read(connection)
+        return True
+
+    async def _hand_over(self, resume: Resume, connection: Connection) -> SessionDriver | None:
         """Give the connection to the session that the client wants to resume. Return its driver, or None if refused."""
+        await self._resumption.refresh()
+        if self.session.state is State.CLOSED:  # meanwhile, because the service shuts down
+            return None
         other = self._resumption.find(resume.token, self._key)
         if other is None:
-            self._misdirect(ErrorCode.UNKNOWN_TOKEN, resume)
+            await self._claim(resume)
         elif not other.take_over(connection, resume.after):
             self._misdirect(ErrorCode.BAD_RESUME, resume)
             other = None
         return other
+
+    async def _claim(self, resume: Resume) -> None:
+        """Let another bridge give up the session, if one has it. The client then begins it again here."""
+        if self._resumption.is_at_another_bridge(resume.token):
+            try:
+                self._admission.check()
+            except Refused as refused:  # the session stays where it is, and the client tries again, there or here
+                self.session.refuse(refused.code, refused.message, refused.retry_s)
+                return
+            await self._resumption.claim(resume.token, self._key)
+        if self.session.state is not State.CLOSED:
+            self._misdirect(ErrorCode.UNKNOWN_TOKEN, resume)
 
     async def _pass_on(self, resume: Resume, connection: Connection) -> bool:
         """Give the connection to the worker that has the session. Return whether it has it now; it is used no more."""
@@ -442,6 +486,9 @@ class SessionDriver:
             self._session_metrics.note_message(message.message, time.monotonic())
             if self.broadcast is not None:
                 self.broadcast.note(message)
+            if self._moves and isinstance(message.message, FinalEvent):
+                self._moves = False
+                asyncio.get_running_loop().call_soon(self.drain)
 
     def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
@@ -534,6 +581,9 @@ class Resumable(Protocol):
     def resumable(self) -> bool:
         """Whether the client may resume the session, over a new connection or in place of an older one."""
 
+    def give_up(self) -> None:
+        """End the session here, because its client goes on at another bridge."""
+
 
 Driver = TypeVar("Driver", bound=Resumable)
 
@@ -542,14 +592,17 @@ Driver = TypeVar("Driver", bound=Resumable)
 class _Entry(Generic[Driver]):
     driver: Driver
     key: str  # the name of the access key that it was opened with
+    void: bool = False  # another bridge has claimed it
 
 
 class Resumption(Generic[Driver]):
     """The sessions of one service that clients may resume."""
 
-    def __init__(self, neighbours: Neighbours | None = None) -> None:
-        """`neighbours`: the other workers, which have sessions of their own."""
+    def __init__(self, neighbours: Neighbours | None = None, others: Others | None = None) -> None:
+        """`neighbours`: the other workers, which have sessions of their own. `others`: they and other bridges."""
         self._neighbours = neighbours
+        self._others = others or Alone()
+        self._others.on_claim(self._give_up)
         self._entries: dict[bytes, _Entry[Driver]] = {}
         self._of_keys: Counter[str] = Counter()
 
@@ -574,13 +627,26 @@ class Resumption(Generic[Driver]):
     def find(self, token: str, key: str) -> Driver | None:
         """Return the session of this token; None if it does not exist or belongs to another key."""
         entry = self._entries.get(_hash(token))
-        if entry is None or entry.key != key or not entry.driver.resumable:
+        if entry is None or entry.key != key or entry.void or not entry.driver.resumable:
             return None
         return entry.driver
 
     def is_elsewhere(self, token: str) -> bool:
         """Return whether another worker has the session of this token, if it still exists."""
-        return self._neighbours is not None and self._neighbours.is_other(worker_of(token))
+        is_ours = bridge_of(token) == self._others.bridge
+        return is_ours and self._neighbours is not None and self._neighbours.is_other(worker_of(token))
+
+    def is_at_another_bridge(self, token: str) -> bool:
+        """Return whether another bridge has the session of this token, if it still exists."""
+        return bool(self._others.bridge) and bridge_of(token) not in ("", self._others.bridge)
+
+    async def refresh(self) -> None:
+        """Learn which sessions are at another bridge by now, if there may be any."""
+        await self._others.refresh()
+
+    async def claim(self, token: str, key: str) -> None:
+        """Let another bridge give up the session of this token, if the key is that of the session."""
+        await self._others.claim(token, _hash(token), key)
 
     async def pass_on(self, websocket: WebSocket, resume: Resume, key: str) -> PassedOn | ErrorCode:
         """Give a websocket to the worker that has the session of this token. Return why, if that is not possible."""
@@ -591,6 +657,13 @@ class Resumption(Generic[Driver]):
     def knows(self, key: str) -> bool:
         """Return whether there is a session of this access key to resume."""
         return key in self._of_keys
+
+    def _give_up(self, digest: bytes, key: str) -> None:
+        """Give up the session with this hash of its token, because another bridge goes on with it."""
+        entry = self._entries.get(digest)
+        if entry is not None and entry.key == key:
+            self._entries[digest] = _Entry(entry.driver, key, void=True)
+            entry.driver.give_up()
 
 
 def _hash(token: str) -> bytes:

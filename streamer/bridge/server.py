@@ -81,7 +81,7 @@ class BridgeServer:
         self._models = models
         self._metrics = metrics
         self._listener: Listener | None = None
-        self._sessions = Sessions(self.admission, models, metrics, limits, access.quotas, neighbours)
+        self._sessions = Sessions(self.admission, models, metrics, limits, access.quotas, neighbours, access.others)
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
@@ -166,6 +166,7 @@ class BridgeServer:
     async def _take(self, question: JsonObject, gift: socket.socket | None) -> Reply:
         """Take the connection of a client that returned to another worker, and go on with its session."""
         after = int(str(question["after"]))
+        await self._policy.access.others.refresh()
         driver = self._sessions.find(str(question["token"]), str(question["key"]))
         if driver is None or gift is None or self._listener is None:
             return Reply({PROBLEM: ErrorCode.UNKNOWN_TOKEN.value})
@@ -195,8 +196,12 @@ class BridgeServer:
         self._metrics.ready.set(0)
         if self._listener is None:
             return
+        others = self._policy.access.others
+        others.drain()
         if self._sessions:
             log.info("draining", sessions=self.admission.sessions, seconds=grace)
+            if others.bridges is not None and others.bridges.others:
+                self._sessions.move()
         await self._wait(grace)
         self._listener.close()
         if self._wyoming is not None:
@@ -310,8 +315,8 @@ class BridgeServer:
             websocket.abort()
 
     def _state(self) -> ServiceState:
-        admission = self.admission
-        return {
+        admission, bridges = self.admission, self._policy.access.others.bridges
+        state: ServiceState = {
             "service": "streamer",
             "version": __version__,
             "ready": admission.ready,
@@ -320,6 +325,9 @@ class BridgeServer:
             "sequences": admission.in_use,
             "sessions_limit": admission.most,
         }
+        if bridges is not None:
+            state["store"] = {"together": bridges.together, "other_bridges": bridges.others}
+        return state
 
 
 def url_at(host: str, port: int, policy: PortPolicy) -> str:

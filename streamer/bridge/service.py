@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 
 from streamer.base.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
+from streamer.bridge.access.quotas import Quotas
 from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
@@ -28,6 +29,7 @@ from streamer.bridge.upstreams.instance_count import InstanceCount
 from streamer.bridge.upstreams.model_loader import MemoryBound, ModelLoader
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.supervision import OwnTriton, Tritons
+from streamer.bridge.workers.others import Others
 from streamer.bridge.workers.worker import Worker
 
 log = Log("streamer.bridge")
@@ -125,16 +127,19 @@ class Service:
             loop.set_exception_handler(self._report)
             self._exit.callback(loop.set_exception_handler, None)
         # On exit this happens in reverse order: sessions, links, Tritons, port, usage.
+        others, quotas, metrics = self._policy.access.others, self._policy.access.quotas, self.metrics
         if self._policy.usage_file is not None:
-            quotas, metrics = self._policy.access.quotas, self.metrics
-            quotas.restore_audio(self._policy.usage_file.record.hour)
+            if others.bridges is None:  # otherwise the store has it
+                quotas.restore_audio(self._policy.usage_file.record.hour)
             keeper = UsageKeeper(self._policy.usage_file, lambda: metrics.usage, quotas.audio_of_hour)
             self._exit.push_async_callback(keeper.close)
         if self._worker is not None:
-            self.metrics.worker_starts = self._worker.starts
-            self._exit.callback(self._worker.share.close)
-            settling = self._worker.settle(self.metrics, self._policy.access.quotas)
-            self._exit.push_async_callback(_cancel, asyncio.create_task(settling))
+            metrics.worker_starts = self._worker.starts
+        if self._worker is not None or others.bridges is not None:
+            metrics.bridges = lambda: others.bridges
+            self._exit.callback(others.close)
+            self._exit.push_async_callback(_cancel, asyncio.create_task(others.run()))
+            self._exit.push_async_callback(_cancel, asyncio.create_task(_settle(others, metrics, quotas)))
         self._exit.push_async_callback(self._server.stop)
         self._exit.push_async_callback(self.models.close)
         # The port comes first, so that a user learns at once, and not after Triton's start, that the port is in use.
@@ -209,6 +214,22 @@ class UsageKeeper:
                 if self._failure:
                     log.info("usage written again")
                 self._failure = ""
+
+
+# How often others learn what audio came here. What a process has not told is lost if it is killed.
+SETTLE_S = 1.0
+
+
+async def _settle(others: Others, metrics: Metrics, quotas: Quotas) -> None:
+    """Share what was used with other processes, again and again until cancelled."""
+    try:
+        while True:
+            await asyncio.sleep(SETTLE_S)
+            others.settle(metrics.usage, quotas.audio_of_hour())
+            if quotas.limits.audio_per_key_s is not None:
+                quotas.take_audio_of_others(others.audio_of_others())
+    finally:
+        others.settle(metrics.usage, quotas.audio_of_hour())
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

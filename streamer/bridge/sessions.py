@@ -19,7 +19,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.triton.link import origin
 from streamer.bridge.upstreams.admission import Admission, Models
 from streamer.bridge.workers.neighbours import Neighbours
-from streamer.bridge.workers.others import mark
+from streamer.bridge.workers.others import Alone, Others, token_of
 
 log = Log("streamer.bridge")
 
@@ -38,15 +38,17 @@ class Sessions:
         limits: Limits | None,
         quotas: Quotas | None = None,
         neighbours: Neighbours | None = None,
+        others: Others | None = None,
     ) -> None:
-        """`quotas`, `neighbours`: what this worker and the others count, and where they have their sessions."""
+        """`quotas`, `neighbours`, `others`: what this process and others count, and where they have their sessions."""
         self._quotas = quotas
         self._worker = 0 if neighbours is None else neighbours.number
         self._admission = admission
         self._models = models
         self._metrics = metrics
         self._limits = limits or Limits()
-        self._resumption: Resumption[SessionDriver] = Resumption(neighbours)
+        self._others = others or Alone()
+        self._resumption: Resumption[SessionDriver] = Resumption(neighbours, self._others)
         self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
 
     def __len__(self) -> int:
@@ -59,9 +61,9 @@ class Sessions:
 
     def may_return(self, key: str) -> bool:
         """Return whether a caller with this key may resume one of its sessions although it may not open one."""
-        # With several workers, all that is known is that the key has sessions.
+        # With several processes, all that is known is that the key has sessions.
         others = 0 if self._quotas is None else self._quotas.sessions_of(key)
-        known = self._resumption.knows(key) or (self._worker and others)
+        known = self._resumption.knows(key) or ((self._worker or self._others.bridge) and others)
         return bool(known) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
 
     def find(self, token: str, key: str) -> SessionDriver | None:
@@ -84,7 +86,7 @@ class Sessions:
         `idle_s`: a shorter limit than usual for the time in which the client sends nothing, also before `start`.
         """
         limits = self._limits if resumable else _unresumable(self._limits, idle_s)
-        number, token = secrets.token_hex(8), mark(self._worker, secrets.token_urlsafe(24))
+        number, token = secrets.token_hex(8), token_of(self._others.bridge, self._worker, secrets.token_urlsafe(24))
         session = Session(number, token, self._models.names, time.monotonic(), limits)
         # The task of the pump inherits these from the context of this connection.
         logs.session.set(number)
@@ -108,6 +110,11 @@ class Sessions:
         self._drivers[pump] = driver
         pump.add_done_callback(self._drivers.pop)
         return driver
+
+    def move(self) -> None:
+        """End each session that can go on at another bridge at its next cut."""
+        for driver in self._drivers.values():
+            driver.move()
 
     def drain(self) -> None:
         """End all sessions in order: each gets its finals first."""

@@ -83,7 +83,8 @@ def serve_with_workers(
         wyoming = [] if policy.wyoming is None else await _listen(*policy.wyoming, stack)
         grpc_port = None if policy.grpc is None else _reserve(*policy.grpc, stack)
         file = policy.usage_file
-        record = SharedRecord(folder, None if file is None else file.record.hour)
+        # With a store, that has the audio of the hour.
+        record = SharedRecord(folder, None if file is None or settings.store else file.record.hour)
         stack.callback(record.close)
         if file is not None:
             stack.push_async_callback(UsageKeeper(file, record.usage, record.hour).close)
@@ -202,7 +203,7 @@ class _Worker:
             on_signal(number, lambda: None)
         dialogue = await Dialogue.over(socket.socket(fileno=place.dialogue))
         share = Share(place.folder, place.identity, place.workers)
-        policy = port_policy(task.configuration, share)
+        policy = port_policy(task.configuration, share, place.number)
         if policy.grpc is not None and task.grpc_port is not None:
             policy = replace(policy, grpc=(policy.grpc[0], task.grpc_port))
         worker = Worker(

@@ -22,7 +22,7 @@ OF_TRITON = {"nv_inference_queue_duration_us", "nv_inference_request_success"}
 
 
 def families() -> list[Metric]:
-    """The metrics of a service with workers that has just started, without the times at which its counters began."""
+    """The metrics of a service with workers and a store that has just started, without the times of first values."""
     metrics = Metrics()
     metrics.held = lambda: {"default": {"streaming_asr": 0}}
     metrics.instances = lambda: {"default": (1, 1)}
@@ -30,6 +30,7 @@ def families() -> list[Metric]:
     metrics.usage_of("alice")
     metrics.connections = lambda: ConnectionCounts().numbers
     metrics.worker_starts = 1
+    metrics.bridges = lambda: (True, 1, 0)
     told = text_string_to_metric_families(joined({1: metrics.exposition()}, 1, None, by_worker=False).decode())
     return [family for family in told if not family.name.endswith("_created")]
 

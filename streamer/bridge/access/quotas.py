@@ -357,13 +357,15 @@ class PreparationBudget:
     def state(self, name: str) -> BucketState | None:
         """Return the state of a caller's bucket; None if there is none."""
         bucket = self._buckets.get(name)
-        return None if bucket is None else BucketState(bucket.level, bucket.level_at, list(bucket.lists))
+        if bucket is None or self.per_minute is None:
+            return None
+        return BucketState(bucket.level / self.per_minute, bucket.level_at, list(bucket.lists))
 
     def restore(self, name: str, state: BucketState | None) -> None:
-        """Take the state of a caller's bucket from another worker, if there is one."""
+        """Take the state of a caller's bucket from the others, if there is one."""
         if state is not None and self.per_minute is not None:
             bucket = self._buckets.setdefault(name, _Bucket())
-            bucket.level, bucket.level_at = state.level, state.level_at
+            bucket.level, bucket.level_at = state.level * self.per_minute, state.level_at
             bucket.lists = deque(state.lists, maxlen=_LISTS_PER_CALLER)
 
     def charge(self, name: str, preparation: Preparation, now: float) -> None:

@@ -162,7 +162,11 @@ def refusal(error: HttpError, request: Request | None, route: Route | None) -> R
 ALIVE: Final = ("/healthz", "/health")  # the second is the one of other services for OpenAI's clients
 
 
-class ServiceState(TypedDict):
+class _Present(TypedDict, total=False):
+    store: Mapping[str, object]  # with `--store`
+
+
+class ServiceState(_Present):
     """What /readyz reports."""
 
     service: str

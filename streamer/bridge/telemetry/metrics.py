@@ -191,6 +191,9 @@ class Metrics:
         registry.register(_Unknown(self))
         self.worker_starts = 0  # how often this worker was started; 0 for a service in one process
         registry.register(_Worker(self))
+        # Whether this bridge counts together with others, how many these are, and what was ignored of the store.
+        self.bridges: Callable[[], tuple[bool, int, int] | None] = lambda: None
+        registry.register(_Bridges(self))
         registry.register(_LogLines())
         registry.register(_Descriptors())
 
@@ -384,6 +387,24 @@ class _Worker(Collector):
         if self._metrics.worker_starts:
             text = "Starts of worker processes; each further one replaces a worker that ended."
             yield CounterMetricFamily("streamer_worker_starts", text, self._metrics.worker_starts)
+
+
+class _Bridges(Collector):
+    """The other bridges, for a service with a store."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Get the present numbers."""
+        if (bridges := self._metrics.bridges()) is not None:
+            together, others, refused = bridges
+            text = "Whether this bridge counts together with others: the store is there."
+            yield GaugeMetricFamily("streamer_bridges_together", text, together)
+            text = "Other bridges that have told what they count, and do not drain."
+            yield GaugeMetricFamily("streamer_other_bridges", text, others)
+            text = "Entries of the store that were ignored, because no bridge has signed them with this secret."
+            yield CounterMetricFamily("streamer_store_entries_refused", text, refused)
 
 
 class _LogLines(Collector):

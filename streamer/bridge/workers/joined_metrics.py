@@ -30,9 +30,11 @@ _LARGEST: Final = (
     "streamer_instances",
     "streamer_instances_wanted",
     "streamer_lag_max_seconds",
+    "streamer_other_bridges",
     "streamer_descriptors",
     "streamer_descriptors_limit",
 )
+_SMALLEST: Final = ("streamer_bridges_together",)  # if one of them is alone, not all are together
 _CREATED: Final = "_created"  # the time of a counter's first value
 _CUMULATIVE: Final = ("counter", "histogram", "summary")
 _STARTS: Final = "streamer_worker_starts"  # each worker says how often its number was started: no past is missing
@@ -129,7 +131,7 @@ def _summed(family: Metric) -> list[Sample]:
     join: Callable[[float, float], float] = operator.add
     if family.name in _LARGEST:
         join = max
-    elif family.name.endswith(_CREATED):
+    elif family.name in _SMALLEST or family.name.endswith(_CREATED):
         join = min
     for sample in family.samples:
         labels = (sample.name, tuple(sample.labels.items()))

@@ -1,14 +1,18 @@
-"""What a worker knows of the others that serve the same port: what they count, and which of them has a session.
+"""What a process of the bridge knows of the others: what they count, and which of them has a session.
 
-`ALONE` is that of a service in one process: there are no others, and nothing is asked or written.
+There are three kinds of others. `Alone` is that of a service in one process: there are none, and nothing is asked or
+written. `Share` has the workers of one machine, and `Store` the bridges of several machines, each of which may have
+workers. All the rest of the bridge knows only `Others`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
+
+from streamer.bridge.telemetry.usage import ByKey, HourOfAudio
 
 
 class Counted(Enum):
@@ -26,7 +30,7 @@ class Counted(Enum):
 class BucketState(NamedTuple):
     """How much of a budget for hotwords is used, and since when (time.monotonic(), which all workers share)."""
 
-    level: float
+    level: float  # 1 is the whole budget of a minute
     level_at: float
     lists: Sequence[bytes]
 
@@ -40,12 +44,28 @@ class KeptKey(NamedTuple):
     content: str
 
 
+class Bridges(NamedTuple):
+    """What is known of the other bridges."""
+
+    together: bool  # whether this bridge counts together with them now
+    others: int  # that could take its sessions
+    refused: int  # entries of the store that were not signed by a bridge, since the start
+
+
+# Gives up a session, because another bridge goes on with it: the hash of its token, and the name of its key.
+GiveUp = Callable[[bytes, str], None]
+
+
 class Others(Protocol):
-    """The other workers. Nothing here waits for one of them."""
+    """The others. Only what is asynchronous waits for one of them, and never on the way of a chunk."""
 
     @property
     def salt(self) -> bytes:
-        """The secret of the pseudonyms of callers, the same at each worker; empty if there are no others."""
+        """The secret of the pseudonyms of callers, the same at each of them; empty if there are no others."""
+
+    @property
+    def bridge(self) -> str:
+        """A name of this bridge, all its workers together, among other bridges; empty if there are none."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Let no other worker count inside this block. It must not wait for anything."""
@@ -62,6 +82,12 @@ class Others(Protocol):
     def keep_bucket(self, kind: str, name: str, state: BucketState) -> None:
         """Tell the others how much of a budget is used."""
 
+    def settle(self, usage: ByKey, hour: HourOfAudio) -> None:
+        """Tell the others what was used since the last call. `hour`: the audio that this process received."""
+
+    def audio_of_others(self) -> HourOfAudio:
+        """Return the audio of the last hour that others received, by key."""
+
     def add_key(self, digest: bytes, key: KeptKey) -> None:
         """Make a key for a short time valid at each worker."""
 
@@ -71,8 +97,52 @@ class Others(Protocol):
     def keys(self, now: float) -> list[tuple[str, float]]:
         """Return the holders and the ends of all keys for a short time, and forget those that have ended."""
 
+    @property
+    def bridges(self) -> Bridges | None:
+        """What is known of other bridges; None if there cannot be any."""
 
-class Alone:
+    async def run(self) -> None:
+        """Exchange everything with other bridges until cancelled, if there may be any."""
+
+    async def refresh(self) -> None:
+        """Learn now, if that is quick, whether another bridge goes on with a session of this one."""
+
+    async def claim(self, token: str, digest: bytes, key: str) -> None:
+        """Tell the bridge that has the session of this token to give it up: its client goes on here."""
+
+    def on_claim(self, give_up: GiveUp) -> None:
+        """Call this whenever another bridge goes on with a session."""
+
+    def drain(self) -> None:
+        """Tell the others that this process takes no more sessions."""
+
+    def close(self) -> None:
+        """Leave the others nothing but what was used."""
+
+
+class OneBridge:
+    """The part of `Others` that is about other bridges, where there are none."""
+
+    bridge = ""
+    bridges: Bridges | None = None
+
+    async def run(self) -> None:
+        """Do nothing."""
+
+    async def refresh(self) -> None:
+        """Do nothing."""
+
+    async def claim(self, token: str, digest: bytes, key: str) -> None:
+        """Do nothing."""
+
+    def on_claim(self, give_up: GiveUp) -> None:
+        """Do nothing."""
+
+    def drain(self) -> None:
+        """Do nothing."""
+
+
+class Alone(OneBridge):
     """The others of a service in one process."""
 
     salt = b""
@@ -98,6 +168,13 @@ class Alone:
     def keep_bucket(self, kind: str, name: str, state: BucketState) -> None:
         """Do nothing."""
 
+    def settle(self, usage: ByKey, hour: HourOfAudio) -> None:
+        """Do nothing."""
+
+    def audio_of_others(self) -> HourOfAudio:
+        """Return nothing."""
+        return {}
+
     def add_key(self, digest: bytes, key: KeptKey) -> None:
         """Keep it in memory."""
         self._keys[digest] = key
@@ -111,10 +188,15 @@ class Alone:
         self._keys = {digest: key for digest, key in self._keys.items() if now < key.expires_at}
         return [(key.holder, key.expires_at) for key in self._keys.values()]
 
+    def close(self) -> None:
+        """Do nothing."""
 
-# Names of sessions and of links that listeners have begin with the number of the worker that made them.
+
+# Names of sessions and of links that listeners have begin with the number of the worker that made them, and names of
+# sessions with the bridge before that, if there are several.
 
 _BEHIND: Final = "-"
+_BEHIND_BRIDGE: Final = "."
 
 
 def mark(number: int, name: str) -> str:
@@ -122,7 +204,17 @@ def mark(number: int, name: str) -> str:
     return f"{number}{_BEHIND}{name}" if number else name
 
 
+def token_of(bridge: str, worker: int, secret: str) -> str:
+    """Return the token of a session, with the bridge and the worker that have it."""
+    return f"{bridge}{_BEHIND_BRIDGE}{mark(worker, secret)}" if bridge else mark(worker, secret)
+
+
+def bridge_of(token: str) -> str:
+    """Return the bridge that has the session of this token; empty if there is only one."""
+    return token.rpartition(_BEHIND_BRIDGE)[0]
+
+
 def worker_of(name: str) -> int:
     """Return the number of the worker that marked this name; 0 if none did."""
-    number = name.partition(_BEHIND)[0]
+    number = name.rpartition(_BEHIND_BRIDGE)[2].partition(_BEHIND)[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 4 else 0

@@ -14,7 +14,7 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from typing import Final
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.usage import ByKey, HourOfAudio, Usage
 from streamer.bridge.workers.joined_metrics import Past, Words
-from streamer.bridge.workers.others import BucketState, Counted, KeptKey
+from streamer.bridge.workers.others import BucketState, Counted, KeptKey, OneBridge
 
 log = Log("streamer.bridge")
 
@@ -61,7 +61,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-class Share:
+class Share(OneBridge):
     """The share of one worker: what it counts, and what the others do."""
 
     def __init__(self, folder: Path, worker: int, workers: int) -> None:
@@ -162,7 +162,7 @@ class Share:
                 return list(self._database.execute("SELECT holder, expires_at FROM keys"))
         return [(key.holder, key.expires_at) for key in self._keys.values()]
 
-    def settle(self, usage: Mapping[str, Usage], hour: HourOfAudio) -> None:
+    def settle(self, usage: ByKey, hour: HourOfAudio) -> None:
         """Tell the others what was used since the last call, and everything if the database was away."""
         if self._database is None:
             self._return()

@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamer.bridge.access.quotas import Quotas
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.workers.joined_metrics import Words, joined
 from streamer.bridge.workers.neighbours import NeighbourAway, Neighbours, whole
 from streamer.bridge.workers.share import Share
 
-# How often the others learn what audio came here. What a worker has not told is lost if it is killed.
-SETTLE_S: Final = 1.0
 EXPOSITION: Final = "exposition"
 
 
@@ -45,17 +42,6 @@ class Worker:
     def words(self, metrics: Metrics) -> Words:
         """Return the metrics of this worker."""
         return Words(self.share.identity, time.monotonic(), metrics.exposition())
-
-    async def settle(self, metrics: Metrics, quotas: Quotas) -> None:
-        """Share what was used, again and again until cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(SETTLE_S)
-                self.share.settle(metrics.usage, quotas.audio_of_hour())
-                if quotas.limits.audio_per_key_s is not None:
-                    quotas.take_audio_of_others(self.share.audio_of_others())
-        finally:
-            self.share.settle(metrics.usage, quotas.audio_of_hour())
 
     async def _words_of(self, number: int) -> Words | None:
         try:

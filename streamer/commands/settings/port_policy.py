@@ -47,10 +47,11 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
         raise PortPolicyError(str(error)) from error
 
 
-def port_policy(configuration: Configuration, others: Others | None = None) -> PortPolicy:
+def port_policy(configuration: Configuration, others: Others | None = None, worker: int = 0) -> PortPolicy:
     """Return who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible.
 
-    `others`: the other workers, if this is one of several. The process that started it then has the usage file.
+    `others`, `worker`: the other workers and the number of this one, if it is one of several. The process that started
+    it then has the usage file.
     """
     from streamer.bridge.access.certificate import Certificate, CertificateError  # imports ssl
 
@@ -106,7 +107,7 @@ def port_policy(configuration: Configuration, others: Others | None = None) -> P
                 settings.hotwords_per_address,
             ),
             open_metrics=settings.open_metrics,
-            others=others,
+            others=_store(configuration, others, worker),
         )
         certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
         usage_file = UsageFile(settings.usage_file) if settings.usage_file and others is None else None
@@ -127,6 +128,26 @@ def port_policy(configuration: Configuration, others: Others | None = None) -> P
         grpc,
         settings.share,
     )
+
+
+def _store(configuration: Configuration, others: Others | None, worker: int) -> Others | None:
+    """Return the others, with those at other bridges if there is a store. PortPolicyError if it cannot be used."""
+    settings, label = configuration.settings, configuration.label
+    if settings.store is None:
+        if settings.store_secret is not None:
+            raise PortPolicyError(f"{label('store_secret')} signs what is in a store: give --store too.")
+        return others
+    if settings.store_secret is None:
+        raise PortPolicyError(
+            f"{label('store')} needs a secret of all bridges, because others may write there: give --store-secret FILE."
+        )
+    from streamer.bridge.workers.others import Alone
+    from streamer.bridge.workers.store import Store, StoreError, read_secret  # imports asyncio and redis
+
+    try:
+        return Store(settings.store, read_secret(settings.store_secret), others or Alone(), worker)
+    except StoreError as error:
+        raise PortPolicyError(str(error)) from error
 
 
 def is_local(host: str) -> bool:

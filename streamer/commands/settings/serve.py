@@ -58,6 +58,7 @@ from streamer.wire.dialects.formats import NATIVE, ROOTS
 
 AUTO: Final = "auto"
 MOST_WORKERS: Final = 64
+STORES: Final = ("redis", "rediss", "unix")
 AT_START, ON_DEMAND = "start", "on-demand"
 
 _LISTENING: Final = "Listening"
@@ -65,6 +66,7 @@ _RECOGNISER: Final = "The recogniser"
 _ACCESS: Final = "Access (docs/how-to/security.md)"
 _SHARES: Final = "Limits for one caller"
 _ELSEWHERE: Final = "Tritons elsewhere"
+_BRIDGES: Final = "Other bridges (docs/how-to/scaling.md)"
 _RUNNING: Final = "Shutdown, log and traces"
 
 _SESSIONS: Final = Whole(1, 100_000, "N")
@@ -75,6 +77,16 @@ _WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS", unit="second
 def _address(text: str) -> str | None:
     host, _, number = text.rpartition(":")
     return text if host and number.isdecimal() and 0 < int(number) <= 65535 else None
+
+
+def _store(text: str) -> str | None:
+    try:
+        parts = urlsplit(text)
+        place = parts.path if parts.scheme == "unix" else parts.hostname
+        is_valid = parts.scheme in STORES and place and parts.port != 0
+    except ValueError:  # the port is no number, or too large
+        return None
+    return text if is_valid and not any(map(str.isspace, text)) else None
 
 
 def _collector(text: str) -> str | None:
@@ -389,6 +401,22 @@ class ServeSettings:
         "A file with lines 'name: value' to send with every call, for example a key.",
         unset="none",
         example='"/etc/streamer/triton.keys"',
+    )
+
+    store: str | None = setting(
+        Text("an address such as redis://store:6379, rediss://store:6379 or unix:///run/redis.sock", "URL", _store),
+        _BRIDGES,
+        "Count keys, addresses, audio and hotwords together with the other bridges at this store, which speaks Redis' "
+        "protocol, and let sessions go on at any of them. A password may be in the URL: give it in a file then.",
+        unset="each bridge counts only its own sessions",
+        example='"rediss://store:6379"',
+    )
+    store_secret: Path | None = setting(
+        FilePath(),
+        _BRIDGES,
+        "The file with a secret of all these bridges, with which they sign what is in the store.",
+        unset="none",
+        example='"/etc/streamer/store-secret"',
     )
 
     drain_limit: float = setting(
