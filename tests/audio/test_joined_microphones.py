@@ -11,7 +11,7 @@ from streamer.audio import microphone
 from streamer.audio.decoder import Int16Samples
 from streamer.audio.joined_microphones import JoinedMicrophones, Track
 from streamer.audio.microphone import InputDevice, Microphone, MicrophoneError
-from tests.audio.test_microphone import deliver
+from tests.audio.delivery import deliver
 
 RATE = 16_000
 # Both devices have delivered when the test begins to listen, but the audio of one is taken a little later.

@@ -10,14 +10,12 @@ import pytest
 from streamer.audio import microphone
 from streamer.audio.decoder import Int16Samples
 from streamer.audio.microphone import InputDevice, Inputs, Microphone, MicrophoneError
-
-sounddevice = pytest.importorskip("sounddevice", reason="it is not installed: pip install 'streamer-asr[mic]'")
+from tests.audio.delivery import OVERFLOW, deliver
 
 BUILT_IN = InputDevice(0, "HDA Intel: ALC257 (hw:0,0)", 2, 48_000)
 HEADSET = InputDevice(3, "USB Headset: Audio (hw:1,0)", 1, 44_100, default=True)
 CAMERA = InputDevice(5, "USB Camera: Audio (hw:2,0)", 2, 48_000)
 ALL = [BUILT_IN, HEADSET, CAMERA]
-FINE, OVERFLOW = sounddevice.CallbackFlags(0), sounddevice.CallbackFlags(2)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +67,6 @@ def test_a_device_that_cannot_be_opened() -> None:
 
     with pytest.raises(MicrophoneError, match=r"^Webcam cannot be opened \(.+\): another program may have it"):
         asyncio.run(hear())
-
-
-def deliver(heard: Microphone, seconds: float, loudness: float = 0.5, status: object = FINE) -> None:
-    """A chunk of audio as PortAudio delivers it."""
-    frames = round(seconds * heard.device.sample_rate)
-    samples = np.full((frames, 1), loudness, np.float32)
-    heard._on_audio(samples, frames, None, status)
 
 
 async def gathered(heard: Microphone) -> Int16Samples:

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from streamer.engine.acoustics.bundle_files import BundleError, ModelDescription
-from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
+from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.networks.acoustic_network import AcousticNetwork, save_activity
 from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.waiting import finish
-
-ENCODER = EncoderConfig(outputs=(CtcHead("characters", 2, 3),), stem=8, width=16, layers=2, heads=2, feedforward=16)
-DESCRIPTION = ModelDescription("test", ENCODER, {"characters": ["<blank>", "a", "b"]}, (160, 320, 640))
+from tests.engine.networks.small_network import DESCRIPTION, ENCODER
 
 
 @pytest.fixture

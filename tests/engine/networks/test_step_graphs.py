@@ -13,7 +13,7 @@ from streamer.engine.networks import step_graphs
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.networks.step_graphs import GraphedNetwork, sizes_up_to
-from tests.engine.networks.test_acoustic_network import DESCRIPTION
+from tests.engine.networks.small_network import DESCRIPTION
 
 SLOTS = 11
 STEP_SAMPLES = {step_ms: 16 * step_ms for step_ms in DESCRIPTION.step_ms}
