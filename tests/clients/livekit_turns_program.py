@@ -34,6 +34,12 @@ def plugin(name: str, host: str, session: aiohttp.ClientSession) -> Any:
         vad = {"vad_silence_threshold_secs": 1.0}
         base_url, model = f"http://{host}/v1", "scribe_v2_realtime"
         return elevenlabs.STT(base_url=base_url, api_key="any", http_session=session, model=model, server_vad=vad)
+    if name == "speechmatics":
+        from livekit.plugins import speechmatics  # type: ignore[import-not-found,unused-ignore]
+
+        # By itself, it wants a detector of LiveKit's for the ends of turns.
+        mode = speechmatics.TurnDetectionMode.VAD
+        return speechmatics.STT(base_url=f"ws://{host}/v2", api_key="any", turn_detection_mode=mode)
     raise ValueError(f"there is no plugin {name}")
 
 

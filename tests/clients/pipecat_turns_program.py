@@ -61,6 +61,15 @@ def service(name: str, host: str) -> Any:
 
         url = f"ws://{host}/v3/ws"
         return AssemblyAISTTService(api_key="any", api_endpoint_base_url=url, vad_force_turn_endpoint=False)
+    if name == "speechmatics":
+        from pipecat.services.speechmatics.stt import (  # type: ignore[import-not-found,unused-ignore]
+            SpeechmaticsSTTService,
+        )
+
+        kind = SpeechmaticsSTTService
+        # By itself, it leaves the ends of turns to a detector of pipecat's.
+        settings = kind.Settings(turn_detection_mode=kind.TurnDetectionMode.VAD)
+        return kind(api_key="any", base_url=f"ws://{host}/v2/agent", settings=settings)
     raise ValueError(f"there is no service {name}")
 
 

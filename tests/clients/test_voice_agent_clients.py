@@ -124,3 +124,46 @@ def test_elevenlabs_and_a_killed_triton(exact: ExactService, turn: Path) -> None
 def test_elevenlabs_in_livekit(exact: ExactService, talk: Path) -> None:
     """It takes the copy with times, because it asks for the language. It never says that the audio has ended."""
     assert finals(run("livekit_turns_program.py", exact, talk, "elevenlabs", "2")) == SENTENCES
+
+
+def transcripts(told: Any, way: str) -> list[str]:
+    """Return the finals of Speechmatics, as its SDK has read them."""
+    return [message["read"][0].strip() for message in told[way] if message["message"] == "AddTranscript"]
+
+
+def test_speechmatics(exact: ExactService, turn: Path) -> None:
+    """A file as it is, live audio with words that are final early, channels, and refusals that the SDK can tell."""
+    told = run("speechmatics_program.py", exact, turn)
+    assert (transcripts(told, "live"), transcripts(told, "file")) == (SENTENCES, SENTENCES)
+    assert lower(transcripts(told, "early")) == lower(SENTENCES)
+    assert len(transcripts(told, "early")) > len(SENTENCES)
+    for way in ("live", "early"):
+        kinds = [message["message"] for message in told[way]]
+        assert (kinds[0], kinds[-1], "AddPartialTranscript" in kinds) == ("RecognitionStarted", "EndOfTranscript", True)
+        counts = [message["seq_no"] for message in told[way] if message["message"] == "AudioAdded"]
+        assert counts == list(range(1, len(counts) + 1))
+    ends = {way: sum(message["message"] == "EndOfUtterance" for message in told[way]) for way in ("live", "early")}
+    assert ends == {"live": 1, "early": 2}
+    assert transcripts(told, "channels") == SENTENCES
+    spoken = [message for message in told["channels"] if message["message"] == "AddTranscript"]
+    assert {message["channel"] for message in spoken} == {"caller"}
+    language, diarization = told["refused"]
+    assert ("TranscriptionError" in language, "language" in language) == (True, True)
+    assert ("TranscriptionError" in diarization, "diarization" in diarization) == (True, True)
+
+
+def test_speechmatics_and_a_killed_triton(exact: ExactService, turn: Path) -> None:
+    """Each word comes once, and the client only waits."""
+    told = run("speechmatics_program.py", exact, turn, when={HALF: exact.kill_recogniser})
+    assert lower(transcripts(told, "live")) == lower(SENTENCES)
+
+
+def test_speechmatics_in_livekit(exact: ExactService, talk: Path) -> None:
+    """Turns end by themselves."""
+    assert finals(run("livekit_turns_program.py", exact, talk, "speechmatics", "2")) == SENTENCES
+
+
+def test_speechmatics_in_pipecat(exact: ExactService, talk: Path) -> None:
+    """The service ends turns, and pipecat hears of text before that."""
+    told = run("pipecat_turns_program.py", exact, talk, "speechmatics", "2")
+    assert (told["heard"], told["interim"] > 1) == (SENTENCES, True)

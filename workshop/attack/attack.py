@@ -18,7 +18,8 @@ from workshop.attack.raw_connection import CUT_OFF, TEXT, Ended, RawConnection, 
 
 STRIKE_LIMIT_S = 60.0
 # The codes with which a websocket may be closed. 1002: an invalid frame. 1011 means a failure in the service.
-CLOSES = (None, 1000, 1002, 1005, 1007, 1008, 1009, 1013, 4000, 4001, 4008, 4010, 4029)
+CLOSES = (None, 1000, 1002, 1003, 1005, 1007, 1008, 1009, 1013, 4000, 4001, 4008, 4010, 4029)
+SPEECHMATICS_CLOSES = (4004, 4005, 4006, 4013)
 # In foreign formats 1011 has other reasons too.
 RIGHT_REASONS = ("NET-0001", "the client did not read")
 
@@ -98,13 +99,15 @@ async def leave(target: Target, rng: random.Random, content: bytes) -> str:
 
 def judged(ended: Ended, sent: bytes) -> str:
     """Return the end of a websocket over which `sent` was sent, as a word. Raises PromiseBroken or RecogniserFailed."""
-    message = str(ended.events[-1].get("message")) if ended.error == "failed" else ended.reason
-    if "recogniser failed" in message:
+    last = ended.events[-1] if ended.events else {}
+    message = str(last.get("message")) if ended.error == "failed" else ended.reason
+    if "recogniser failed" in message or "recogniser failed" in str(last.get("reason")):
         raise RecogniserFailed
     if ended.code == 1011 and ended.reason.startswith(RIGHT_REASONS):
         return ended.reason
     # The service uses no codes from 3000 to 3999: such a code is an echo of the attacker's own.
-    if (ended.code not in CLOSES and not 3000 <= (ended.code or 0) < 4000) or ended.error in ("failed", "internal"):
+    closes = CLOSES if last.get("message") != "Error" else (*CLOSES, *SPEECHMATICS_CLOSES)
+    if (ended.code not in closes and not 3000 <= (ended.code or 0) < 4000) or ended.error in ("failed", "internal"):
         why = ended.error or ended.reason or "without a reason"
         raise PromiseBroken(f"{sent[:200]!r} was closed with {ended.code}, {why}")
     return ended.error or ("cut off" if ended.code is None else f"close {ended.code}")

@@ -33,7 +33,7 @@ from workshop.soak.session_plan import (
 
 # Temporary refusals: the service is full, or its recogniser is starting.
 PASSING: Final = (429, 503)
-TRY_LATER: Final = 1013
+TRY_LATER: Final = (1013, 4013)  # the second one is Speechmatics'
 DONE: Final = 1000
 _NO_LETTER: Final = re.compile(r"[^a-z ]")
 
@@ -142,10 +142,10 @@ def closed(code: int | None, reason: str) -> str:
     """Return how a websocket with this close ended. Raises TriedAgain if there was no place for it."""
     if code == DONE:
         return "done"
-    if code == TRY_LATER:
-        raise TriedAgain("full")
     if "recogniser failed" in reason:
         return "failed"
+    if code in TRY_LATER:
+        raise TriedAgain("full")
     return f"close {code} {reason}"
 
 
@@ -170,9 +170,11 @@ FORMATS: Final = {
     "google": 5,
     "elevenlabs": 4,
     "azure": 4,
+    "speechmatics": 5,
+    "speechmatics_agent": 3,
 }
 # Their live audio may also come in a container. That of the others is always samples.
-_CONTAINED: Final = ("deepgram", "riva", "upload", "openai_file", "deepgram_file")
+_CONTAINED: Final = ("deepgram", "riva", "speechmatics", "upload", "openai_file", "deepgram_file")
 UPLOADS: Final = ("upload", "openai_file", "deepgram_file")
 _VANISH: Final = 0.12
 _MEAN_WORDS: Final = 11
@@ -206,6 +208,12 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "google": ({}, {"interim_results": True}, {"interim_results": True, "enable_voice_activity_events": True}),
     "elevenlabs": ({}, {"include_timestamps": "true"}),
     "azure": ({}, {"wordLevelTimestamps": "true"}, {"segmentationSilenceTimeoutMs": "500"}),
+    "speechmatics": (
+        {},
+        {"enable_partials": True, "max_delay": 1.0},
+        {"enable_partials": True, "conversation_config": {"end_of_utterance_silence_trigger": 0.6}},
+    ),
+    "speechmatics_agent": ({}, {"emit_sentences": True}, {"enable_partials": False}),
 }
 
 

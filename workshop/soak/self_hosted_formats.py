@@ -24,6 +24,7 @@ class SelfHostedSession(ForeignSession):
     """A session in one of these formats."""
 
     path: str
+    reason = ""  # of the close, if a message before it has told it
 
     async def converse(self) -> str:
         """Speak and listen until the end of the websocket, or of the conversation."""
@@ -34,7 +35,8 @@ class SelfHostedSession(ForeignSession):
             finally:
                 websocket.transport.abort()
             self.record.close_code = websocket.close_code
-            return closed(DONE, "") if whole else closed(websocket.close_code, str(websocket.close_reason))
+            reason = self.reason or str(websocket.close_reason)
+            return closed(DONE, "") if whole else closed(websocket.close_code, reason)
 
     def query(self) -> dict[str, Any]:
         """Return what the address says."""

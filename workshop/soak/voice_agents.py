@@ -10,7 +10,15 @@ from typing import Any, Final
 from websockets.asyncio.client import ClientConnection
 
 from streamer.audio.decoder import SAMPLE_RATE
-from streamer.wire.dialects import assemblyai, azure, deepgram_flux, elevenlabs
+from streamer.wire.dialects import (
+    assemblyai,
+    azure,
+    deepgram_flux,
+    elevenlabs,
+    speechmatics,
+    speechmatics_agent,
+    speechmatics_format,
+)
 from workshop.soak.foreign_session import ForeignSession, endless_header
 from workshop.soak.self_hosted_formats import SideBySideSession
 
@@ -210,6 +218,94 @@ class AzureSession(SideBySideSession):
         await websocket.send(self.form(endless_header()))
 
 
+class SpeechmaticsSession(AgentSession):
+    """A session in which each message with audio is counted, and each forced end is answered."""
+
+    path = speechmatics.PATH
+    ending = json.dumps({"message": speechmatics_format.END, "last_seq_no": 0})
+    force = json.dumps({"message": speechmatics_format.FORCE})
+    _added = _forced = _ends = 0
+    _over = False
+
+    async def begin(self, websocket: Any) -> None:
+        """Say what comes: samples, or a WAV file."""
+        raw = {"type": "raw", "encoding": "pcm_s16le", "sample_rate": SAMPLE_RATE}
+        container = self.plan.options.get("container")
+        config = {"language": "en", **self.ways}
+        audio = {"type": "file"} if container else raw
+        start = {"message": speechmatics_format.START, "audio_format": audio, "transcription_config": config}
+        await websocket.send(json.dumps(start))
+        if container:
+            self._added -= 1  # the header is a message, too
+            await websocket.send(endless_header())
+
+    async def flush(self, websocket: Any) -> None:
+        """End the utterance."""
+        self._forced += 1
+        await super().flush(websocket)
+
+    def take(self, text: str) -> bool:
+        """Take a message. Nothing may follow the end of the transcript."""
+        message = json.loads(text)
+        kind = message["message"]
+        if self._over:
+            self.record.wrong.append(f"{kind} came after the end")
+        if kind == "AudioAdded":
+            self._added += 1
+            begun = self._added + bool(self.plan.options.get("container"))
+            if message["seq_no"] != begun:
+                self.record.wrong.append(f"audio was counted as {message['seq_no']}, not {begun}")
+        elif kind == "Error":
+            self.reason = message["reason"]
+        elif kind == "EndOfTranscript":
+            self._over = True
+            self._check()
+        elif not self._result(kind, message) and kind not in ("RecognitionStarted", "Info"):
+            self.record.wrong.append(f"an unexpected message came: {message}")
+        return False
+
+    def _check(self) -> None:
+        if self._ends < self._forced:
+            self.record.wrong.append(f"{self._forced} forced ends got {self._ends} answers")
+
+    def _result(self, kind: str, message: Mapping[str, Any]) -> bool:
+        if kind == "AddTranscript":
+            words = [each for each in message["results"] if each["type"] == "word"]
+            times = [(each["start_time"], each["end_time"]) for each in words]
+            self.final(
+                [
+                    _of_seconds({"word": each["alternatives"][0]["content"], "start": start, "end": end})
+                    for each, (start, end) in zip(words, times, strict=True)
+                ]
+            )
+        elif kind == "AddPartialTranscript":
+            self.partial(message["metadata"]["transcript"])
+        self._ends += kind == "EndOfUtterance"
+        return kind in ("AddTranscript", "AddPartialTranscript", "EndOfUtterance")
+
+
+class SpeechmaticsAgentSession(SpeechmaticsSession):
+    """A session with turns, each of which begins and ends once."""
+
+    path = speechmatics_agent.AGENT_PATH
+    _open = False
+
+    def _check(self) -> None:
+        if self._open:
+            self.record.wrong.append("the last turn did not end")
+
+    def _result(self, kind: str, message: Mapping[str, Any]) -> bool:
+        if kind in ("StartOfTurn", "EndOfTurn"):
+            if self._open is (kind == "StartOfTurn"):
+                self.record.wrong.append(f"{kind} came twice")
+            self._open = kind == "StartOfTurn"
+        elif kind == "AddSegment":
+            self.final_text(message["segment"]["transcript"])
+        elif kind == "AddPartialSegment":
+            self.partial(message["segment"]["transcript"])
+        return kind.startswith(("Speech", "StartOf", "EndOfTurn")) or kind.endswith("Segment")
+
+
 def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
     return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
 
@@ -217,6 +313,8 @@ def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
 SESSIONS: Final[dict[str, type[ForeignSession]]] = {
     "elevenlabs": ElevenLabsSession,
     "azure": AzureSession,
+    "speechmatics": SpeechmaticsSession,
+    "speechmatics_agent": SpeechmaticsAgentSession,
     "deepgram_flux": FluxSession,
     "assemblyai": AssemblyAISession,
 }

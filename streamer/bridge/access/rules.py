@@ -35,7 +35,7 @@ AZURE_KEY = "api-key"  # the header of Azure's clients, which their browsers put
 AZURE_SPEECH_KEY = "Ocp-Apim-Subscription-Key"  # the same, of Azure's Speech SDK
 # Without a scheme; the others are of Google and ElevenLabs.
 KEY_HEADERS = (AZURE_KEY, AZURE_SPEECH_KEY, "x-goog-api-key", "xi-api-key")
-KEY_OPTIONS = ("key", "token", AZURE_KEY, AZURE_SPEECH_KEY)  # of the query
+KEY_OPTIONS = ("key", "token", AZURE_KEY, AZURE_SPEECH_KEY, "jwt")  # of the query; the last one is Speechmatics'
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
 

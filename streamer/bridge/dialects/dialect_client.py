@@ -31,12 +31,12 @@ class Socket(Line, Protocol):
 class DialectClient:
     """The websocket of one session in a foreign format. Call release() at the end."""
 
-    def __init__(self, websocket: Socket, dialect: Dialect, feed: ContainerFeed | None) -> None:
-        """`feed`: decodes the audio, if it comes in a container."""
+    def __init__(self, websocket: Socket, dialect: Dialect, feed: ContainerFeed | None, steps: Iterable[Step]) -> None:
+        """`feed`: decodes the audio, if it comes in a container. `steps`: those before the client's next message."""
         self._websocket = websocket
         self._dialect = dialect
         self._feed = feed
-        self._steps: Iterator[Step] = iter(dialect.greet())
+        self._steps: Iterator[Step] = iter(steps)
         self._sending = asyncio.Lock()  # replies come from another task than messages
 
     async def release(self) -> None:

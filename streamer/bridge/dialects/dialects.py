@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -159,17 +160,35 @@ class Dialects:
         return dialect
 
     async def serve(self, dialect: Dialect, admittance: Admittance, websocket: Socket) -> None:
-        """Serve the session of a dialect over its connection, and give back what it holds."""
-        if dialect.successive:
-            try:
-                await self._successions.converse(websocket, dialect, admittance)
-            finally:
-                admittance.leave()
+        """Serve the sessions of a dialect over its connection, and give back what they hold."""
+        if not dialect.successive:
+            await self._serve_only(dialect, admittance, websocket, dialect.greet())
             return
+        try:
+            talk = await self._successions.converse(websocket, dialect, admittance)
+            if talk is not None:
+                await self._serve_whole(talk, admittance.lend())
+        finally:
+            admittance.leave()
+
+    async def _serve_whole(self, talk: Talk, admittance: Admittance) -> None:
+        """Serve a dialect whose first message has said that there is only one session, perhaps of a container."""
+        if talk.dialect.container and not self._places.take(admittance, admittance.pseudonym):
+            full = self._places.full
+            self.count(full.code, talk.dialect.protocol, admittance.caller.key)
+            await talk.end(full.code, full.message, CloseCode.TRY_LATER, full.message)
+            await talk.websocket.wait_until_closed()
+            return
+        await self._serve_only(talk.dialect, admittance, talk.websocket, talk.steps)
+
+    async def _serve_only(
+        self, dialect: Dialect, admittance: Admittance, websocket: Socket, steps: Iterable[Step]
+    ) -> None:
+        """Serve the only session of a dialect, which has a place if it has a container. `steps`: the first ones."""
         try:
             limits = self._policy.uploads
             feed = ContainerFeed(limits, separate=dialect.separate) if dialect.container else None
-            client = DialectClient(websocket, dialect, feed)
+            client = DialectClient(websocket, dialect, feed, steps)
             key, protocol = admittance.caller.key, dialect.protocol
             driver = self._sessions.open(
                 client, admittance, key, protocol=protocol, resumable=False, idle_s=dialect.idle_s
@@ -233,23 +252,23 @@ class Talk:
     def __init__(self, websocket: Socket, dialect: Dialect) -> None:
         self.websocket = websocket
         self.dialect = dialect
-        self._steps: Iterator[Step] = iter(dialect.greet())
+        self.steps: Iterator[Step] = iter(dialect.greet())  # before the client's next message
         self._texts: deque[str] = deque()  # at most the texts of one step and of one message
         self._sending = asyncio.Lock()
 
     async def next(self, limit_s: float) -> str | bytes:
         """Wait for the next step for a session. Raise ConnectionEnded, or TimeoutError if the client sends nothing."""
         while True:
-            for step in self._steps:
+            for step in self.steps:
                 if isinstance(step, (str, bytes)):
                     return step
                 await self._do(step)
             message = await asyncio.wait_for(self.websocket.receive(), limit_s)
-            self._steps = iter(self.dialect.receive(message))
+            self.steps = iter(self.dialect.receive(message))
 
     def rest(self) -> None:
         """End the present session, because its client sends nothing."""
-        self._steps = iter(self.dialect.rest())
+        self.steps = iter(self.dialect.rest())
 
     async def say(self, texts: Iterable[str], deadline: float) -> None:
         """Send texts, in the order in which the dialect made them, even if two tasks call this at the same time."""
@@ -282,7 +301,7 @@ class SuccessiveClient(DialectClient):
     """The client of one of these sessions. When it is done, the websocket stays open."""
 
     def __init__(self, talk: Talk, start: str, rest_after_s: float) -> None:
-        super().__init__(talk.websocket, talk.dialect, None)
+        super().__init__(talk.websocket, talk.dialect, None, ())
         self.finished = False  # the session has ended in order, so another one may follow
         self._talk = talk
         self._start = start
@@ -362,17 +381,24 @@ class Successions:
         if len(self._resting) >= MOST_RESTING:
             raise Refused(ErrorCode.BUSY, f"{MOST_RESTING} connections send no audio, the maximum; try again later.")
 
-    async def converse(self, websocket: Socket, dialect: Dialect, admittance: Admittance) -> None:
-        """Open one session after another, until the websocket ends."""
+    async def converse(self, websocket: Socket, dialect: Dialect, admittance: Admittance) -> Talk | None:
+        """Open one session after another, until the websocket ends.
+
+        If the dialect learns from the first message that there is only one, return the talk before that.
+        """
         talk = Talk(websocket, dialect)
         rest_after_s = min(dialect.rest_after_s or REST_AFTER_S, self._sessions.idle_s / 2)
         while True:
-            client = SuccessiveClient(talk, await self._next_start(talk), rest_after_s)
+            start = await self._next_start(talk)
+            if not dialect.successive:
+                talk.steps = chain((start,), talk.steps)
+                return talk
+            client = SuccessiveClient(talk, start, rest_after_s)
             key, protocol = admittance.caller.key, dialect.protocol
             driver = self._sessions.open(client, admittance.lend(), key, protocol=protocol, resumable=False)
             await driver.read(client)
             if not client.finished:
-                return
+                return None
 
     def drain(self) -> None:
         """Close the resting websockets, because the service shuts down. The others are closed after their sessions."""

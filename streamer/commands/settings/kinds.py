@@ -5,6 +5,7 @@ Arguments of other commands follow the same rules, so that a port is checked in 
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer.base.limits import InstanceBounds
-from streamer.base.text import either, json_text
+from streamer.base.text import either, is_unicode, json_text
 
 LONGEST_SHOWN: Final = 80
 MOST_INSTANCES: Final = 1024
@@ -288,7 +289,8 @@ def display_toml(value: object) -> str:
 
 def toml_string(text: str) -> str:
     """Write text as a basic string of TOML."""
-    return json_text(text)  # JSON uses the same escapes
+    # JSON uses the same escapes, but for halves of characters, which TOML cannot express.
+    return json_text(text) if is_unicode(text) else json.dumps(text, ensure_ascii=False)
 
 
 def _shorten(text: str) -> str:

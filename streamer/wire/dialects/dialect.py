@@ -64,7 +64,7 @@ class Dialect(ABC):
 
     protocol: ClassVar[str]  # its name in metrics
     path: ClassVar[str]
-    other_paths: ClassVar[tuple[str, ...]] = ()
+    other_paths: ClassVar[tuple[str, ...]] = ()  # perhaps with {places}
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
 
@@ -79,7 +79,8 @@ class Dialect(ABC):
     # What the request asks for
 
     # True if the websocket stays open after the step STOP, and the next `start` begins another session. Such a dialect
-    # also has rest() and fail().
+    # also has rest() and fail(). It may find in the first message that there is only one session, or a container: then
+    # it changes both fields before its first `start`.
     successive = False
     rest_after_s: float | None = None  # how long its client sends nothing before rest(); None: the usual time
     idle_s: float | None = None  # how long a client may send nothing; None: as long as a native one

@@ -13,6 +13,8 @@ from streamer.wire.dialects.dialect import Dialect
 from streamer.wire.dialects.elevenlabs import ElevenLabs
 from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
+from streamer.wire.dialects.speechmatics import Speechmatics
+from streamer.wire.dialects.speechmatics_agent import SpeechmaticsAgent
 from streamer.wire.dialects.vosk import Vosk
 from streamer.wire.dialects.whisperlive import WhisperLive
 from streamer.wire.dialects.whisperlivekit import WhisperLiveKit
@@ -23,6 +25,8 @@ _DIALECTS: Final = (
     AssemblyAI,
     ElevenLabs,
     Azure,
+    Speechmatics,
+    SpeechmaticsAgent,
     OpenAIRealtime,
     SherpaOnnx,
     Vosk,

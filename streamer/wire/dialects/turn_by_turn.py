@@ -7,25 +7,19 @@ if the client flushed. What ends it is told to the client, too. Pure.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Done, Error, Flushed, Partial, ServerMessage, Turn, TurnState, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import EAGERNESS, LONGEST_PAUSE_BOUNDS_MS, LONGEST_PAUSE_MS
-from streamer.base.options import SAMPLE_BYTES
 from streamer.base.text import separator
 from streamer.wire.dialects.audio_first import AudioFirst
-from streamer.wire.dialects.dialect import FLUSH, STOP, Opening, Step, start
-from streamer.wire.upload import Problem
+from streamer.wire.dialects.dialect import FLUSH, Opening, Step
 
-# A session with other options hears so much of the last audio again, because a word may have begun in it that is not
-# recognised yet. While more is not recognised, the session goes on.
-_AGAIN_MS: Final = 2000
 # The end of a turn is known when the audio after its last word is recognised, and that is some audio too late.
 _INEXACT_MS: Final = 120
 
@@ -61,25 +55,17 @@ class TurnByTurn(AudioFirst):
     """One websocket of such a client."""
 
     written = True
+    changeable = True
 
     def __init__(self, opening: Opening, *, container: bool = False) -> None:
-        """`container`: the audio is a recording in any format. Then there is one session, whose options stay."""
-        self.container = container
-        self.successive = not container
-        self.undecoded = False  # the container could not be decoded
+        """`container`: the audio is a recording in any format."""
         self.eagerness = EAGERNESS
         self.longest_pause_ms = LONGEST_PAUSE_MS
         self.turn: SpokenTurn | None = None  # the one that is being spoken
-        self.heard_ms = 0  # the end of the recognised audio
         self._turns = 0
         self._flushes = 0  # without an answer
         self._eager = False  # the client knows that the turn is probably over
-        self._outdated = False  # the options have changed since the session began
-        self._last = bytearray()  # the last audio
-        self._over_ms = 0  # when the last turn was over
-        self._again = False  # the session ends, and the next one hears its last audio again
-        self._ending = False  # the client has ended its audio
-        super().__init__(opening)
+        super().__init__(opening, container=container)
 
     def options(self) -> JsonObject:
         """Return the options of the next session."""
@@ -88,23 +74,20 @@ class TurnByTurn(AudioFirst):
 
     # What the client sends
 
+    @property
+    def between(self) -> bool:
+        """Whether nothing is being said now."""
+        return self.turn is None and not self._flushes
+
     def greet(self) -> Iterator[Step]:
         """Begin the session of a container. That of samples begins with the first of them."""
         if self.container:
-            self.running = True
-            yield start(**self.all_options())
+            yield from self.begin_container()
 
     def hear(self, audio: bytes) -> Iterator[Step]:
         """Take audio. Options that have changed count from the next turn on."""
-        if self.container:
-            yield from (audio,) if audio else ()
-            return
-        if self._outdated and self.running and self.turn is None and not self._flushes:
-            audio = (yield from self._begin_again()) + audio
         if not self.running:
-            self._outdated, self._flushes = False, 0
-        self._last += audio
-        del self._last[: max(0, len(self._last) - self._bytes_of(_AGAIN_MS))]
+            self._flushes = 0
         yield from super().hear(audio)
 
     def end_turn(self) -> Iterator[Step]:
@@ -113,33 +96,13 @@ class TurnByTurn(AudioFirst):
             self._flushes += 1
             yield FLUSH
 
-    def end(self) -> Iterator[Step]:
-        """End the session, if there is one."""
-        self._ending = True
-        yield from super().end()
-
-    def rest(self) -> Iterator[Step]:
-        """End the session, because the client has sent nothing for a while."""
-        yield from super().rest()
-        self._ending = False
-
-    def undecodable(self, problem: Problem) -> Iterator[Step]:
-        """End the session. A recording that its own client has cut off counts as complete."""
-        self.undecoded = not (self._ending and problem.code is ErrorCode.DAMAGED_AUDIO)
-        yield STOP
-
-    def change(self) -> None:
-        """Note that the options have changed."""
-        self._outdated = True
-
     # What the client gets
 
     def tell(self, message: ServerMessage) -> Iterator[str]:
         """Yield what is new about the turn."""
-        if self._again:
+        if self.again:
             return
-        if (audio_ms := getattr(message, "audio_ms", None)) is not None:
-            self.heard_ms = max(self.heard_ms, self.base_ms + audio_ms)
+        self.note_heard(message)
         if isinstance(message, Partial):
             yield from self._guess(message)
         elif isinstance(message, FinalMessage):
@@ -150,7 +113,7 @@ class TurnByTurn(AudioFirst):
             self._flushes = max(0, self._flushes - 1)
             yield from self._end(Cause.CLIENT)
         elif isinstance(message, Done):
-            yield from self._end(Cause.CLIENT if self._ending else Cause.PAUSE)
+            yield from self._end(Cause.CLIENT if self.ending else Cause.PAUSE)
         elif isinstance(message, Error) and message.fatal:
             yield from self._end(Cause.PAUSE)
             yield from self.fail(message.code, message.message)
@@ -182,25 +145,6 @@ class TurnByTurn(AudioFirst):
         """Yield that a turn is over. Its words will not change any more."""
 
     # Inside
-
-    def _begin_again(self) -> Generator[Step, None, bytes]:
-        """End the session if all words can be heard again, and return the audio for the next one."""
-        since_ms = max(self._over_ms, self.base_ms)
-        if self.sent_ms - max(since_ms, self.heard_ms) > _AGAIN_MS:
-            return b""
-        part = self.pending  # of a sample
-        whole = (len(self._last) - part) // SAMPLE_BYTES[self.encoding] * SAMPLE_BYTES[self.encoding]
-        size = min(whole, self._bytes_of(self.sent_ms - since_ms))
-        again = bytes(self._last[len(self._last) - part - size :])
-        self._again = True
-        yield from super().end()
-        self._again = False
-        self._last.clear()
-        self.take_back(size)
-        return again
-
-    def _bytes_of(self, milliseconds: int) -> int:
-        return milliseconds * self.sample_rate // 1000 * SAMPLE_BYTES[self.encoding]
 
     def _begin(self, message: Partial | FinalMessage) -> Iterator[str]:
         if self.turn is None:
@@ -254,7 +198,7 @@ class TurnByTurn(AudioFirst):
 
     def _end(self, cause: Cause, probability: float = 1.0) -> Iterator[str]:
         turn, self.turn, self._eager = self.turn, None, False
-        self._over_ms = self.heard_ms
+        self.over_ms = self.heard_ms
         if turn is not None:
             turn.guess, turn.guesses = "", ()  # no final has them, so they were not said
             yield from self.ended(turn, cause, probability)

@@ -200,6 +200,27 @@ async def azure(websocket: ClientConnection, audio: Audio, middle: Middle | None
     return await reading
 
 
+async def speechmatics(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of finals. Each message with audio is counted; the end comes after all results."""
+    reading = asyncio.create_task(rest(websocket))
+    await send_pieces(websocket, audio, int16, middle)
+    await websocket.send('{"message":"EndOfStream","last_seq_no":0}')
+    begun, *messages, last = [json.loads(line) for line in (await reading).splitlines()]
+    assert [message["message"] for message in (begun, last)] == ["RecognitionStarted", "EndOfTranscript"]
+    assert websocket.close_code == 1000
+    counts = [message["seq_no"] for message in messages if message["message"] == "AudioAdded"]
+    assert counts == list(range(1, -(-len(audio) // PIECE) + 1))
+    finals = [message for message in messages if message["message"] in ("AddTranscript", "AddSegment")]
+    return [final.get("segment", final["metadata"])["transcript"].strip() for final in finals]
+
+
+def recognition(**config: object) -> str:
+    """Return the first message of Speechmatics."""
+    audio = {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
+    config = {"language": "en", "enable_partials": True, **config}
+    return json.dumps({"message": "StartRecognition", "audio_format": audio, "transcription_config": config})
+
+
 @dataclass(frozen=True)
 class Client:
     """How a format speaks: what a client says first, the form of its audio, and a whole conversation after that."""
@@ -221,6 +242,8 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "azure": Client(
         azure, lambda audio: azure_messages.audio(int16(audio)), azure_messages.audio(azure_messages.header())
     ),
+    "speechmatics": Client(speechmatics, int16, recognition()),
+    "speechmatics-agent": Client(speechmatics, int16, recognition()),
     "sherpa-onnx": Client(sherpa, floats),
     "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
     "whisperlivekit": Client(whisperlivekit, int16),

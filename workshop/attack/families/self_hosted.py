@@ -19,11 +19,15 @@ from streamer.wire.dialects import (
     deepgram_flux,
     elevenlabs,
     sherpa_onnx,
+    speechmatics,
+    speechmatics_agent,
+    speechmatics_format,
     vosk,
     whisperlive,
     whisperlivekit,
 )
 from streamer.wire.dialects.audio_first import OPTIONS
+from streamer.wire.dialects.speechmatics_config import CONFIG
 from workshop.attack import attack, recordings
 from workshop.attack.attack import (
     ODD,
@@ -83,6 +87,12 @@ def _azure_texts(events: Sequence[dict[str, Any]]) -> list[str]:
     bodies = [str(event["text"]).partition("\r\n\r\n") for event in events]
     phrases = [json.loads(body) for head, _, body in bodies if "Path:speech.phrase" in head]
     return [phrase["DisplayText"] for phrase in phrases if "DisplayText" in phrase]
+
+
+def _recognition(config: object, kind: object = "raw") -> bytes:
+    """Return the first message of Speechmatics."""
+    audio = {"type": kind, "encoding": "pcm_s16le", "sample_rate": 16_000}
+    return text({"message": speechmatics_format.START, "audio_format": audio, "transcription_config": config})
 
 
 def _vosk_texts(events: Sequence[dict[str, Any]]) -> list[str]:
@@ -167,7 +177,24 @@ FORMATS: Final = (
         ("phraseDetection", "phraseOutput", "format", "mode", "languageId", "speakerDiarization", "detailed", "dgi"),
         _azure_texts,
     ),
+    Format(
+        speechmatics.PATH,
+        _recognition({}),
+        _pieces(_SPEECH.tobytes()),
+        text({"message": speechmatics_format.END, "last_seq_no": 1}),
+        (*CONFIG, "message", "channel", "data"),
+        lambda events: [each["metadata"]["transcript"] for each in events if each.get("message") == "AddTranscript"],
+    ),
+    Format(
+        speechmatics_agent.AGENT_PATH,
+        _recognition({}),
+        _pieces(_SPEECH.tobytes()),
+        text({"message": speechmatics_format.END, "last_seq_no": 1}),
+        (*CONFIG, "turn_config", "vad_config", "emit_sentences"),
+        lambda events: [each["segment"]["transcript"] for each in events if each.get("message") == "AddSegment"],
+    ),
 )
+_OWN_BEGINNINGS: Final = tuple(format for format in FORMATS if format.hello)
 BYE: Final = frame(8, b"\x03\xe8")
 
 
@@ -216,10 +243,12 @@ async def wild_beginnings(target: Target, rng: random.Random) -> Strike:
     """Send wild options as the first message, in which each name may have any value."""
 
     async def one(_: int) -> str:
-        format = rng.choice((FORMATS[1], FORMATS[2]))
+        format = rng.choice(_OWN_BEGINNINGS)
         options = {rng.choice(format.names): wild_value(rng, format.names) for _ in range(rng.randrange(1, 6))}
-        first = {"config": options} if format.path == vosk.PATH else {"uid": _UID, **options}
-        sent = text(first)
+        if format.path.startswith(speechmatics.PATH):
+            sent = _recognition(options, rng.choice(("raw", "raw", "file", None, *ODD)))
+        else:
+            sent = text({"config": options} if format.path == vosk.PATH else {"uid": _UID, **options})
         connection = await target.websocket(path=format.path)
         ended = await connection.until_closed(b"".join([sent, format.audio, format.end]), _is_over)
         return judged(ended, sent)
