@@ -279,7 +279,7 @@ class SpeechmaticsSession(AgentSession):
                 ]
             )
         elif kind == "AddPartialTranscript":
-            self.partial(message["metadata"]["transcript"])
+            self.partial(message["metadata"]["transcript"].strip())
         self._ends += kind == "EndOfUtterance"
         return kind in ("AddTranscript", "AddPartialTranscript", "EndOfUtterance")
 
