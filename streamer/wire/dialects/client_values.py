@@ -13,6 +13,7 @@ from typing import Final
 from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL
+from streamer.base.text import is_unicode
 from streamer.wire.dialects.dialect import Languages
 from streamer.wire.errors import bad, quote
 from streamer.wire.native import LONGEST_TEXT
@@ -56,7 +57,7 @@ def whole(name: str, value: object, bounds: tuple[int, int]) -> int:
 
 
 def texts(name: str, value: object) -> list[str]:
-    """Read a list of texts. One text is a list too, also one in JSON; null is an empty one."""
+    """Read a list of texts, which can be sent back. One text is a list too, also one in JSON; null is an empty one."""
     entries: object = value
     if isinstance(value, str):
         try:
@@ -65,7 +66,7 @@ def texts(name: str, value: object) -> list[str]:
             entries = None
     elif value is None:
         entries = []
-    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, str) and is_unicode(entry) for entry in entries):
         raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a list of texts, not {quote(value)}.")
     return list(entries)
 

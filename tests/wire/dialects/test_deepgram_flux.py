@@ -12,7 +12,7 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Done, Error, Flushed, Turn, TurnState
 from streamer.wire.dialects import deepgram_flux
 from streamer.wire.dialects.deepgram_flux import DeepgramFlux
-from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup
+from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Reply
 from streamer.wire.errors import WireError
 from streamer.wire.upload import Problem
 from tests.wire.dialects.dialect_steps import final, opened, partial, replies, stands_on_the_page, started, take, told
@@ -205,3 +205,13 @@ def test_a_container_that_cannot_be_decoded() -> None:
     client = opened(DeepgramFlux, "model=flux-general-en")
     assert list(client.undecodable(Problem(ErrorCode.UNKNOWN_FORMAT, "No."))) == [STOP]
     assert client.close(1000, "") == (1008, "DATA-0000")
+
+
+def test_a_text_that_cannot_be_sent_back() -> None:
+    """JSON may name characters that do not exist. Other options have them in their answer, so they are refused."""
+    client = opened(DeepgramFlux, "encoding=linear16&sample_rate=16000")
+    steps = take(client, '{"type":"Configure","keyterms":["\\ud800"]}')
+    assert replies(steps)[0]["type"] == "ConfigureFailure"
+    [reply] = steps
+    assert isinstance(reply, Reply)
+    assert reply.text.encode()
