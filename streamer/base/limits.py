@@ -57,6 +57,7 @@ MOST_HOTWORD_WORDS: Final = 6
 LONGEST_HOTWORD: Final = 60  # characters
 HOTWORD_WEIGHT: Final = 1.0
 HEAVIEST_HOTWORD: Final = 5.0
+LONGEST_WEBHOOK: Final = 2000  # characters of an address
 LONGEST_CALLER: Final = 64  # characters of the pseudonym of the owner of a stream
 
 # The words before a cut that a new stream may be given, so that it goes on with the same marks and capitals.

@@ -30,6 +30,7 @@ from streamer.base.limits import (
     LONGEST_SEGMENT_BOUNDS_MS,
     LONGEST_SEGMENT_MS,
     LONGEST_SPEAKER_NAME,
+    LONGEST_WEBHOOK,
     MOST_ALTERNATIVES,
     MOST_CHANNELS,
     MOST_CONTEXT_WORDS,
@@ -249,6 +250,13 @@ class ServiceOptions:
         "for each channel the `context` of the last final of another session, or `null`, see [When the service "
         "restarts](#when-the-service-restarts)",
         recordings=False,
+    )
+    webhook: str = option(
+        "",
+        Text(LONGEST_WEBHOOK, pattern=r"https?://\S+|", right="an address with http or https"),
+        "the address to which the words are posted as well, if the service allows it",
+        "an address to which each final is posted as well, see [webhooks](../how-to/webhooks.md). It is refused with "
+        "`bad_option` unless the service allows it",
     )
     resume: object = option(
         None,

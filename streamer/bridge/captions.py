@@ -1,8 +1,8 @@
 """The paths for an audience: a client shares its session, and whoever has the link reads along.
 
-`POST /v1/captions` with the token of a session makes the link, `DELETE` ends it. `GET /v1/captions/ID` are the words as
-server-sent events, for the page `/captions`, and `GET /v1/captions/ID.vtt` subtitles that grow. Both only read, need no
-key, and end with the session. `docs/how-to/captions.md` is for people.
+`POST /v1/captions` with the token of a session, or the number of a call, makes the link, and `DELETE` ends it.
+`GET /v1/captions/ID` are the words as server-sent events, for the page `/captions`, and `GET /v1/captions/ID.vtt`
+subtitles that grow. Both only read, need no key, and end with the session. `docs/how-to/captions.md` is for people.
 """
 
 from __future__ import annotations
@@ -72,23 +72,34 @@ class Captions:
             if kind is Wish.LISTEN:
                 response = self._listen_to(str(question["path"]), head=question["head"] is True)
             else:
-                token, key = str(question["token"]), str(question["key"])
-                response = self._share_session(token, key) if kind is Wish.SHARE else self._end_sharing(token, key)
+                response = self._settle_here(kind, question)
         except HttpError as error:
             return Reply({"status": error.status, "headers": error.headers, "code": error.code, "why": error.message})
         return Reply({"status": response.status, "headers": response.headers}, _pieces_of(response))
 
     async def _share(self, request: Request) -> Response:
-        token, key = await self._asked_for(request)
-        if (number := worker_of(token)) and self._is_elsewhere(number):
-            return await self._answer_of(number, {"wish": Wish.SHARE.value, "token": token, "key": key})
-        return self._share_session(token, key)
+        return await self._settle(Wish.SHARE, await self._asked_for(request))
 
     async def _end(self, request: Request) -> Response:
-        token, key = await self._asked_for(request)
-        if (number := worker_of(token)) and self._is_elsewhere(number):
-            return await self._answer_of(number, {"wish": Wish.END.value, "token": token, "key": key})
-        return self._end_sharing(token, key)
+        return await self._settle(Wish.END, await self._asked_for(request))
+
+    async def _settle(self, wish: Wish, wanted: JsonObject) -> Response:
+        """Share a session, or end that, at the worker that has it."""
+        question: JsonObject = {"wish": wish.value, **wanted}
+        if "call" not in wanted:
+            if (number := worker_of(str(wanted["token"]))) and self._is_elsewhere(number):
+                return await self._answer_of(number, question)
+        elif self._neighbours is not None and self._find(wanted) is None:  # the number of a call does not tell where
+            for number in self._neighbours.others:
+                try:
+                    return await self._answer_of(number, question)
+                except HttpError as error:
+                    if error.code not in (ErrorCode.UNKNOWN_TOKEN, ErrorCode.NOT_READY):
+                        raise
+        return self._settle_here(wish, wanted)
+
+    def _settle_here(self, wish: Wish, wanted: JsonObject) -> Response:
+        return self._share_session(wanted) if wish is Wish.SHARE else self._end_sharing(wanted)
 
     def _is_elsewhere(self, number: int) -> bool:
         return self._neighbours is not None and self._neighbours.is_other(number)
@@ -114,8 +125,8 @@ class Captions:
             raise HttpError(status, ErrorCode(str(reply.head["code"])), str(reply.head["why"]), headers)
         return Response(status, headers, _until_cut(reply) if lasting else body, lasting=lasting)
 
-    def _share_session(self, token: str, key: str) -> Response:
-        driver = self._driver(token, key)
+    def _share_session(self, wanted: JsonObject) -> Response:
+        driver = self._driver(wanted)
         if not self._most:
             why = "Sessions cannot be shared here; the operator of the service can allow it with --share."
             raise HttpError(HTTPStatus.FORBIDDEN, ErrorCode.UNSUPPORTED, why)
@@ -128,8 +139,8 @@ class Captions:
         paths = {"page": f"{PAGE}?id={name}", "events": f"{PATH}/{name}", "vtt": f"{PATH}/{name}{_VTT}"}
         return as_json(HTTPStatus.OK, {"id": name, **paths, "listeners": len(driver.broadcast)})
 
-    def _end_sharing(self, token: str, key: str) -> Response:
-        driver = self._driver(token, key)
+    def _end_sharing(self, wanted: JsonObject) -> Response:
+        driver = self._driver(wanted)
         if driver.broadcast is not None:
             driver.broadcast.close()
             driver.broadcast = None
@@ -142,27 +153,35 @@ class Captions:
     def _note(self) -> None:
         self._access.others.note(Counted.LISTENERS, "", sum(map(len, self._broadcasts.values())))
 
-    async def _asked_for(self, request: Request) -> tuple[str, str]:
-        """Return the token in the request, and the key of its caller. Raise HttpError if it may not share sessions."""
+    async def _asked_for(self, request: Request) -> JsonObject:
+        """Return the token or the call in the request, and the key of its caller. Raise HttpError if it may not ask."""
         try:
             caller = self._access.admit(request)
         except Denied as denied:
             raise denial(denied) from None
         try:
-            token = json.loads(await request.content())["token"]
+            content = json.loads(await request.content())
+            name = "token" if "token" in content else "call"
+            named = content[name]
         except (ValueError, KeyError, TypeError, RecursionError):
-            token = None
-        if not isinstance(token, str):
-            why = 'The body must be JSON such as {"token":"…"}, with the token that `ready` has.'
+            named = None
+        if not isinstance(named, str) or not named:
+            why = 'The body must be JSON such as {"token":"…"}, with the token that `ready` has, or {"call":"CA…"}.'
             raise HttpError(HTTPStatus.BAD_REQUEST, ErrorCode.BAD_JSON, why)
-        return token, caller.key
+        return {name: named, "key": caller.key}
 
-    def _driver(self, token: str, key: str) -> SessionDriver:
-        """Return the session with this token. Raise HttpError if there is none here that this key may share."""
-        driver = self._sessions.find(token, key)
+    def _driver(self, wanted: JsonObject) -> SessionDriver:
+        """Return the session that is asked for. Raise HttpError if there is none here that this key may share."""
+        driver = self._find(wanted)
         if driver is None:
             raise _no_session()
         return driver
+
+    def _find(self, wanted: JsonObject) -> SessionDriver | None:
+        key = str(wanted["key"])
+        if "call" in wanted:
+            return self._sessions.call(str(wanted["call"]), key)
+        return self._sessions.find(str(wanted["token"]), key)
 
     async def _listen(self, request: Request) -> Response:
         """Answer a listener, as long as the session lasts."""
@@ -205,7 +224,7 @@ class Wish(Enum):
 
 
 def _no_session() -> HttpError:
-    why = "No session with this token exists any more."
+    why = "No session with this token, or of this call, exists any more."
     return HttpError(HTTPStatus.NOT_FOUND, ErrorCode.UNKNOWN_TOKEN, why)
 
 

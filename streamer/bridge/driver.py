@@ -36,10 +36,11 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission, Refused
+from streamer.bridge.webhooks import Subject, Webhook, Webhooks
 from streamer.bridge.workers.neighbours import Neighbours
 from streamer.bridge.workers.others import Alone, Others, bridge_of, worker_of
 from streamer.bridge.workers.passing import PassedOn, pass_on
-from streamer.wire.errors import CloseCode
+from streamer.wire.errors import CloseCode, WireError
 
 log = Log("streamer.bridge")
 
@@ -81,18 +82,24 @@ class SessionDriver:
         key: str = "",
         barred: Denied | None = None,
         protocol: str = "native",
+        webhooks: Webhooks | None = None,
+        about: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         """`key`: the name of the caller's key. `barred`: why the client may only resume a session, not open one.
 
-        `protocol`: its name in metrics.
+        `protocol`: its name in metrics. `about`: what its format says of the session, once it has begun.
         """
         self.session = session
+        self.key = key
+        self.about = about
         self.broadcast: Broadcast | None = None  # if the session is shared with listeners
+        self._webhooks = webhooks
+        self._webhook: Webhook | None = None
+        self._protocol = protocol
         self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
         self._connection: Connection | None = connection
         self._admission = admission
         self._resumption = resumption
-        self._key = key
         self._barred = barred
         self._holdings = Holdings(admission, admittance)
         self._session_metrics = SessionMetrics(session, metrics, protocol, key)
@@ -159,8 +166,10 @@ class SessionDriver:
                     await connection.wait_until_closed()  # returning earlier would close it with 1000
                     return
                 if isinstance(frame, str):
-                    now, flushes = time.monotonic(), session.flushes
+                    now, flushes, begun = time.monotonic(), session.flushes, bool(session.streams)
                     resume = session.receive_text(frame, now)
+                    if session.streams and not begun:
+                        self._open_webhook()
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
                     if resume is not None and await self._go_on_with(resume, connection):
@@ -302,12 +311,32 @@ class SessionDriver:
             if len(self._replaced) > MOST_REPLACED:
                 self._replaced.pop(0).abort()
 
+    def tell_webhook(self, type: str, data: Mapping[str, object]) -> None:
+        """Let the webhook of the session, if it has one, know of something that is no message."""
+        if self._webhook is not None:
+            self._webhook.tell(type, data)
+
     def drain(self) -> None:
         """End the session in order, because the service shuts down."""
         if isinstance(self._connection, WebSocket):
             self._connection.release()
         self.session.drain()
         self._wake.set()
+
+    def _open_webhook(self) -> None:
+        """Begin to post the words of a session that has begun, if its client or the operator has said where to."""
+        session, start = self.session, self.session.start
+        if self._webhooks is None or self._barred is not None:
+            return
+        subject = Subject(session.number, self._protocol, self.key, self._holdings.caller)
+        options = {"model": start.model, "channels": start.channels, "sample_rate": start.sample_rate}
+        try:
+            self._webhook = self._webhooks.open(subject, start.webhook, {**options, **self.about()})
+        except WireError as wrong:
+            session.reject(wrong)
+        else:
+            if self._webhook is not None:
+                session.overhear(self._webhook.note)
 
     async def _go_on_with(self, resume: Resume, connection: Connection) -> bool:
         """Let the client go on with the session that it wants to resume. Return whether it has done so until its end.
@@ -330,7 +359,7 @@ class SessionDriver:
         await self._resumption.refresh()
         if self.session.state is State.CLOSED:  # meanwhile, because the service shuts down
             return None
-        other = self._resumption.find(resume.token, self._key)
+        other = self._resumption.find(resume.token, self.key)
         if other is None:
             await self._claim(resume)
         elif not other.take_over(connection, resume.after):
@@ -346,14 +375,14 @@ class SessionDriver:
             except Refused as refused:  # the session stays where it is, and the client tries again, there or here
                 self.session.refuse(refused.code, refused.message, refused.retry_s)
                 return
-            await self._resumption.claim(resume.token, self._key)
+            await self._resumption.claim(resume.token, self.key)
         if self.session.state is not State.CLOSED:
             self._misdirect(ErrorCode.UNKNOWN_TOKEN, resume)
 
     async def _pass_on(self, resume: Resume, connection: Connection) -> bool:
         """Give the connection to the worker that has the session. Return whether it has it now; it is used no more."""
         assert isinstance(connection, WebSocket)  # nothing else can be resumed
-        passing = await self._resumption.pass_on(connection, resume, self._key)
+        passing = await self._resumption.pass_on(connection, resume, self.key)
         if isinstance(passing, ErrorCode):
             self._misdirect(passing, resume)
             self._signal()
@@ -476,7 +505,7 @@ class SessionDriver:
         """Register the session, just before the client learns that it is ready."""
         self._states.become(DriverState.READY)
         self._session_metrics.note_ready()
-        self._resumption.add(self.session.token, self._key, self)
+        self._resumption.add(self.session.token, self.key, self)
         start = self.session.start
         log.info("ready", encoding=start.encoding, sample_rate=start.sample_rate, channels=start.channels)
 
@@ -505,11 +534,13 @@ class SessionDriver:
         self._room.set()
         if self.broadcast is not None:
             self.broadcast.close()
+        if self._webhook is not None:
+            self._webhook.end(session.ended_by, session.heard_ms)
         self._session_metrics.end(time.monotonic())
         former = self._states.become(DriverState.ENDED)
         if former is not DriverState.PASSED_ON:
             self._session_metrics.count_ending(ready=former is DriverState.READY)
-            log.info("ended", key=self._key, reason=session.ended_by, audio_ms=session.heard_ms)
+            log.info("ended", key=self.key, reason=session.ended_by, audio_ms=session.heard_ms)
 
 
 class Line(Protocol):

@@ -6,7 +6,8 @@ import asyncio
 import errno
 import gc
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
 from urllib.parse import parse_qs
 
 from streamer import __version__
@@ -34,6 +35,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
 from streamer.bridge.uploads.uploads import Documentation, OpenAIPaths, Uploads
 from streamer.bridge.upstreams.admission import Admission, Models
+from streamer.bridge.webhooks import Webhooks
 from streamer.bridge.workers.joined_metrics import WORKER
 from streamer.bridge.workers.neighbours import Reply
 from streamer.bridge.workers.passing import KIND as RESUME
@@ -51,6 +53,7 @@ MOST_TURNED_AWAY = 64  # refused connections that are waiting for the reason; fu
 # All limits of a shutdown together, Triton's own included, stay below the 30 s that supervisors usually wait.
 FINALS_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
+WEBHOOKS_LIMIT_S = 1.0  # at least, for the last events
 HURRY_LIMIT_S = 0.5  # replaces these limits after hurry()
 
 
@@ -81,7 +84,10 @@ class BridgeServer:
         self._models = models
         self._metrics = metrics
         self._listener: Listener | None = None
-        self._sessions = Sessions(self.admission, models, metrics, limits, access.quotas, neighbours, access.others)
+        self._webhooks = Webhooks(self._policy.webhooks, metrics)
+        self._sessions = Sessions(
+            self.admission, models, metrics, limits, access.quotas, neighbours, access.others, self._webhooks
+        )
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
@@ -191,10 +197,16 @@ class BridgeServer:
         return Reply({}, keeps=True) if taken else Reply({PROBLEM: ErrorCode.NOT_READY.value})
 
     async def stop(self, grace: float = 0.0) -> None:
-        """End within a bounded time. Sessions may go on for `grace` seconds; then the rest get their finals and end."""
+        """End within a bounded time. Sessions may go on for `grace` seconds; then the rest get their finals and end.
+
+        Webhooks have what is left of these times, and a moment at least.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace + FINALS_LIMIT_S
         self.admission.close()
         self._metrics.ready.set(0)
         if self._listener is None:
+            await self._webhooks.drain(0.0)
             return
         others = self._policy.access.others
         others.drain()
@@ -216,6 +228,8 @@ class BridgeServer:
         self._sessions.cut_off()
         hurried = self._hurried.is_set()
         await self._sessions.wait_until_ended(HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
+        await self._unless_hurried(self._webhooks.drain(max(WEBHOOKS_LIMIT_S, until - loop.time())))
+        await self._webhooks.drain(HURRY_LIMIT_S)
         await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
         if self._wyoming is not None:
             await self._wyoming.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
@@ -230,7 +244,11 @@ class BridgeServer:
 
     async def _wait(self, limit: float) -> None:
         """Wait until all sessions have ended, or hurry() is called."""
-        ending = asyncio.create_task(self._sessions.wait_until_ended(limit))
+        await self._unless_hurried(self._sessions.wait_until_ended(limit))
+
+    async def _unless_hurried(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait until this is done, or hurry() is called."""
+        ending = asyncio.create_task(work)
         hurrying = asyncio.create_task(self._hurried.wait())
         try:
             await asyncio.wait((ending, hurrying), return_when=asyncio.FIRST_COMPLETED)

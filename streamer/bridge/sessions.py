@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from streamer.base.codes import ErrorCode
@@ -18,6 +18,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.triton.link import origin
 from streamer.bridge.upstreams.admission import Admission, Models
+from streamer.bridge.webhooks import Webhooks
 from streamer.bridge.workers.neighbours import Neighbours
 from streamer.bridge.workers.others import Alone, Others, token_of
 
@@ -39,6 +40,7 @@ class Sessions:
         quotas: Quotas | None = None,
         neighbours: Neighbours | None = None,
         others: Others | None = None,
+        webhooks: Webhooks | None = None,
     ) -> None:
         """`quotas`, `neighbours`, `others`: what this process and others count, and where they have their sessions."""
         self._quotas = quotas
@@ -47,6 +49,7 @@ class Sessions:
         self._models = models
         self._metrics = metrics
         self._limits = limits or Limits()
+        self._webhooks = webhooks
         self._others = others or Alone()
         self._resumption: Resumption[SessionDriver] = Resumption(neighbours, self._others)
         self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
@@ -70,6 +73,13 @@ class Sessions:
         """Return the session with this token; None if it does not exist any more or belongs to another key."""
         return self._resumption.find(token, key)
 
+    def call(self, call_sid: str, key: str) -> SessionDriver | None:
+        """Return the session of a call by its number in the network; None if there is none of this key."""
+        for driver in self._drivers.values():
+            if driver.key == key and driver.about().get("call_sid") == call_sid and driver.resumable:
+                return driver
+        return None
+
     def open(
         self,
         connection: Connection,
@@ -80,10 +90,12 @@ class Sessions:
         protocol: str = "native",
         resumable: bool = True,
         idle_s: float | None = None,
+        about: Callable[[], Mapping[str, object]] = dict,
     ) -> SessionDriver:
         """Open a session for a connection, in the context of its task. The caller then calls the driver's read().
 
         `idle_s`: a shorter limit than usual for the time in which the client sends nothing, also before `start`.
+        `about`: what the format says of the session, once it has begun.
         """
         limits = self._limits if resumable else _unresumable(self._limits, idle_s)
         number, token = secrets.token_hex(8), token_of(self._others.bridge, self._worker, secrets.token_urlsafe(24))
@@ -103,6 +115,8 @@ class Sessions:
             key=key,
             barred=barred,
             protocol=protocol,
+            webhooks=self._webhooks,
+            about=about,
         )
         if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
             session.refuse(ErrorCode.FULL, "Too many connections are waiting for a session; try again later.")

@@ -22,6 +22,7 @@ class Options(TypedDict, total=False):
     speaker_names: Sequence[str]
     voices: Sequence[Mapping[str, str]]
     context: Sequence[Mapping[str, Any] | None]
+    webhook: str
     resume: Mapping[str, Any]
     step_ms: Literal[160, 320, 640]
     search: Literal["lexicon", "greedy", "beam"]

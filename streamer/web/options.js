@@ -14,6 +14,7 @@
  * @property {string[]} [speaker_names] the names of the speakers by their numbers, with commas in between or as JSON
  * @property {{name: string, audio: string}[]} [voices] voices that are known: each with a name and a short recording
  * @property {(object | null)[]} [context] for each channel the context of the last final of another session, or null
+ * @property {string} [webhook] the address to which the words are posted as well, if the service allows it
  * @property {{token: string, after: number}} [resume] the session to continue
  * @property {160 | 320 | 640} [step_ms] how much audio is recognised at once
  * @property {"lexicon" | "greedy" | "beam"} [search] recognise words of the lexicon, or spell out what is heard

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from streamer.bridge.access.call_signatures import CallSignatures
+from streamer.bridge.access.keys import SecretFile
+from streamer.bridge.access.quotas import Fetch
+from streamer.bridge.access.rules import AccessRules, PortPolicy, WebhookRules
 from streamer.testing.exact_service import ExactService
+from tests.bridge.dialects.realtime_client import slowly, spoken
+from tests.bridge.uploads.uploading import recording
 from tests.clients.running import HALF, run
+from workshop.soak.webhook_receiver import WebhookReceiver
 
 SENTENCES = ["Hello world", "Goodbye"]
 
@@ -167,3 +178,30 @@ def test_speechmatics_in_pipecat(exact: ExactService, talk: Path) -> None:
     """The service ends turns, and pipecat hears of text before that."""
     told = run("pipecat_turns_program.py", exact, talk, "speechmatics", "2")
     assert (told["heard"], told["interim"] > 1) == (SENTENCES, True)
+
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def exchange(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
+    """Provide a service for the calls of one account of Twilio's."""
+    secrets = tmp_path_factory.mktemp("secrets") / "secrets"
+    secrets.write_text(f"{TOKEN}\n")
+    rules = WebhookRules(Fetch.ANY, "", SecretFile(secrets))
+    policy = PortPolicy(AccessRules(calls=CallSignatures(SecretFile(secrets))), webhooks=rules)
+    with ExactService(slots=4, policy=policy) as service:
+        yield service
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_twilio(exchange: ExactService, tmp_path: Path, killed: bool) -> None:
+    """Only what its package has signed for this address is admitted. Each word comes to the webhook once."""
+    (talk := tmp_path / "talk.wav").write_bytes(recording(spoken(slowly("hello", 16_000), slowly("goodbye", 16_000))))
+    when: dict[str, Callable[[], object]] = {HALF: exchange.kill_recogniser} if killed else {}
+    async with WebhookReceiver() as receiver:
+        told = await asyncio.to_thread(run, "twilio_program.py", exchange, talk, TOKEN, receiver.url, when=when)
+        events = await receiver.until_ended()
+    assert told == {"statuses": [401, 401, 401, 401, 101], "close": 1000}
+    heard = [event["data"]["text"] for event in events if event["type"] == "final"]
+    assert heard == ["Hello", "Goodbye"]

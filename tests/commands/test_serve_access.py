@@ -14,6 +14,7 @@ import trustme
 
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.quotas import Fetch
+from streamer.bridge.access.rules import WebhookRules
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.arguments import Parser
 from streamer.commands.cli import run
@@ -45,6 +46,11 @@ from tests.pseudo_terminal import COMMAND
         (["--grpc-port", "0", "--grpc-host", "0.0.0.0"], "anybody there could use the service: give --keys FILE"),
         (["--grpc-host", "127.0.0.1"], "--grpc-host is the address of another port: give --grpc-port too"),
         (["--wyoming-host", "127.0.0.1"], "--wyoming-host is the address of another port: give --wyoming-port too"),
+        (["--twilio-url", "wss://a.example/twilio"], "what signatures are over: give --twilio-tokens too"),
+        (["--twilio-tokens", "none"], "none cannot be read: No such file"),
+        (["--webhook", "https://a.example/"], "--webhook needs secrets .* give --webhook-secrets too"),
+        (["--webhooks", "public"], "--webhooks needs secrets for its signatures: give --webhook-secrets too"),
+        (["--webhook-secrets", "none"], "none cannot be read: No such file"),
         (["--triton-tls"], "--triton-tls is only for Tritons that run elsewhere: give --triton too"),
         (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata needs TLS: give --triton-tls too"),
         (["--triton", "a:1", "--repository", "models"], "--repository is only for the embedded Triton"),
@@ -100,9 +106,24 @@ def test_what_is_fetched(arguments: list[str], fetch: Fetch) -> None:
     assert port_policy(configure(flag_values(parser.read(arguments)), {})).uploads.fetch is fetch
 
 
+def test_calls_and_webhooks(tmp_path: Path) -> None:
+    """Both are off, unless the operator gives secrets, and says where words are posted."""
+    parser = Parser(prog="streamer serve")
+    add_setting_arguments(parser)
+    assert port_policy(configure(flag_values(parser.read([])), {})).webhooks == WebhookRules()
+    (tmp_path / "secrets").write_text("a-secret-of-many-letters\n")
+    arguments = ["--webhook", "https://a.example/", "--webhooks", "any", "--webhook-secrets", str(tmp_path / "secrets")]
+    rules = port_policy(configure(flag_values(parser.read(arguments)), {})).webhooks
+    assert (rules.clients, rules.calls) == (Fetch.ANY, "https://a.example/")
+    assert rules.secrets is not None
+    assert rules.secrets.of("alice") == (b"a-secret-of-many-letters",)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--webhook", "a.example"], "--webhook must be an address with http or https, not 'a.example'"),
+        (["--twilio-url", "ws://a.example"], "--twilio-url must be an address such as wss://voice.example.org/twilio"),
         (
             ["--origin", "example.org"],
             "--origin must be an origin such as https://example.org, without a path",

@@ -46,6 +46,7 @@ from tests.commands.worker_service import (
 )
 from tests.serve_process import Serving, serving
 from tests.triton_processes import recognisers
+from workshop.soak.calls import begin
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(triton: TritonServer) -> Iterator[Serving]:
     """Three workers in front of a Triton that others use too."""
-    ports = ("--wyoming-port", "0", "--grpc-port", "0")
+    ports = ("--wyoming-port", "0", "--grpc-port", "0", "--twilio-unsigned")
     with serving("--triton", triton.grpc_address, "--workers", "3", "--share", "2", *ports) as running:
         yield running
         assert running.end() == 0
@@ -161,6 +162,20 @@ async def test_an_audience_at_any_worker(served: Serving) -> None:
         assert content.endswith(b"event: end\ndata: {}\n\n")
     assert {(await ask(served, events))[0] for _ in range(6)} == {404}
     assert {(await ask(served, "/v1/captions", "POST", token))[0] for _ in range(6)} == {404}
+
+
+async def test_an_audience_of_a_call_at_any_worker(served: Serving) -> None:
+    """The number of a call does not tell which worker has it: the others are asked."""
+    async with connect(f"{served.url.rpartition('/v1/')[0]}/twilio") as websocket:
+        await websocket.send(begin(call="CA99"))
+        call = {"call": "CA99"}
+        for _ in range(600):
+            if (await ask(served, "/v1/captions", "POST", call))[0] == 200:
+                break
+            await asyncio.sleep(0.05)
+        answers = {await ask(served, "/v1/captions", "POST", call) for _ in range(6)}
+        assert [status for status, _ in answers] == [200]
+        assert {(await ask(served, "/v1/captions", "POST", {"call": "CA98"}))[0] for _ in range(6)} == {404}
 
 
 async def test_figures_of_all_workers(served: Serving) -> None:

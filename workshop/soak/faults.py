@@ -38,7 +38,13 @@ from workshop.soak.foreign_formats import check_foreign, run_foreign
 from workshop.soak.foreign_session import NATIVE, draw_foreign_plan, draw_format
 from workshop.soak.report import WINDOW_S, MemorySample, SoakReport
 from workshop.soak.scripted_client import ScriptedClient, SessionRecord
-from workshop.soak.service_under_test import ServiceUnderTest, TritonUnderTest, failures_inside, send_signal
+from workshop.soak.service_under_test import (
+    ServiceUnderTest,
+    TritonUnderTest,
+    failures_inside,
+    send_signal,
+    with_webhooks,
+)
 from workshop.soak.session_check import Verdict, check
 from workshop.soak.session_plan import (
     LONGEST_AWAY_S,
@@ -100,7 +106,7 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
             rng=rng,
             model=settings.model,
             reader=_reader(settings, repository),
-            settings=("--grpc-port", 0),
+            settings=("--grpc-port", 0, *with_webhooks(settings.folder)),
         )
         async with service:
             await FaultsRun(service, settings, report, tell).run()

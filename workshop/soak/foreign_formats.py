@@ -19,7 +19,7 @@ from streamer.wire.dialects import deepgram, openai_upload
 from streamer.wire.dialects.deepgram import PATH
 from streamer.wire.dialects.openai_realtime import PATH as REALTIME_PATH
 from streamer.wire.dialects.openai_settings import COMMIT_EMPTY
-from workshop.soak import grpc_formats, self_hosted_formats, voice_agents
+from workshop.soak import calls, grpc_formats, self_hosted_formats, voice_agents
 from workshop.soak.foreign_session import (
     BOUNDARY,
     DONE,
@@ -299,6 +299,7 @@ SESSIONS: dict[str, type[ForeignSession]] = {
     "openai_realtime": RealtimeSession,
     **self_hosted_formats.SESSIONS,
     **voice_agents.SESSIONS,
+    **calls.SESSIONS,
     **grpc_formats.SESSIONS,
     **dict.fromkeys(UPLOADS, UploadSession),
 }

@@ -172,6 +172,7 @@ FORMATS: Final = {
     "azure": 4,
     "speechmatics": 5,
     "speechmatics_agent": 3,
+    "twilio": 4,
 }
 # Their live audio may also come in a container. That of the others is always samples.
 _CONTAINED: Final = ("deepgram", "riva", "speechmatics", "upload", "openai_file", "deepgram_file")
@@ -214,6 +215,7 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
         {"enable_partials": True, "conversation_config": {"end_of_utterance_silence_trigger": 0.6}},
     ),
     "speechmatics_agent": ({}, {"emit_sentences": True}, {"enable_partials": False}),
+    "twilio": ({}, {"streamer_step_ms": "160"}),
 }
 
 

@@ -92,6 +92,13 @@ class TritonUnderTest:
         return Endpoint(parts[0], int(parts[1])) if len(parts) == 2 else None
 
 
+def with_webhooks(folder: Path) -> tuple[object, ...]:
+    """Return the settings for calls without a signature, and for webhooks at any address. The secret is in a file."""
+    secrets = folder / "webhook-secrets"
+    secrets.write_text("the-secret-of-a-test\n")
+    return "--twilio-unsigned", "--webhooks", "any", "--webhook-secrets", secrets
+
+
 class ServiceUnderTest:
     """A context manager that runs the service. At the end, `left` gets a sentence for each thing that is left."""
 

@@ -2,11 +2,13 @@
 
 A key is 256 random bits, which cannot be found by trial, so a fast hash is safe: SHA-256. A slow hash such as scrypt is
 for passwords that people choose; here it would only let strangers keep the processor busy with handshakes. This module
-uses only the standard library, so `streamer key` needs nothing else.
+uses only the standard library, so `streamer key` needs nothing else. Files of secrets that others know as well stand
+here, too.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from streamer.bridge.access.watched_files import WatchedFiles
 from streamer.bridge.telemetry.logs import Log
@@ -23,12 +26,14 @@ log = Log("streamer.bridge")
 
 # Secret scanners can find keys in code by this prefix.
 PREFIX = "streamer_"
+SECRET_PREFIX = "whsec_"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_SECRET = re.compile(r"[A-Za-z0-9+/=_-]{16,256}")
 
 
 class KeyFileError(Exception):
-    """The file cannot be used. The message is a sentence for the operator."""
+    """A file cannot be used. The message is a sentence for the operator."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ def make_key(name: str) -> Key:
 
 class KeyFile:
     """The keys of a file. Several lines may have the same name, so that a key can be replaced without a gap."""
+
+    kind: ClassVar[str] = "keys"  # in the log
+    form: ClassVar[str] = "have the form NAME:sha256:…, as 'streamer key NAME' prints it"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,11 +91,11 @@ class KeyFile:
         except KeyFileError as error:
             # A half-written file must not lock callers out, nor admit strangers.
             if str(error) != self._failure:
-                log.error("keys not read again, the old ones stay", reason=str(error))
+                log.error(f"{self.kind} not read again, the old ones stay", reason=str(error))
             self._failure = str(error)
         else:
             if self._file.content != before:
-                log.info("keys read again", keys=len(self._file.content))
+                log.info(f"{self.kind} read again", keys=len(self._file.content))
 
     def _read(self) -> tuple[tuple[str, bytes], ...]:
         try:
@@ -99,16 +107,57 @@ class KeyFile:
             text = line.strip()
             if not text or text.startswith("#"):
                 continue
-            name, _, hashed = text.partition(":")
+            entry = self._entry(text)
             # The message does not quote the line, because it may contain the key itself.
-            if not _NAME.fullmatch(name) or not _HASH.fullmatch(hashed):
-                raise KeyFileError(
-                    f"Line {number} of {self._path} must have the form NAME:sha256:…, as 'streamer key NAME' prints it."
-                )
-            digest = bytes.fromhex(hashed.removeprefix("sha256:"))
+            if entry is None:
+                raise KeyFileError(f"Line {number} of {self._path} must {self.form}.")
+            name, digest = entry
             if entries.setdefault(digest, name) != name:
                 raise KeyFileError(f"Line {number} of {self._path} has the same key as another name.")
         return tuple((name, digest) for digest, name in entries.items())
+
+    @staticmethod
+    def _entry(line: str) -> tuple[str, bytes] | None:
+        """Return the name and the digest in a line; None if it is not valid."""
+        name, _, hashed = line.partition(":")
+        if not _NAME.fullmatch(name) or not _HASH.fullmatch(hashed):
+            return None
+        return name, bytes.fromhex(hashed.removeprefix("sha256:"))
+
+
+class SecretFile(KeyFile):
+    """The secrets of a file, which sign what the service sends or gets. They belong to the keys of the same names.
+
+    A line without a name has a secret for everybody whose name no other line has. What follows the prefix of a secret
+    for webhooks is base64, as libraries for their receivers expect it.
+    """
+
+    kind = "secrets"
+    form = f"be a secret of 16 or more characters, or NAME: and a secret; after {SECRET_PREFIX} it is base64"
+
+    def entries(self) -> tuple[tuple[str, bytes], ...]:
+        """Return all names with their secrets."""
+        self.refresh()
+        return self._file.content
+
+    def of(self, name: str) -> tuple[bytes, ...]:
+        """Return the secrets of a name, the first one first; none if there are none for it."""
+        entries = self.entries()
+        own = tuple(secret for owner, secret in entries if owner == name)
+        return own or tuple(secret for owner, secret in entries if not owner)
+
+    @staticmethod
+    def _entry(line: str) -> tuple[str, bytes] | None:
+        """Return the name and the secret in a line; None if it is not valid."""
+        name, colon, secret = line.rpartition(":")
+        if (colon and not _NAME.fullmatch(name)) or not _SECRET.fullmatch(secret):
+            return None
+        if not secret.startswith(SECRET_PREFIX):
+            return name, secret.encode()
+        try:
+            return name, base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+        except ValueError:
+            return None
 
 
 @contextmanager

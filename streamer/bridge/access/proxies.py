@@ -10,6 +10,8 @@ from typing import Final
 from streamer.bridge.http.request import Headers
 
 HEADER = "X-Forwarded-For"
+HOST_HEADER = "X-Forwarded-Host"
+MOST_HOSTS = 4  # names of a service in one request
 
 
 class Proxies:
@@ -45,6 +47,13 @@ class Proxies:
         while entries and self.trusts(client) and (address := plain_address(entries.pop())):
             client = address
         return client
+
+    def hosts_of(self, headers: Headers, peer: str) -> list[str]:
+        """Return the names under which the client may have seen the service, as the request and its proxies say."""
+        hosts = headers.all("Host")
+        if self._number or self.trusts(peer):
+            hosts += [host.strip() for host in ",".join(headers.all(HOST_HEADER)).split(",")]
+        return list(dict.fromkeys(filter(None, hosts)))[:MOST_HOSTS]
 
     def _holds(self, plain: str) -> bool:
         address = ipaddress.ip_address(plain)

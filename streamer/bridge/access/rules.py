@@ -11,9 +11,19 @@ from urllib.parse import parse_qs, urlsplit
 
 from streamer.base.codes import ErrorCode
 from streamer.base.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
-from streamer.bridge.access.keys import KeyFile, digest_of
+from streamer.bridge.access.call_signatures import SIGNATURE, CallSignatures
+from streamer.bridge.access.keys import KeyFile, SecretFile, digest_of
 from streamer.bridge.access.proxies import Proxies, plain_address
-from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas, UploadLimits, network_of
+from streamer.bridge.access.quotas import (
+    Admittance,
+    Caller,
+    Denied,
+    Fetch,
+    QuotaLimits,
+    Quotas,
+    UploadLimits,
+    network_of,
+)
 from streamer.bridge.access.short_keys import PREFIX as SHORT
 from streamer.bridge.access.short_keys import Holder, ShortKeys
 from streamer.bridge.http.request import Headers, Request
@@ -52,13 +62,16 @@ class AccessRules:
         quotas: QuotaLimits | None = None,
         open_metrics: bool = False,
         others: Others | None = None,
+        calls: CallSignatures | None = None,
     ) -> None:
         """`proxies`: the ones whose X-Forwarded-For is believed. Without any, that header is ignored.
 
-        `others`: the other workers, with which limits and keys for a short time are shared.
+        `others`: the other workers, with which limits and keys for a short time are shared. `calls`: whose streams of
+        calls are admitted without a key.
         """
         self.others = others or Alone()
         self._keys = keys
+        self._calls = calls or CallSignatures()
         self._origins = frozenset(origins)
         self._proxies = proxies or Proxies()
         self.quotas = Quotas(quotas or QuotaLimits(), self.others)
@@ -69,10 +82,30 @@ class AccessRules:
         """Check now whether the keys have changed, instead of at the next request."""
         if self._keys is not None:
             self._keys.refresh()
+        self._calls.refresh()
 
     def enter(self, request: Request) -> Admittance:
         """Admit the session of a websocket with this request, or raise Denied. Call leave() when the session ends."""
         return self.quotas.enter(self.admit(request))
+
+    def enter_call(self, request: Request) -> Admittance:
+        """Admit a call with this request, or raise Denied. The signature of its network stands for a key.
+
+        Without keys this needs a signature nevertheless: the words of a call go to where the operator says, who relies
+        on it that they are those of a call.
+        """
+        name = self._calls.signer(request, self._proxies.hosts_of(request.headers, request.peer))
+        if name is not None:
+            self._check_origin(request.headers, request.peer)
+            address = self._proxies.client_of(request.headers, request.peer)
+            return self.quotas.enter(Caller(address, "" if self._keys is None else name))
+        if self._calls.unsigned or (self._keys is not None and _key_in(request)):
+            return self.enter(request)
+        if SIGNATURE in request.headers and self._calls.expected:
+            why = "The signature of this stream is not valid: it is made with another token, or for another address."
+        else:
+            why = f"A stream of a call needs a valid signature ({SIGNATURE}), or a key if the service has keys."
+        raise Denied(ErrorCode.UNAUTHORIZED, why)
 
     def check(self, request: Request) -> None:
         """Raise Denied if a websocket with this request would be refused."""
@@ -268,6 +301,15 @@ def _is_own_name(host: str) -> bool:
 
 
 @dataclass(frozen=True)
+class WebhookRules:
+    """Where the words of sessions may be posted, and with which secrets that is signed."""
+
+    clients: Fetch = Fetch.OFF  # which addresses a client may name
+    calls: str = ""  # the address for all calls; empty: none
+    secrets: SecretFile | None = None
+
+
+@dataclass(frozen=True)
 class PortPolicy:
     """The rules of a port. The defaults have no keys and no TLS, which suits a service on loopback."""
 
@@ -283,9 +325,12 @@ class PortPolicy:
     wyoming: tuple[str, int] | None = None  # host and port for Wyoming, which has no keys and no TLS; None: no port
     grpc: tuple[str, int] | None = None  # host and port for gRPC; None: no port
     listeners: int = 0  # the most of all sessions that are shared; with 0, none can be
+    webhooks: WebhookRules = field(default_factory=WebhookRules)
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""
         self.access.refresh()
+        if self.webhooks.secrets is not None:
+            self.webhooks.secrets.refresh()
         if self.certificate is not None:
             self.certificate.refresh()

@@ -7,7 +7,7 @@ same code. The dialect translates in both directions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -18,7 +18,7 @@ from streamer.bridge.driver import Line
 from streamer.bridge.http.websocket import SEND_LIMIT_S, ConnectionEnded, NotRead
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, NotTaken, Opened, Samples
-from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Hangup, Reply, Step
+from streamer.wire.dialects.dialect import FLUSH, STOP, Aside, Dialect, Hangup, Reply, Step
 from streamer.wire.upload import Problem
 
 
@@ -33,6 +33,7 @@ class DialectClient:
 
     def __init__(self, websocket: Socket, dialect: Dialect, feed: ContainerFeed | None, steps: Iterable[Step]) -> None:
         """`feed`: decodes the audio, if it comes in a container. `steps`: those before the client's next message."""
+        self.pass_on: Callable[[str, Mapping[str, object]], None] | None = None  # takes asides
         self._websocket = websocket
         self._dialect = dialect
         self._feed = feed
@@ -109,7 +110,11 @@ class DialectClient:
         """Cut it off."""
         self._websocket.abort()
 
-    async def _do(self, step: Reply | Hangup) -> None:
+    async def _do(self, step: Reply | Hangup | Aside) -> None:
+        if isinstance(step, Aside):
+            if self.pass_on is not None:
+                self.pass_on(step.type, step.data)
+            return
         if isinstance(step, Hangup):
             self._websocket.close(step.code, step.reason)
             await self._websocket.wait_until_closed()
@@ -120,6 +125,74 @@ class DialectClient:
         except NotRead:
             self._websocket.abort()
             raise ConnectionEnded from None
+
+
+class CallClient(DialectClient):
+    """The client of a call, which is told nothing, and hangs up when it likes: its session goes on to its last word."""
+
+    def __init__(self, websocket: Socket, dialect: Dialect) -> None:
+        super().__init__(websocket, dialect, None, dialect.greet())
+        self._begun = False
+        self._alone = False  # the websocket is gone
+        self._over = asyncio.Event()  # and so is the session
+        self._end: asyncio.Task[None] | None = None
+
+    closing = property(lambda self: self._end is not None or (not self._alone and self._websocket.closing))
+    closed = property(lambda self: self._end is not None and self._end.done())
+    agreed = property(lambda self: self._alone or self._websocket.agreed)
+    goodbye = property(lambda self: self._alone or self._websocket.goodbye)
+    fault = property(lambda self: None if self._alone else self._websocket.fault)
+    unintelligible = property(lambda self: not self._alone and self._websocket.unintelligible)
+
+    async def receive(self) -> str | bytes:
+        """Return the next message or audio for the session, and the end of it when the websocket ends."""
+        if not self._alone:
+            try:
+                taken = await super().receive()
+            except ConnectionEnded:
+                if not self._begun or self._end is not None:
+                    raise
+                self._alone = True
+                self._steps = iter(self._dialect.rest())
+            else:
+                self._begun = True
+                return taken
+        for step in self._steps:
+            if isinstance(step, (str, bytes)):
+                return step
+        await self._over.wait()
+        raise ConnectionEnded
+
+    async def send(self, messages: Iterable[Numbered], on_sent: Callable[[Numbered], None]) -> bool:
+        """Note that messages are sent: nobody reads them here."""
+        for message in messages:
+            on_sent(message)
+        return True
+
+    def close(self, code: int, reason: str) -> asyncio.Task[None]:
+        """Begin to close the websocket, if it is still there."""
+        if self._end is None:
+            self._over.set()
+            self._end = asyncio.create_task(_done()) if self._alone else super().close(code, reason)
+        return self._end
+
+    async def drop(self, code: int, reason: str) -> None:
+        """Close the websocket, even if something is being sent."""
+        self._over.set()
+        if not self._alone:
+            await super().drop(code, reason)
+
+    async def wait_until_closed(self) -> None:
+        """Wait until it is closed, if close() was called."""
+        await (self._over.wait() if self._alone else super().wait_until_closed())
+
+    async def wait_until_lost(self) -> None:
+        """Wait until the connection is lost."""
+        await (self._over.wait() if self._alone else super().wait_until_lost())
+
+
+async def _done() -> None:
+    return
 
 
 # Decodes the audio of a websocket that comes in a container, such as WebM, in a separate process while it arrives.

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from streamer.base.codes import ErrorCode
 from streamer.bridge.access.quotas import Admittance, Caller, Denied
 from streamer.bridge.access.rules import AccessRules, PortPolicy
-from streamer.bridge.dialects.dialect_client import ContainerFeed, DialectClient, Socket
+from streamer.bridge.dialects.dialect_client import CallClient, ContainerFeed, DialectClient, Socket
 from streamer.bridge.http.messages import upgrade_required
 from streamer.bridge.http.request import HttpError, Request, Response, as_json, content
 from streamer.bridge.http.routes import Endpoint, Route, denial
@@ -29,7 +29,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.uploads.decoding import DecoderPlaces
 from streamer.bridge.upstreams.admission import Admission, Models, Refused
-from streamer.wire.dialects.dialect import STOP, Dialect, Hangup, Opening, Reply, Step
+from streamer.wire.dialects.dialect import STOP, Aside, Dialect, Hangup, Opening, Reply, Step
 from streamer.wire.dialects.openai_realtime import FLAT_SECRETS, PATH, SECRETS, OpenAIRealtime
 from streamer.wire.dialects.openai_upload import with_bases
 from streamer.wire.dialects.short_key_requests import LARGEST_REQUEST, OpenAISecretRequest
@@ -120,7 +120,7 @@ class Dialects:
     def _admit(self, kind: type[Dialect], request: Request) -> Endpoint:
         """Admit a session before the upgrade, or raise HttpError. The endpoint gives back what the session holds."""
         try:
-            admittance = self.enter(request, kind.protocol)
+            admittance = self.enter(request, kind.protocol, call=kind.telephone)
             dialect = self.prepare(lambda: kind(self.opening(request)), admittance, kind.protocol)
         except Denied as denied:
             raise denial(denied) from None
@@ -130,10 +130,14 @@ class Dialects:
         largest = dialect.largest_message or self._policy.largest_message
         return Endpoint(handler, largest, dialect.subprotocols, dialect.headers)
 
-    def enter(self, request: Request, protocol: str) -> Admittance:
-        """Admit the caller of a request, or raise Denied. Then prepare() comes, or the caller leaves."""
+    def enter(self, request: Request, protocol: str, *, call: bool = False) -> Admittance:
+        """Admit the caller of a request, or raise Denied. Then prepare() comes, or the caller leaves.
+
+        `call`: a signature may stand for a key.
+        """
+        access = self._policy.access
         try:
-            return self._policy.access.enter(request)
+            return access.enter_call(request) if call else access.enter(request)
         except Denied as denied:
             self.count(denied.code, protocol, denied.key)
             raise
@@ -188,11 +192,18 @@ class Dialects:
         try:
             limits = self._policy.uploads
             feed = ContainerFeed(limits, separate=dialect.separate) if dialect.container else None
-            client = DialectClient(websocket, dialect, feed, steps)
-            key, protocol = admittance.caller.key, dialect.protocol
+            call = dialect.telephone
+            client = CallClient(websocket, dialect) if call else DialectClient(websocket, dialect, feed, steps)
             driver = self._sessions.open(
-                client, admittance, key, protocol=protocol, resumable=False, idle_s=dialect.idle_s
+                client,
+                admittance,
+                admittance.caller.key,
+                protocol=dialect.protocol,
+                resumable=False,
+                idle_s=dialect.idle_s,
+                about=lambda: dialect.about,
             )
+            client.pass_on = driver.tell_webhook
             try:
                 await driver.read(client)
             finally:
@@ -285,7 +296,9 @@ class Talk:
             self.websocket.abort()
         self.websocket.close(*self.dialect.close(close_code, reason))
 
-    async def _do(self, step: Reply | Hangup) -> None:
+    async def _do(self, step: Reply | Hangup | Aside) -> None:
+        if isinstance(step, Aside):
+            return
         if isinstance(step, Hangup):
             self.websocket.close(step.code, step.reason)
             await self.websocket.wait_until_closed()

@@ -6,7 +6,7 @@ Pure. Nothing is sent before every stream has its sequence. A message about the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from streamer.base.events import (
@@ -183,6 +183,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self.last = 0  # the number of the last message
+        self.overhear: Callable[[Numbered], None] | None = None  # gets each message when it is made
         self._waiting = _Row()
         self._sent = _Row()  # without the oldest ones, which are dropped
         self._greeting: Numbered | None = None
@@ -202,8 +203,11 @@ class Outbox:
         """Add a message."""
         self.last += 1
         text = render(self.last, message)
-        self._waiting.messages.append(Numbered(self.last, message, text))
+        numbered = Numbered(self.last, message, text)
+        self._waiting.messages.append(numbered)
         self._waiting.size += len(text)
+        if self.overhear is not None:
+            self.overhear(numbered)
 
     def announce(self, message: Starting) -> None:
         """Add a message before all others. It gets the number 0, and is not kept: after `ready` it means nothing."""

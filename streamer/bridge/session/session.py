@@ -9,7 +9,7 @@ end independently: an open sequence is always ended, even if the client is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -271,6 +271,15 @@ class Session:
         """End, because there is no session for the client now. The close says when to try again."""
         if self.state is not State.CLOSED:
             self._fail(endings.refused(code, message, retry_s))
+
+    def reject(self, error: WireError) -> None:
+        """End, because the service does not accept an option of the client."""
+        if self.state is not State.CLOSED:
+            self._fail(endings.misunderstood(error))
+
+    def overhear(self, listener: Callable[[Numbered], None]) -> None:
+        """Let somebody hear each message when it is made, whether the client gets it or not."""
+        self._outbox.overhear = listener
 
     def drain(self) -> None:
         """End, because the service shuts down: send the finals, then tell the client when to return."""

@@ -79,6 +79,10 @@ DROPS: Final = ("not_read", "proxy_header", "tls", "too_many", "too_slow")
 RAISED, LOWERED, FAILED = "raised", "lowered", "failed"
 CHANGES: Final = (RAISED, LOWERED, FAILED)
 
+# What became of an event for a webhook: its receiver took it, or it did not in time, or too many waited.
+DELIVERED, GIVEN_UP, DROPPED = "delivered", "given_up", "dropped"
+WEBHOOK_EVENTS: Final = (DELIVERED, GIVEN_UP, DROPPED)
+
 # Whether a model could be loaded when a session asked for it.
 LOADED = "loaded"
 LOADS: Final = (LOADED, FAILED)
@@ -271,6 +275,11 @@ class Metrics:
         self.uploads = gauge("uploads", "Recordings that are being uploaded or answered.")
         self.uploads_ended = words("uploads_ended", "Uploaded recordings, by how they ended.", "reason", UPLOAD_REASONS)
         self.upload_bytes = counter("upload_bytes", "Bytes of uploaded recordings.")
+        # Webhooks.
+        text = "Events for webhooks, by what became of them."
+        self.webhook_events = words("webhook_events", text, "result", WEBHOOK_EVENTS)
+        self.webhook_events_waiting = gauge("webhook_events_waiting", "Events that wait for their webhooks.")
+        self.webhook_failures = counter("webhook_failures", "Attempts to deliver an event that failed.")
         # Sessions that survived a failure or a move.
         self.recoveries = words(
             "recoveries", "Sessions that went on after a failure, by what failed.", "cause", FAILURES

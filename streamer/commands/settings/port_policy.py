@@ -6,10 +6,11 @@ import ipaddress
 import socket
 from typing import TYPE_CHECKING
 
-from streamer.bridge.access.keys import KeyFile, KeyFileError
+from streamer.bridge.access.call_signatures import CallSignatures
+from streamer.bridge.access.keys import KeyFile, KeyFileError, SecretFile
 from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import Fetch, QuotaLimits, UploadLimits
-from streamer.bridge.access.rules import AccessRules, PortPolicy
+from streamer.bridge.access.rules import AccessRules, PortPolicy, WebhookRules
 from streamer.bridge.telemetry.usage import UsageError, UsageFile
 from streamer.bridge.triton import TritonError
 from streamer.commands.settings.configuration import Configuration
@@ -83,6 +84,12 @@ def port_policy(configuration: Configuration, others: Others | None = None, work
             f"{label('grpc_host')}: {settings.grpc_host or 'every address'} can be reached from other machines, and "
             "anybody there could use the service: give --keys FILE, or --open if you want that."
         )
+    if settings.twilio_url is not None and settings.twilio_tokens is None:
+        raise PortPolicyError(f"{label('twilio_url')} is what signatures are over: give --twilio-tokens too.")
+    if settings.webhook_secrets is None:
+        for name in ("webhook", "webhooks"):
+            if getattr(settings, name) not in (None, Fetch.OFF):
+                raise PortPolicyError(f"{label(name)} needs secrets for its signatures: give --webhook-secrets too.")
     if settings.behind_proxy and settings.trust_proxy:
         raise PortPolicyError(
             f"{label('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
@@ -108,7 +115,13 @@ def port_policy(configuration: Configuration, others: Others | None = None, work
             ),
             open_metrics=settings.open_metrics,
             others=_store(configuration, others, worker),
+            calls=CallSignatures(
+                SecretFile(settings.twilio_tokens) if settings.twilio_tokens else None,
+                address=settings.twilio_url or "",
+                unsigned=settings.twilio_unsigned,
+            ),
         )
+        secrets = SecretFile(settings.webhook_secrets) if settings.webhook_secrets else None
         certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
         usage_file = UsageFile(settings.usage_file) if settings.usage_file and others is None else None
     except (KeyFileError, CertificateError, UsageError) as error:
@@ -127,6 +140,7 @@ def port_policy(configuration: Configuration, others: Others | None = None, work
         wyoming,
         grpc,
         settings.share,
+        WebhookRules(Fetch(settings.webhooks), settings.webhook or "", secrets),
     )
 
 

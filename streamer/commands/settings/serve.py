@@ -64,6 +64,7 @@ AT_START, ON_DEMAND = "start", "on-demand"
 _LISTENING: Final = "Listening"
 _RECOGNISER: Final = "The recogniser"
 _ACCESS: Final = "Access (docs/how-to/security.md)"
+_CALLS: Final = "Calls and webhooks (docs/how-to/webhooks.md)"
 _SHARES: Final = "Limits for one caller"
 _ELSEWHERE: Final = "Tritons elsewhere"
 _BRIDGES: Final = "Other bridges (docs/how-to/scaling.md)"
@@ -90,11 +91,17 @@ def _store(text: str) -> str | None:
 
 
 def _collector(text: str) -> str | None:
-    if "://" not in text:
-        return _address(text)
+    return _address(text) if "://" not in text else _url(text)
+
+
+def _websocket_url(text: str) -> str | None:
+    return _url(text, "wss", "https")
+
+
+def _url(text: str, *schemes: str) -> str | None:
     try:
         parts = urlsplit(text)
-        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in (schemes or ("http", "https")) and parts.hostname and parts.port != 0
     except ValueError:  # the port is no number, or too large
         return None
     return text if is_valid and not any(map(str.isspace, text)) else None
@@ -286,6 +293,49 @@ class ServeSettings:
         "Whether a client may name the address of a recording, as clients of Deepgram do, which the service fetches: "
         f"'{Fetch.PUBLIC}' only from the internet, '{Fetch.ANY}' also from this machine and its network.",
         Fetch.OFF,
+    )
+
+    twilio_tokens: Path | None = setting(
+        FilePath(),
+        _CALLS,
+        "Admit media streams of Twilio that are signed with an auth token of this file, without a key. A line has a "
+        "token, or NAME: and a token, whose calls count as those of the key NAME.",
+        unset="Twilio's streams need a key",
+        example='"/etc/streamer/twilio-tokens"',
+    )
+    twilio_url: str | None = setting(
+        Text("an address such as wss://voice.example.org/twilio", "URL", _websocket_url),
+        _CALLS,
+        "The address that Twilio was told, if a proxy changes it: signatures are over it.",
+        unset="as the request says it; X-Forwarded-Host counts if it comes from a trusted proxy",
+        example='"wss://voice.example.org/twilio"',
+    )
+    twilio_unsigned: bool = setting(
+        Switch(),
+        _CALLS,
+        "Also admit streams without a valid signature, by the rules for all other websockets.",
+        False,
+    )
+    webhook: str | None = setting(
+        Text("an address with http or https", "URL", _url),
+        _CALLS,
+        "Post the words of all calls to this address, signed.",
+        unset="the words of calls are posted nowhere",
+        example='"https://example.org/words"',
+    )
+    webhooks: str = setting(
+        Choice(*map(str, Fetch)),
+        _CALLS,
+        "Whether a client may name an address to which the words of its session are posted: "
+        f"'{Fetch.PUBLIC}' only one of the internet, '{Fetch.ANY}' also one of this machine and its network.",
+        Fetch.OFF,
+    )
+    webhook_secrets: Path | None = setting(
+        FilePath(),
+        _CALLS,
+        "The secrets that sign what is posted. A line has a secret, or NAME: and a secret for the key NAME.",
+        unset="nothing is posted",
+        example='"/etc/streamer/webhook-secrets"',
     )
 
     per_key: int | None = setting(

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import ServerMessage
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import LANGUAGE
 from streamer.base.names import is_english, same_language
 from streamer.wire.errors import bad, quote
@@ -54,9 +55,18 @@ class Hangup:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Aside:
+    """Something that happened and is no speech, for the webhook of the session."""
+
+    type: str
+    data: JsonObject
+
+
 # One thing that the service must do: send the session a native message (a string) or audio (bytes), send the client a
-# reply, or hang up. Audio has the encoding of `start`, or is part of a recording in any format if `container` is true.
-Step = str | bytes | Reply | Hangup
+# reply, hang up, or pass an aside on. Audio has the encoding of `start`, or is part of a recording in any format if
+# `container` is true.
+Step = str | bytes | Reply | Hangup | Aside
 
 
 class Dialect(ABC):
@@ -67,6 +77,8 @@ class Dialect(ABC):
     other_paths: ClassVar[tuple[str, ...]] = ()  # perhaps with {places}
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # in bytes; None: as for native messages
+    # Calls: the network signs its requests, hangs up when it likes, and listens to nothing.
+    telephone: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(self, opening: Opening) -> None: ...
@@ -88,6 +100,7 @@ class Dialect(ABC):
     container = False  # the audio is a recording in any format, which must be decoded first
     separate = False  # the channels of this recording are recognised separately
     slots = 1  # how many streams the session will have, as far as the request says it
+    about: Mapping[str, object] = {}  # what a webhook is told of the session besides
 
     # What the client sends
 

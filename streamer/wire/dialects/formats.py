@@ -15,6 +15,7 @@ from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
 from streamer.wire.dialects.speechmatics import Speechmatics
 from streamer.wire.dialects.speechmatics_agent import SpeechmaticsAgent
+from streamer.wire.dialects.twilio import Twilio
 from streamer.wire.dialects.vosk import Vosk
 from streamer.wire.dialects.whisperlive import WhisperLive
 from streamer.wire.dialects.whisperlivekit import WhisperLiveKit
@@ -29,6 +30,7 @@ _DIALECTS: Final = (
     SpeechmaticsAgent,
     OpenAIRealtime,
     SherpaOnnx,
+    Twilio,
     Vosk,
     WhisperLive,
     WhisperLiveKit,

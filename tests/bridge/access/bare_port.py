@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import http.client
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +24,7 @@ from tests.bridge.upstreams.opened_models import models_at
 
 ALICE, BOB = make_key("alice"), make_key("bob")
 START = '{"type":"start"}'
+TOKEN, OTHER = "0123456789abcdef0123456789abcdef", "f" * 32  # of accounts whose calls are signed
 # What a service without a recogniser answers to callers that are admitted.
 ADMITTED = ("not_ready", 1013)
 
@@ -67,3 +71,8 @@ async def ask(url: str, path: str, **headers: str) -> tuple[int, dict[str, str]]
             connection.close()
 
     return await asyncio.to_thread(exchange)
+
+
+def signature(address: str, token: str = TOKEN, algorithm: Any = hashlib.sha1) -> str:
+    """Sign an address as Twilio does: its own code is tried in tests/clients."""
+    return base64.b64encode(hmac.new(token.encode(), address.encode(), algorithm).digest()).decode()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.bridge.access.keys import KeyFile, KeyFileError, make_key
+from streamer.bridge.access.keys import KeyFile, KeyFileError, SecretFile, make_key
 from tests.bridge.descriptors import no_descriptors
 
 ALICE, BOB = make_key("alice"), make_key("bob")
@@ -130,3 +130,24 @@ def test_a_change_counts_after_a_reading_that_failed(path: Path, caplog: pytest.
         assert keys.name_of(ALICE.secret) == "alice"
     assert "the old one" in caplog.text
     assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
+
+
+def test_secrets(tmp_path: Path) -> None:
+    """A secret belongs to the key of its name; one without a name to all others. After the prefix it is base64."""
+    (path := tmp_path / "secrets").write_text("# ours\nalice:0123456789abcdef\nwhsec_AAECAwQFBgcICQoLDA0ODw==\n")
+    secrets = SecretFile(path)
+    assert secrets.of("alice") == (b"0123456789abcdef",)
+    assert secrets.of("bob") == secrets.of("") == (bytes(range(16)),)
+    path.write_text("alice:0123456789abcdef\nalice:0123456789abcdeg\n")
+    assert (len(secrets.of("alice")), secrets.of("bob")) == (2, ())
+
+
+@pytest.mark.parametrize(
+    "line", ["short", "a b:0123456789abcdef", "alice:", "whsec_0123456789abcde", "0123456789 abcdef"]
+)
+def test_what_is_no_secret(tmp_path: Path, line: str) -> None:
+    """The error names the line, and does not quote it."""
+    (path := tmp_path / "secrets").write_text(f"{line}\n")
+    with pytest.raises(KeyFileError, match="Line 1 of") as error:
+        SecretFile(path)
+    assert "0123456789" not in str(error.value)
