@@ -18,13 +18,14 @@ from streamer.bridge.access.keys import make_key
 from streamer.commands.traffic.processes import memory_mb
 from workshop.attack import tls_port
 from workshop.attack.attack import Target
-from workshop.soak.service_under_test import ServiceUnderTest
+from workshop.soak.service_under_test import ServiceUnderTest, with_webhooks
 
 # Attackers can open more connections than this, but it is enough for the other clients.
 DESCRIPTORS = 450
 OPEN_S = 3.0  # the limit for TLS and a request; the limit for `start` is that of the soak
 PER_KEY = 24
 SLOTS = 40
+TOKEN = "0123456789abcdef0123456789abcdef"  # of an account whose calls the attackers cannot sign
 SAMPLE_EVERY_S = 1.0
 ACCEPT_FAILED = "connections cannot be accepted"
 
@@ -42,7 +43,10 @@ class AttackedService:
         (folder / "keys").write_text(f"{good.line}\n{hostile.line}\n")
         self.key, self.target.hostile_key, self.target.other_key = good.secret, hostile.secret, good.secret
         access = ("--keys", folder / "keys", "--open-metrics", "--fetch", "public")
-        settings = (*access, "--per-key", PER_KEY, "--handshake-limit", OPEN_S, "--grpc-port", 0)
+        limits = ("--per-key", PER_KEY, "--handshake-limit", OPEN_S)
+        (folder / "tokens").write_text(f"hostile:{TOKEN}\n")
+        calls = ("--twilio-tokens", folder / "tokens", *with_webhooks(folder))
+        settings = (*access, *limits, "--grpc-port", 0, *calls)
         rng = random.Random(f"{seed} service")
         self.service = ServiceUnderTest(
             repository, folder, tritons=0, slots=SLOTS, rng=rng, settings=settings, reader=repository / READER

@@ -19,6 +19,7 @@ from workshop.attack.attack import Attack, PromiseBroken, RecogniserFailed, Stri
 from workshop.attack.attacked_service import AttackedService
 from workshop.attack.bystanders import Bystanders, Witness
 from workshop.attack.families import (
+    calls,
     connections,
     deepgram_live,
     deepgram_recorded,
@@ -324,6 +325,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *openai_realtime.ATTACKS,
     *openai_files.ATTACKS,
     *self_hosted.ATTACKS,
+    *calls.ATTACKS,
     *grpc_calls.ATTACKS,
     *models.ATTACKS,
     *faults.ATTACKS,
