@@ -56,7 +56,6 @@ LARGEST_IN_ALL: Final = 64 * 1024 * 1024
 MOST_OF_OPERATOR: Final = 16
 MOST_OF_CLIENTS: Final = 32
 MOST_OF_CALLER: Final = 4
-LONGEST_REASON: Final = 200  # characters in the log, because a receiver may have written it
 # The protocols whose sessions have the webhook of the operator.
 CALLS: Final = tuple(kind.protocol for kind in FORMATS.values() if kind.telephone)
 _TOLD: Final = (FinalEvent, SpeakerMerge, Speakers, Error)
@@ -331,7 +330,7 @@ class Webhook:
         self._failures += 1
         self._hooks.metrics.webhook_failures.inc()
         if self._failures == 1:
-            log.warning("an event was not taken by its webhook, it is sent again", reason=trouble[:LONGEST_REASON])
+            log.warning("an event was not taken by its webhook, it is sent again", reason=trouble)
 
     def _remove(self, result: str) -> None:
         """Remove the event that waits longest."""
@@ -355,7 +354,9 @@ def _post(exchange: Exchange, address: str, headers: Mapping[str, str], body: by
     except Unreachable as error:
         return 0, str(error)
     except TROUBLE as error:
-        return 0, reason_of(error, ATTEMPT_LIMIT_S)
+        # What a receiver says in place of an answer is not for the log.
+        known = isinstance(error, OSError)
+        return 0, reason_of(error, ATTEMPT_LIMIT_S) if known else "its answer is not valid HTTP"
     finally:
         exchange.close()
 

@@ -128,7 +128,7 @@ async def test_words_without_their_context(secrets: SecretFile) -> None:
 async def test_an_event_is_sent_again_until_it_is_taken(secrets: SecretFile, caplog: pytest.LogCaptureFixture) -> None:
     """With the same id and a new signature, and nothing overtakes it. The log and the metrics say it."""
     caplog.set_level(logging.INFO, "streamer.bridge")
-    answers = iter([b"HTTP/1.1 500 No\r\n\r\n", b"", b"nonsense", b"HTTP/1.1 404 No\r\n\r\n"])
+    answers = iter([b"nonsense\r\n", b"", b"HTTP/1.1 500 No\r\n\r\n", b"HTTP/1.1 404 No\r\n\r\n"])
 
     async def answer(_: Delivery, writer: asyncio.StreamWriter) -> None:
         writer.write(next(answers, TAKEN))
@@ -146,6 +146,8 @@ async def test_an_event_is_sent_again_until_it_is_taken(secrets: SecretFile, cap
     said = [record.getMessage() for record in caplog.records]
     assert said.count("an event was not taken by its webhook, it is sent again") == 1
     assert said.count("the webhook answers again") == 1
+    reasons = [vars(record)["fields"].get("reason") for record in caplog.records if record.levelname == "WARNING"]
+    assert reasons == ["its answer is not valid HTTP"]
 
 
 @pytest.mark.usefixtures("impatient")
