@@ -327,7 +327,12 @@ class Store:
             while True:
                 self._wake.clear()
                 asked, self._asked = self._asked, None
-                await self._try_exchange(client)
+                # A cancellation in the middle of it would be lost: redis-py takes it for the loss of its connection.
+                exchange = asyncio.create_task(self._try_exchange(client))
+                try:
+                    await asyncio.shield(exchange)
+                finally:
+                    await exchange
                 if asked is not None:
                     asked.set_result(None)
                 timer = asyncio.get_running_loop().call_later(EXCHANGE_S, self._wake.set)

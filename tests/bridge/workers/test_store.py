@@ -303,10 +303,12 @@ async def test_entries_of_strangers(server: RedisServer, caplog: pytest.LogCaptu
                     stranger.set(f"streamer:audio:{place}", content)
                     await asyncio.sleep(0.01)
                 assert quotas.sessions_of("anna") <= 2
-            stranger.delete(entry, "streamer:processes")
-            stranger.rpush(entry, "a list")
-            stranger.set("streamer:processes", "no set")
-            stranger.rpush(f"streamer:claims:{first.bridge}.0", "a list")
+            with stranger.pipeline() as at_once:
+                at_once.delete(entry, f"streamer:claims:{first.bridge}.0")
+                at_once.rpush(entry, "a list")
+                at_once.rpush(f"streamer:claims:{first.bridge}.0", "a list")
+                at_once.set("streamer:processes", "no set")
+                at_once.execute()
             await eventually(lambda: stranger.type("streamer:processes") == b"set")
             stranger.sadd("streamer:processes", b"\xff\xfe", "a.b.c", "../x", "y" * 1000, f"{'e' * 10}.0.ffff")
             await eventually(lambda: first.bridges.together and second.bridges.others == 1)
