@@ -85,18 +85,22 @@ class CostTable:
 
     def __init__(self, path: Path | None = None) -> None:
         """`path`: a catalogue, if it is not that of the package."""
-        content = json.loads((path or library.CATALOGUE).read_text(encoding="utf-8"))
-        rows = cast("list[_Measured]", content.get("cost", {}).get("rows", []))
-        self._rows = sorted(rows, key=lambda row: row["million_weights"])
+        cost = json.loads((path or library.CATALOGUE).read_text(encoding="utf-8")).get("cost", {})
+        tables = cost.get("rows", []), cost.get("single_files", cost).get("rows", [])
+        self._rows, self._single = (
+            sorted(cast("list[_Measured]", rows), key=lambda row: row["million_weights"]) for rows in tables
+        )
 
-    def cores(self, million_weights: float, *, shared: bool) -> float | None:
-        """Return the cores for a stream: alone, or one of 32. On the straight line through the measured sizes.
+    def cores(self, million_weights: float, *, shared: bool, single_files: bool = False) -> float | None:
+        """Return the cores for a stream: alone, or one of many. On the straight line through the measured sizes.
 
         A model that is smaller than the smallest one counts like that. None if the catalogue has no measurement.
+        `single_files`: the model is published in single files.
         """
-        if not self._rows:
+        rows = self._single if single_files else self._rows
+        if not rows:
             return None
-        first, last = self._rows[0], self._rows[-1]
+        first, last = rows[0], rows[-1]
         low, high = (row["ms_shared" if shared else "ms_alone"] for row in (first, last))
         span = last["million_weights"] - first["million_weights"]
         slope = (high - low) / span if span else 0.0
@@ -129,8 +133,7 @@ def needs_of(
     else:
         return None
     million = weights / _FLOAT_BYTES / 1e6
-    # The graphs of models in single files are for one stream at a time, so company saves nothing.
-    alone, shared = costs.cores(million, shared=False), costs.cores(million, shared=not model.files)
+    alone, shared = (costs.cores(million, shared=shared, single_files=bool(model.files)) for shared in (False, True))
     if alone is None or shared is None:
         return None
     stream = (state_bytes or STATE_BYTES) + STREAM_BYTES
