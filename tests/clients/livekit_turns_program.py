@@ -40,6 +40,10 @@ def plugin(name: str, host: str, session: aiohttp.ClientSession) -> Any:
         # By itself, it wants a detector of LiveKit's for the ends of turns.
         mode = speechmatics.TurnDetectionMode.VAD
         return speechmatics.STT(base_url=f"ws://{host}/v2", api_key="any", turn_detection_mode=mode)
+    if name == "soniox":
+        from livekit.plugins import soniox  # type: ignore[import-not-found,unused-ignore]
+
+        return soniox.STT(base_url=f"ws://{host}/transcribe-websocket", api_key="any", http_session=session)
     raise ValueError(f"there is no plugin {name}")
 
 

@@ -70,6 +70,13 @@ def service(name: str, host: str) -> Any:
         # By itself, it leaves the ends of turns to a detector of pipecat's.
         settings = kind.Settings(turn_detection_mode=kind.TurnDetectionMode.VAD)
         return kind(api_key="any", base_url=f"ws://{host}/v2/agent", settings=settings)
+    if name == "soniox":
+        from pipecat.services.soniox.stt import (  # type: ignore[import-not-found,unused-ignore]
+            SonioxSTTService,
+        )
+
+        url = f"ws://{host}/transcribe-websocket"
+        return SonioxSTTService(api_key="any", url=url, vad_force_turn_endpoint=False)
     raise ValueError(f"there is no service {name}")
 
 

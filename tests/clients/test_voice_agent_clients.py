@@ -205,3 +205,37 @@ async def test_twilio(exchange: ExactService, tmp_path: Path, killed: bool) -> N
     assert told == {"statuses": [401, 401, 401, 401, 101], "close": 1000}
     heard = [event["data"]["text"] for event in events if event["type"] == "final"]
     assert heard == ["Hello", "Goodbye"]
+
+
+def tokens(told: Any, way: str) -> str:
+    """Return the final tokens of Soniox, joined."""
+    return "".join(token["text"] for event in told[way] for token in event["tokens"] if token["is_final"])
+
+
+def test_soniox(exact: ExactService, turn: Path) -> None:
+    """Ends of turns, a forced end, a file as it is, and a refusal that the SDK can read."""
+    told = run("soniox_program.py", exact, turn)
+    assert tokens(told, "turns") == "Hello world<end> Goodbye"
+    assert (tokens(told, "finalized"), tokens(told, "file")) == ("Hello world Goodbye<fin>", "Hello world Goodbye")
+    assert any(not token["is_final"] for event in told["turns"] for token in event["tokens"])
+    assert [event["finished"] for event in told["turns"]][-2:] == [False, True]
+    [refusal] = [event for event in told["refused"] if event["error_code"]]
+    assert (refusal["error_code"], "translat" in refusal["error_message"]) == (400, True)
+
+
+def test_soniox_and_a_killed_triton(exact: ExactService, turn: Path) -> None:
+    """Each word comes once, and the client only waits."""
+    told = run("soniox_program.py", exact, turn, when={HALF: exact.kill_recogniser})
+    assert lower([tokens(told, "turns").replace("<end>", "")]) == lower(SENTENCES)
+
+
+def test_soniox_in_pipecat(exact: ExactService, talk: Path) -> None:
+    """The service ends turns, and pipecat hears of text before that."""
+    told = run("pipecat_turns_program.py", exact, talk, "soniox", "2")
+    assert ([text.strip() for text in told["heard"]], told["interim"] > 1) == (SENTENCES, True)
+
+
+def test_soniox_in_livekit(exact: ExactService, talk: Path) -> None:
+    """Unset options are null. It never says that the audio has ended."""
+    told = run("livekit_turns_program.py", exact, talk, "soniox", "2")
+    assert [text.strip() for text in finals(told)] == SENTENCES

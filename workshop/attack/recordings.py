@@ -240,5 +240,5 @@ async def _answered(connection: RawConnection, sent: bytes) -> str:
 def refusal(content: bytes) -> str:
     """Return the sentence of a refusal in any of the formats."""
     answer = json.loads(content)
-    error = next(answer[name] for name in ("err_msg", "detail", "reason", "error") if name in answer)
+    error = next(answer[name] for name in ("err_msg", "detail", "reason", "error_message", "error") if name in answer)
     return str(error["message"] if isinstance(error, dict) else error)

@@ -173,9 +173,10 @@ FORMATS: Final = {
     "speechmatics": 5,
     "speechmatics_agent": 3,
     "twilio": 4,
+    "soniox": 4,
 }
 # Their live audio may also come in a container. That of the others is always samples.
-_CONTAINED: Final = ("deepgram", "riva", "speechmatics", "upload", "openai_file", "deepgram_file")
+_CONTAINED: Final = ("deepgram", "riva", "speechmatics", "soniox", "upload", "openai_file", "deepgram_file")
 UPLOADS: Final = ("upload", "openai_file", "deepgram_file")
 _VANISH: Final = 0.12
 _MEAN_WORDS: Final = 11
@@ -214,6 +215,7 @@ _CHOICES: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
         {"enable_partials": True, "max_delay": 1.0},
         {"enable_partials": True, "conversation_config": {"end_of_utterance_silence_trigger": 0.6}},
     ),
+    "soniox": ({}, {"enable_endpoint_detection": True}),
     "speechmatics_agent": ({}, {"emit_sentences": True}, {"enable_partials": False}),
     "twilio": ({}, {"streamer_step_ms": "160"}),
 }

@@ -15,6 +15,7 @@ from streamer.wire.dialects import (
     azure,
     deepgram_flux,
     elevenlabs,
+    soniox,
     speechmatics,
     speechmatics_agent,
     speechmatics_format,
@@ -306,6 +307,46 @@ class SpeechmaticsAgentSession(SpeechmaticsSession):
         return kind.startswith(("Speech", "StartOf", "EndOfTurn")) or kind.endswith("Segment")
 
 
+class SonioxSession(AgentSession):
+    """A session in which final tokens come once, and each `finalize` is answered."""
+
+    path = soniox.PATH
+    ending = ""
+    force = json.dumps({"type": "finalize"})
+    _forced = _answers = 0
+
+    async def begin(self, websocket: Any) -> None:
+        """Say what comes: samples, or a WAV file."""
+        container = self.plan.options.get("container")
+        raw = {"audio_format": "pcm_s16le", "sample_rate": SAMPLE_RATE, "num_channels": 1}
+        start = {"model": "stt-rt-v5", **({"audio_format": "auto"} if container else raw), **self.ways}
+        await websocket.send(json.dumps(start))
+        if container:
+            await websocket.send(endless_header())
+
+    async def flush(self, websocket: Any) -> None:
+        """Ask for the final tokens."""
+        self._forced += 1
+        await super().flush(websocket)
+
+    def take(self, text: str) -> bool:
+        """Take a message."""
+        message = json.loads(text)
+        if "error_code" in message:
+            self.reason = message["error_message"]
+        tokens = message["tokens"]
+        marks = [token["text"] for token in tokens if token["text"] in ("<end>", "<fin>")]
+        self._answers += marks.count("<fin>")
+        words = [token for token in tokens if token["is_final"] and token["text"] not in marks]
+        self.final(
+            [{"word": each["text"].strip(), **{name: each[name] for name in ("start_ms", "end_ms")}} for each in words]
+        )
+        self.partial("".join(token["text"] for token in tokens if not token["is_final"]).strip())
+        if message.get("finished") and self._answers != self._forced:
+            self.record.wrong.append(f"{self._forced} forced ends got {self._answers} answers")
+        return False
+
+
 def _of_seconds(word: Mapping[str, Any]) -> dict[str, Any]:
     return {"word": word["word"], "start_ms": round(1000 * word["start"]), "end_ms": round(1000 * word["end"])}
 
@@ -315,6 +356,7 @@ SESSIONS: Final[dict[str, type[ForeignSession]]] = {
     "azure": AzureSession,
     "speechmatics": SpeechmaticsSession,
     "speechmatics_agent": SpeechmaticsAgentSession,
+    "soniox": SonioxSession,
     "deepgram_flux": FluxSession,
     "assemblyai": AssemblyAISession,
 }

@@ -40,7 +40,8 @@ SUBPROTOCOL = "streamer"
 KEY_SUBPROTOCOL = "streamer.key."
 # Browser clients of OpenAI and Deepgram offer a key behind a prefix, or as the subprotocol after the name of a scheme.
 KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
-KEY_SCHEMES = ("bearer", "token")  # also in the header Authorization
+# Also in the header Authorization. The last one is what browsers with Soniox' client offer before the key.
+KEY_SCHEMES = ("bearer", "token", "soniox-api-key")
 AZURE_KEY = "api-key"  # the header of Azure's clients, which their browsers put into the query
 AZURE_SPEECH_KEY = "Ocp-Apim-Subscription-Key"  # the same, of Azure's Speech SDK
 # Without a scheme; the others are of Google and ElevenLabs.

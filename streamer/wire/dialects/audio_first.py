@@ -233,7 +233,7 @@ class AudioFirst(Dialect):
 
     def _next_start(self) -> str:
         samples = {"encoding": self.encoding, "sample_rate": self.sample_rate, "channels": self.channels}
-        return start(**self.all_options(), **samples)
+        return start(**{**samples, **self.all_options()})  # a format may say more of its samples
 
 
 def _int16(audio: bytes, width: int) -> bytes:

@@ -13,6 +13,7 @@ from streamer.wire.dialects.dialect import Dialect
 from streamer.wire.dialects.elevenlabs import ElevenLabs
 from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.sherpa_onnx import SherpaOnnx
+from streamer.wire.dialects.soniox import Soniox
 from streamer.wire.dialects.speechmatics import Speechmatics
 from streamer.wire.dialects.speechmatics_agent import SpeechmaticsAgent
 from streamer.wire.dialects.twilio import Twilio
@@ -28,6 +29,7 @@ _DIALECTS: Final = (
     Azure,
     Speechmatics,
     SpeechmaticsAgent,
+    Soniox,
     OpenAIRealtime,
     SherpaOnnx,
     Twilio,

@@ -46,9 +46,10 @@ async def test_a_key_lets_in_from_each_of_its_places(keys: KeyFile) -> None:
             assert await outcome(f"{server.url}?Ocp-Apim-Subscription-Key={secret}") == expected
             assert await outcome(f"{server.url}?Authorization=Bearer%20{secret}") == expected
             assert await outcome(server.url, subprotocols=["streamer", f"streamer.key.{secret}"]) == expected
+            assert await outcome(server.url, subprotocols=["streamer", "soniox-api-key", secret]) == expected
         assert await outcome(server.url) == ("unauthorized", 1008)
         assert await outcome(server.url, {"Authorization": "Basic abc"}) == ("unauthorized", 1008)
-        assert b'streamer_refusals_total{reason="unauthorized"} 14.0' in server._metrics.exposition()
+        assert b'streamer_refusals_total{reason="unauthorized"} 15.0' in server._metrics.exposition()
 
 
 async def test_a_key_is_never_answered_with(keys: KeyFile) -> None:

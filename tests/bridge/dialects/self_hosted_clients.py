@@ -214,6 +214,17 @@ async def speechmatics(websocket: ClientConnection, audio: Audio, middle: Middle
     return [final.get("segment", final["metadata"])["transcript"].strip() for final in finals]
 
 
+async def soniox(websocket: ClientConnection, audio: Audio, middle: Middle | None) -> list[str]:
+    """Speak, and return the texts of turns. Each has a mark at its end."""
+    reading = asyncio.create_task(rest(websocket))
+    await send_pieces(websocket, audio, int16, middle)
+    await websocket.send("")
+    *messages, last = [json.loads(line) for line in (await reading).splitlines()]
+    assert (last["finished"], last["tokens"], websocket.close_code) == (True, [], 1000)
+    finals = [token["text"] for message in messages for token in message["tokens"] if token["is_final"]]
+    return [turn.strip() for turn in "".join(finals).split("<end>")]
+
+
 def recognition(**config: object) -> str:
     """Return the first message of Speechmatics."""
     audio = {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
@@ -244,6 +255,11 @@ CLIENTS: Final[Mapping[str, Client]] = {
     ),
     "speechmatics": Client(speechmatics, int16, recognition()),
     "speechmatics-agent": Client(speechmatics, int16, recognition()),
+    "soniox": Client(
+        soniox,
+        int16,
+        '{"model":"stt-rt-v5","audio_format":"pcm_s16le","sample_rate":16000,"enable_endpoint_detection":true}',
+    ),
     "sherpa-onnx": Client(sherpa, floats),
     "whisperlive": Client(whisperlive, floats, '{"uid": "ab-12", "language": null, "task": "transcribe"}'),
     "whisperlivekit": Client(whisperlivekit, int16),

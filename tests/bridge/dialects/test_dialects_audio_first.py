@@ -53,7 +53,13 @@ def plain(texts: list[str]) -> list[str]:
 def sentence(refusal: bytes | bytearray) -> str:
     """Return the sentence of a refusal, in any of these formats."""
     content = json.loads(refusal)
-    error = content.get("err_msg") or content.get("detail") or content.get("reason") or content["error"]
+    error = (
+        content.get("err_msg")
+        or content.get("detail")
+        or content.get("reason")
+        or content.get("error_message")
+        or content["error"]
+    )
     return str(error["message"] if isinstance(error, dict) else error)
 
 
@@ -89,6 +95,7 @@ async def test_words(exact: ExactService, format: str) -> None:
         ("/v2/listen?model=flux-general-en", "", '{"type":"CloseStream"}', 1008),
         ("/v3/ws?encoding=ogg_opus", "", '{"type":"Terminate"}', 3006),
         ("/v2/en", CONTAINED, '{"message":"EndOfStream","last_seq_no":9}', 1003),
+        ("/transcribe-websocket", '{"model":"stt-rt-v5","enable_endpoint_detection":true}', "", 1008),
         ("/v2/agent", CONTAINED, '{"message":"EndOfStream","last_seq_no":9}', 1003),
     ],
 )
@@ -114,7 +121,9 @@ async def test_a_container(exact: ExactService, path: str, hello: str, end: str,
             or each.get("event") == "EndOfTurn"
             or each.get("message") in ("AddTranscript", "AddSegment")
         ]
-        texts = [(each.get("segment") or each.get("metadata") or each)["transcript"].lower().strip() for each in ends]
+        turns = "".join(t["text"] for each in messages for t in each.get("tokens", ()) if t["is_final"]).split("<end>")
+        texts = [turn.lower().strip() for turn in turns if turn]
+        texts += [(each.get("segment") or each.get("metadata") or each)["transcript"].lower().strip() for each in ends]
         heard.append((texts, websocket.close_code))
     assert heard == [(HEARD, 1000), ([], undecodable)]
 

@@ -19,6 +19,7 @@ from streamer.wire.dialects import (
     deepgram_flux,
     elevenlabs,
     sherpa_onnx,
+    soniox,
     speechmatics,
     speechmatics_agent,
     speechmatics_format,
@@ -193,6 +194,14 @@ FORMATS: Final = (
         (*CONFIG, "turn_config", "vad_config", "emit_sentences"),
         lambda events: [each["segment"]["transcript"] for each in events if each.get("message") == "AddSegment"],
     ),
+    Format(
+        soniox.PATH,
+        text({"audio_format": "pcm_s16le", "sample_rate": 16_000}),
+        _pieces(_SPEECH.tobytes()),
+        frame(TEXT),
+        (*soniox.CONFIG, "type"),
+        lambda events: [t["text"] for each in events for t in each.get("tokens", ()) if t["is_final"]],
+    ),
 )
 _OWN_BEGINNINGS: Final = tuple(format for format in FORMATS if format.hello)
 BYE: Final = frame(8, b"\x03\xe8")
@@ -247,6 +256,8 @@ async def wild_beginnings(target: Target, rng: random.Random) -> Strike:
         options = {rng.choice(format.names): wild_value(rng, format.names) for _ in range(rng.randrange(1, 6))}
         if format.path.startswith(speechmatics.PATH):
             sent = _recognition(options, rng.choice(("raw", "raw", "file", None, *ODD)))
+        elif format.path == soniox.PATH:
+            sent = text({"audio_format": rng.choice(("pcm_s16le", "auto")), "sample_rate": 16_000, **options})
         else:
             sent = text({"config": options} if format.path == vosk.PATH else {"uid": _UID, **options})
         connection = await target.websocket(path=format.path)
